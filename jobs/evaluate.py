@@ -137,7 +137,7 @@ def may_be_named(
     with open_run(run_url) as run:
         if reads_pictures(run.record, hash_list):
             feedback.notice(READS_AGAIN)
-        rows = pa.table({name: [getattr(one, name) for one in first] for name in COLUMNS})
+        rows = pa.table({name: [getattr(item, name) for item in first] for name in COLUMNS})
         found = listings(run, rows, hash_list)
     clear = tuple(one for one, listing in zip(first, found, strict=True) if listing == "clear")
     return clear[:most], left_out_note(found, "picture")
@@ -156,7 +156,7 @@ def pictures_of(run_url: str, wrong: Sequence["WrongAnswer"], feedback: Feedback
         return found
     with open_run(run_url) as run:
         record = run.record
-    places = [Where(one.shard, one.index, one.sha256, one.key) for one in wrong]
+    places = [Where(item.shard, item.index, item.sha256, item.key) for item in wrong]
     source = Pictures(record, places)
     limits = ImageLimits(max_pixels=record.max_pixels, max_frames=1, max_side_px=4 * SIDE_PX)
     for picture in places:

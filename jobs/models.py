@@ -49,7 +49,7 @@ class CachedWeights:
     folder: Path
 
     num_bytes: int
-    """Of all files, also of those that are not here yet."""
+    """Size of all files, also of those that are not here yet."""
 
     missing: tuple[str, ...]
     """Files that are not here, or not whole."""
@@ -153,10 +153,10 @@ def fetch(weights: tuple[str, ...], quiet: bool) -> None:
 def list_(output: str) -> None:
     """List what the cache holds, the last used first."""
 
-    def state(one: CachedWeights) -> str:
-        if one.is_in_use:
+    def state(weights: CachedWeights) -> str:
+        if weights.is_in_use:
             return "in use"
-        return "whole" if one.is_whole else "a part"
+        return "whole" if weights.is_whole else "a part"
 
     found = cached_weights()
     if output != "table":
@@ -167,11 +167,16 @@ def list_(output: str) -> None:
         return
     if found:
         rows = [
-            (one.source, in_bytes(one.num_bytes), state(one), f"{datetime.fromtimestamp(one.last_used):%Y-%m-%d %H:%M}")
-            for one in found
+            (
+                item.source,
+                in_bytes(item.num_bytes),
+                state(item),
+                f"{datetime.fromtimestamp(item.last_used):%Y-%m-%d %H:%M}",
+            )
+            for item in found
         ]
         write_table(("weights", "size", "state", "last used"), rows, {1})
-    all_bytes = in_bytes(sum(one.num_bytes for one in found))
+    all_bytes = in_bytes(sum(item.num_bytes for item in found))
     write_line(f"{number_of(len(found), 'folder')}, {all_bytes}, in {cache_root()}")
 
 

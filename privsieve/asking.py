@@ -19,7 +19,7 @@ def takes(*requests: type) -> Callable[[Function], Function]:
     def documented(function: Function) -> Function:
         REQUESTS[function.__name__] = requests
         texts = {name: text for request in requests for name, text in docstrings(request).items()}
-        texts |= {one.name: text_of(one) for request in requests for one in parameters(request)}
+        texts |= {parameter.name: text_of(parameter) for request in requests for parameter in parameters(request)}
         names = [name for name in inspect.signature(function).parameters if name in texts]
         lines = "\n".join(f"    {name}: {_in_python(texts[name])}" for name in names)
         function.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\nParameters:\n{lines}\n"

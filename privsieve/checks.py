@@ -174,7 +174,7 @@ class Review:
 
     @property
     def address(self) -> str:
-        """To open in a browser of this machine. It holds a token: whoever has it can answer."""
+        """To open in a browser of this machine. It holds a token, with which anyone can answer."""
         return self._serving.address
 
     def result(self) -> ReviewResult:

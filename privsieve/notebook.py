@@ -54,7 +54,7 @@ def audit_in_html(found: Audit) -> str:
 def explanation_in_html(found: Explanation) -> str:
     facts = [
         *facts_in_words(found),
-        *((f"policy {one.policy}", f"{one.action}: {one.reason}") for one in found.decisions),
+        *((f"policy {decision.policy}", f"{decision.action}: {decision.reason}") for decision in found.decisions),
     ]
     rows = (f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts)
     return f"<table>{''.join(rows)}</table>"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 MAX_DECIMALS = 6
 
 MAX_SHOWN_CHARACTERS = 200
-"""Of a group's name in the text and the page. A category can be pages long; JSON and CSV hold all of it."""
+"""Limit of a group's name in the text and the page. A category can be pages long; JSON and CSV hold all of it."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Table:
     """With what a reader must know to read it."""
 
     heads: list[str]
-    """Of the columns."""
+    """Heads of the columns."""
 
     rows: list[list[str]]
     """Cells; "–" if a metric is not defined."""
@@ -86,7 +86,7 @@ def with_interval(share: float | None, low: float | None, high: float | None) ->
 
 
 def percent_within(share: float | None, low: float | None, high: float | None) -> str:
-    """A share with the decimals of its interval, which stands beside it.
+    """A share with the decimals of its interval, which is shown next to it.
 
     >>> percent_within(0.0044, 0.00405, 0.00489), percent_within(0.482, None, None)
     ('0.440 %', '48.2 %')
@@ -95,11 +95,11 @@ def percent_within(share: float | None, low: float | None, high: float | None) -
 
 
 def decimals_of(low: float, high: float) -> int:
-    """Of an interval in per cent: at least one, and so many that its length has two digits."""
+    """Return the decimals for an interval in per cent: at least one, and enough to give its length two digits."""
     length = 100 * abs(high - low)
     return 1 if length <= 0 else min(MAX_DECIMALS, max(1, 1 - math.floor(math.log10(length))))
 
 
 def shortened(name: str, most: int = MAX_SHOWN_CHARACTERS) -> str:
-    """The name in at most so many characters, with an ellipsis where it is cut."""
+    """Return the name in at most `most` characters, with an ellipsis if it is cut."""
     return name if len(name) <= most else name[: most - 1] + "…"

@@ -43,7 +43,7 @@ def lexicographic(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def counts_of(s_lex: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The inverse of `lexicographic`: shape (n,) -> (n, 4). ValueError outside 0…1319."""
     if s_lex.size and (s_lex.min() < 0 or s_lex.max() >= NUM_COMBINATIONS):
-        raise ValueError(f"s_lex lies in 0…{NUM_COMBINATIONS - 1}, got {s_lex.min()}…{s_lex.max()}")
+        raise ValueError(f"s_lex must be within 0…{NUM_COMBINATIONS - 1}, got {s_lex.min()}…{s_lex.max()}")
     return (s_lex[:, None] // WEIGHTS) % _RADICES
 
 

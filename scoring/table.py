@@ -153,7 +153,7 @@ class Facts:
 
     @staticmethod
     def of_listed(shard: str, index: int) -> "Facts":
-        """Of a picture on the hash list of the scan: not even its name."""
+        """Return the facts of a picture on the hash list of the scan: not even its name."""
         return Facts(shard, index, key="", category=None, num_bytes=None, sha256=None)
 
 
@@ -170,7 +170,7 @@ def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict]) -> pa.Table:
     columns |= _probabilities(assessments)
     for column in WHOLE_IMAGE_COLUMNS:
         judged = [None if a is None else getattr(a, column.name) for a in assessments]
-        columns[column.name] = [None if one is None else float(one) for one in judged]
+        columns[column.name] = [None if label is None else float(label) for label in judged]
     columns["boxes"] = [None if a is None else [_box(b) for b in a.boxes] for a in assessments]
     columns["rationale"] = [None if a is None else "; ".join(a.evidence) for a in assessments]
     columns["status"] = ["quarantined" if f else "scored" for f in faults]

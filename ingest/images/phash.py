@@ -84,9 +84,9 @@ def _fewer_rows(pixels: Pixels) -> Pixels:
     return total.astype(np.uint8)
 
 
-def phash_distance(one: str, other: str) -> int:
+def phash_distance(text: str, other: str) -> int:
     """Return the number of bits, 0–64, in which two hashes differ. ValueError if a text is not a hash."""
-    return (_number(one) ^ _number(other)).bit_count()
+    return (_number(text) ^ _number(other)).bit_count()
 
 
 def near_duplicate_groups(hashes: Sequence[str | None], max_distance: int = MAX_DISTANCE) -> Groups:

@@ -70,7 +70,7 @@ def _read(urls: Sequence[str], is_drawn: bool) -> Judged:
     if len(every) == 1:
         return every[0]
     tables = [_with_annotator(one.labels, url) for one, url in zip(every, urls, strict=True)]
-    parts = zip(*((one.is_unclear, one.is_complete, one.is_skipped) for one in every), strict=True)
+    parts = zip(*((item.is_unclear, item.is_complete, item.is_skipped) for item in every), strict=True)
     return Judged(checked(pa.concat_tables(tables), "the labels together"), *map(np.concatenate, parts))
 
 
@@ -85,7 +85,7 @@ def _with_annotator(labels: pa.Table, url: str) -> pa.Table:
 
 def _gaps(audit: Audit, is_of_sample: bool) -> LabelGaps:
     counts = audit.labels
-    num_undecided = {one.subject: one.num_undecided for one in audit.subjects if one.num_undecided}
+    num_undecided = {subject.subject: subject.num_undecided for subject in audit.subjects if subject.num_undecided}
     if not is_of_sample:  # any picture of the other run can have a label, so none lacks one
         return LabelGaps(num_undecided=num_undecided)
     looks = audit.subjects[0].second_looks

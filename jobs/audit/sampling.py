@@ -101,7 +101,7 @@ def _sampled(
     if reads_pictures(run.record, hash_list):
         feedback.notice(READS_AGAIN)
     found = listings(opened, pictures, hash_list)
-    shown = pictures.filter(pa.array([one == "clear" for one in found], pa.bool_()))
+    shown = pictures.filter(pa.array([item == "clear" for item in found], pa.bool_()))
     labels = _template(shown)
     for_second = labels.filter(pa.array(AuditSample(shown, sample.design).is_for_second_look, pa.bool_()))
     num_quarantined = run.num_images() - sample.design.num_scored
@@ -110,7 +110,7 @@ def _sampled(
     interface_url = None if extension == ".csv" else f"{stem}.xml"
     held.confirm()
     _refuse_drawn_meanwhile(request, run.root, earlier)
-    # First, since it can fail by where it lies: the run keeps its sample and its rates until then.
+    # First, since its path can be wrong: the run keeps its sample and its rates until then.
     if interface_url is None:
         place(request.out).write(as_csv(labels.select(["key", "sha256", "private", *KEYS])))
         if second_list is not None and for_second.num_rows:
@@ -153,7 +153,7 @@ def _is_same(earlier: AuditSample, sample: AuditSample) -> bool:
     """Whether the same pictures were drawn from the same rows, in the same way. An older version stored less of it."""
     later = {name for name in ("rows_sha256", "least_probability") if getattr(earlier.design, name) is None}
     left_out = {"privsieve", *later}
-    before, now = (one.design.model_dump(exclude=left_out) for one in (earlier, sample))
+    before, now = (item.design.model_dump(exclude=left_out) for item in (earlier, sample))
     return before == now and earlier.table.equals(sample.table)
 
 

@@ -62,7 +62,7 @@ class Browsing:
     """The one that is chosen at first."""
 
     title: str
-    """Of the run."""
+    """Title of the run."""
 
     withheld: Mapping[str, int]
     """Why -> rows that are neither shown nor named."""
@@ -181,13 +181,13 @@ def _details(browsing: Browsing, number: int) -> dict[str, Any]:
         "facts": facts_in_words(found),
         "decisions": [
             {
-                "policy": one.policy,
-                "action": one.action,
-                "rule": one.rule,
-                "reason": one.reason,
-                "condition": one.condition_in_words,
+                "policy": decision.policy,
+                "action": decision.action,
+                "rule": decision.rule,
+                "reason": decision.reason,
+                "condition": decision.condition_in_words,
             }
-            for one in found.decisions
+            for decision in found.decisions
         ],
         "boxes": first_frame_boxes(row["boxes"][0].as_py()),
     }

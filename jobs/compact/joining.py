@@ -69,7 +69,7 @@ def write_joined(
         for table in _row_groups(run, inputs):
             writer.write_table(table, ROWS_PER_GROUP)
             counted = table["reason"].drop_null().value_counts().to_pylist()
-            reasons.update({one["values"]: one["counts"] for one in counted})
+            reasons.update({item["values"]: item["counts"] for item in counted})
         writer.add_key_value_metadata(footer_of({"slices": hash_of(inputs)}, rows_in(inputs), reasons))
     _check(connection, inputs, joined, place)
     with open(joined, "rb") as source, place.create() as stream:
@@ -82,7 +82,7 @@ def _row_groups(run: Place, inputs: Sequence[SliceFile]) -> Iterator[pa.Table]:
     rows, left = SCHEMA.empty_table(), iter(inputs)
     with ThreadPoolExecutor(READ_AT_ONCE) as threads:
         while window := list(islice(left, READ_AT_ONCE)):
-            ranges = [[RowRange(f"{SCORES}/{one.name}")] for one in window]
+            ranges = [[RowRange(f"{SCORES}/{item.name}")] for item in window]
             rows = pa.concat_tables([rows, *threads.map(lambda one: rows_at(run, one), ranges)])
             while rows.num_rows >= ROWS_PER_GROUP:
                 yield rows.slice(0, ROWS_PER_GROUP).combine_chunks()

@@ -54,7 +54,7 @@ ROWS_PER_FILE = 2_000_000
 """About 200 MB."""
 
 NAMED_DIGITS = 12
-"""Of the hash of what a file holds, in its name: two attempts with other files never write to the same name."""
+"""Digits of the hash of what a file holds, in its name: two attempts with other files never write to the same name."""
 
 
 @checked_request
@@ -136,7 +136,7 @@ def _joined(run: Place, groups: Iterable[list[SliceFile]], ledger: Ledger, held:
             parts.extend(parts_of(slices, len(files) - 1, ledger))
             digest.update(lines_of(slices))
             num_slices += len(slices)
-            total += sum(one.mark for one in slices)
+            total += sum(slice_.mark for slice_ in slices)
     return _Joined(files, parts, num_slices, digest.hexdigest(), hash_of_marks(total))
 
 
@@ -180,7 +180,7 @@ def remove_slices(run: Place, held: Lease) -> int:
 
 
 def _seen(run: Place, num_slices_left: int) -> Manifest:
-    """The manifest as it lies there. RunError where the files are not what it says."""
+    """Return the stored manifest. RunError if the files are not what it says."""
     compacted = manifest(run)
     assert compacted is not None
     sizes = {posixpath.basename(entry["name"]): entry["size"] for entry in run.at(COMPACT).entries()}

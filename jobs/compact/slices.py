@@ -79,22 +79,22 @@ def slice_files(run: Place, record: RunRecord, shards: list[str], ledger: Ledger
 def grouped(inputs: Iterable[SliceFile], rows_per_file: int) -> Iterator[list[SliceFile]]:
     """The slices of each large file; follows from their names and row counts alone."""
     group, num_rows = list[SliceFile](), 0
-    for one in inputs:
-        if group and (num_rows + one.num_rows > rows_per_file or len(group) == SLICES_PER_FILE):
+    for path_ in inputs:
+        if group and (num_rows + path_.num_rows > rows_per_file or len(group) == SLICES_PER_FILE):
             yield group
             group, num_rows = [], 0
-        group.append(one)
-        num_rows += one.num_rows
+        group.append(path_)
+        num_rows += path_.num_rows
     if group:
         yield group
 
 
 def rows_in(inputs: Sequence[SliceFile]) -> int:
-    return sum(one.num_rows for one in inputs)
+    return sum(path_.num_rows for path_ in inputs)
 
 
 def lines_of(inputs: Sequence[SliceFile]) -> bytes:
-    return "".join(f"{one.name} {one.num_rows}\n" for one in inputs).encode()
+    return "".join(f"{path_.name} {path_.num_rows}\n" for path_ in inputs).encode()
 
 
 def hash_of(inputs: Sequence[SliceFile]) -> str:
@@ -104,16 +104,16 @@ def hash_of(inputs: Sequence[SliceFile]) -> str:
 
 def rows_by_shard(inputs: Sequence[SliceFile]) -> Counter[str]:
     rows = Counter[str]()
-    for one in inputs:
-        rows[one.shard] += one.num_rows
+    for path_ in inputs:
+        rows[path_.shard] += path_.num_rows
     return rows
 
 
 def parts_of(inputs: Sequence[SliceFile], file: int, ledger: Ledger) -> list[Part]:
-    slices, rows = Counter(one.shard for one in inputs), rows_by_shard(inputs)
+    slices, rows = Counter(path_.shard for path_ in inputs), rows_by_shard(inputs)
     blocks = dict[str, set[str]]()
-    for one in inputs:
-        blocks.setdefault(one.shard, set()).add(one.blocks_sha256)
+    for path_ in inputs:
+        blocks.setdefault(path_.shard, set()).add(path_.blocks_sha256)
     parts, first_row = list[Part](), 0
     for shard, num_slices in slices.items():
         of_shard = blocks[shard].pop() if len(blocks[shard]) == 1 else ""

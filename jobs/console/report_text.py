@@ -86,7 +86,7 @@ def _rates(report: "Report", title: str, rates: "tuple[Rate, ...]") -> None:
 
 
 def _interval(report: "Report", rate: "Rate") -> tuple[float | None, float | None]:
-    """Of a whole source the one of a draw from more such images, which the ranks are of."""
+    """Return the interval; of a whole source that of a draw from more such images, on which the ranks rest."""
     if report.design.is_exhaustive:
         return rate.rate_low, rate.rate_high
     return rate.source_low, rate.source_high
@@ -107,12 +107,12 @@ def _total(report: "Report") -> str:
 
 
 def _reasons(report: "Report") -> None:
-    """Of the first groups, on a line each."""
+    """Write the reasons of the first groups, on a line each."""
     from reports.words import shortened
 
     groups: dict[str, list[str]] = {}
-    for one in report.evidence:
-        groups.setdefault(one.group, []).append(f"{one.kind} {one.num_images:,}")
+    for item in report.evidence:
+        groups.setdefault(item.group, []).append(f"{item.kind} {item.num_images:,}")
     if groups:
         write_line()
         write_line("Why: kinds of evidence in the private images, by the number of images")

@@ -22,20 +22,20 @@ def takes(*requests: type) -> Callable[[Function], Function]:
 
     For `click.command`. Two fields of the same name would be one option, so they are refused.
     """
-    found = [one for request in requests for one in parameters(request)]
-    names = [one.name for one in found]
+    found = [parameter for request in requests for parameter in parameters(request)]
+    names = [item.name for item in found]
     assert len(names) == len(set(names)), f"two fields have the same name: {sorted(names)}"
 
     def decorate(function: Function) -> Function:
         @wraps(function)
         def called(**values: Any) -> Any:
             given = {name: values.pop(name) for name in names}
-            given = {one.name: given[one.name] for one in found if _is_given(given[one.name], one)}
+            given = {item.name: given[item.name] for item in found if _is_given(given[item.name], item)}
             return function(*(asked(request, given) for request in requests), **values)
 
         command: Function = called
-        for one in reversed(found):
-            command = _declared(one)(command)
+        for item in reversed(found):
+            command = _declared(item)(command)
         command.names_urls = True  # type: ignore[attr-defined]  # the fields of requests do it, each by its type
         return command
 
@@ -45,9 +45,9 @@ def takes(*requests: type) -> Callable[[Function], Function]:
 def headings(*requests: type) -> dict[str, tuple[str, ...]]:
     """Heading -> names of options, for `jobs.console.command.Command`."""
     found: dict[str, tuple[str, ...]] = {}
-    for one in (one for request in requests for one in parameters(request)):
-        if heading := one.spelled("heading"):
-            found[heading] = (*found.get(heading, ()), _names(one)[0].partition("/")[0])
+    for item in (parameter for request in requests for parameter in parameters(request)):
+        if heading := item.spelled("heading"):
+            found[heading] = (*found.get(heading, ()), _names(item)[0].partition("/")[0])
     return found
 
 
@@ -95,7 +95,7 @@ def _declared(parameter: Parameter) -> Callable[[Function], Function]:
 
 def _kind(parameter: Parameter) -> Any:
     """The type for click; None: a text or a flag."""
-    limits = [each for one in parameter.metadata for each in (one.metadata if isinstance(one, FieldInfo) else ())]
+    limits = [each for item in parameter.metadata for each in (item.metadata if isinstance(item, FieldInfo) else ())]
     low, is_open_low = _limit(limits, "ge", "gt")
     high, is_open_high = _limit(limits, "le", "lt")
     if parameter.type is int:
@@ -111,8 +111,8 @@ def _kind(parameter: Parameter) -> Any:
 
 def _limit(limits: list[Any], closed: str, is_open: str) -> tuple[Any, bool]:
     """The limit, and whether it is outside of the range itself."""
-    inside = next((getattr(one, closed) for one in limits if getattr(one, closed, None) is not None), None)
-    outside = next((getattr(one, is_open) for one in limits if getattr(one, is_open, None) is not None), None)
+    inside = next((getattr(limit, closed) for limit in limits if getattr(limit, closed, None) is not None), None)
+    outside = next((getattr(limit, is_open) for limit in limits if getattr(limit, is_open, None) is not None), None)
     return (outside, True) if outside is not None else (inside, False)
 
 

@@ -99,8 +99,8 @@ class Parameter:
 
     def spelled(self, what: str) -> Any:
         """A field of `Option`."""
-        options = [one for one in self.metadata if isinstance(one, Option)]
-        return next((value for one in options if (value := getattr(one, what)) not in (None, ())), None)
+        options = [item for item in self.metadata if isinstance(item, Option)]
+        return next((value for option in options if (value := getattr(option, what)) not in (None, ())), None)
 
 
 def _url(value: Any) -> Any:
@@ -112,7 +112,7 @@ def _url(value: Any) -> Any:
 Count = Annotated[int, Field(ge=1, lt=2**63)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Name = InstanceOf[str]
-"""A text as the system gives it. A plain `str` refuses lone surrogates, which stand for bytes of no UTF-8."""
+"""A text as the system gives it. A plain `str` refuses lone surrogates, which replace bytes that are not UTF-8."""
 
 Url = Annotated[InstanceOf[str], BeforeValidator(_url)]
 """A path of this machine or an fsspec URL, as it may be written and printed (`ingest.storage.web`)."""
@@ -165,8 +165,8 @@ def parameters(request: type) -> tuple[Parameter, ...]:
     """The fields of a request; in the place of a field that is a group of options, the fields of that group."""
     found = list[Parameter]()
     texts = docstrings(request)
-    for one in dataclasses.fields(request):
-        kind, metadata = _types(request)[one.name]
+    for field_ in dataclasses.fields(request):
+        kind, metadata = _types(request)[field_.name]
         if dataclasses.is_dataclass(kind):
             below = next((each for each in metadata if isinstance(each, Below)), Below())
             shared = tuple(each for each in metadata if isinstance(each, Option))
@@ -175,8 +175,8 @@ def parameters(request: type) -> tuple[Parameter, ...]:
                     own = (below.spellings[each.name],) if each.name in below.spellings else ()
                     found.append(dataclasses.replace(each, metadata=(*own, *each.metadata, *shared)))
             continue
-        made = one.default_factory() if one.default_factory is not MISSING else one.default
-        parameter = Parameter(one.name, kind, metadata, made, texts.get(one.name, ""))
+        made = field_.default_factory() if field_.default_factory is not MISSING else field_.default
+        parameter = Parameter(field_.name, kind, metadata, made, texts.get(field_.name, ""))
         found.append(parameter)
     return tuple(found)
 
@@ -190,7 +190,7 @@ def text_of(parameter: Parameter) -> str:
 def _types(request: type) -> dict[str, tuple[Any, tuple[Any, ...]]]:
     """Field -> its type without None, and what `Annotated` says about it, the outermost first."""
     hints = get_type_hints(request, include_extras=True)
-    return {one.name: _bare(hints[one.name]) for one in dataclasses.fields(request)}
+    return {field_.name: _bare(hints[field_.name]) for field_ in dataclasses.fields(request)}
 
 
 def _bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -209,7 +209,7 @@ def docstrings(request: type) -> dict[str, str]:
     tree = ast.parse(Path(inspect.getfile(request)).read_text(encoding="utf-8"))
     classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     texts = dict[str, str]()
-    for before, after in pairwise(next(one.body for one in classes if one.name == request.__name__)):
+    for before, after in pairwise(next(class_.body for class_ in classes if class_.name == request.__name__)):
         if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
             texts[ast.unparse(before.target)] = " ".join(str(after.value.value).split())
     return texts

@@ -84,7 +84,7 @@ def _naming_variables(callback: Callable[..., Any] | None) -> Callable[..., Any]
 
 def _named(value: Any) -> Any:
     if isinstance(value, tuple | list):
-        return type(value)(_named(one) for one in value)
+        return type(value)(_named(item) for item in value)
     return named(value) if isinstance(value, str) else value
 
 
@@ -162,7 +162,7 @@ def _value(parameter: click.Parameter, value: Any, what: str) -> Any:
             raise PrivsieveError(f"{what} is true or false")
         return value
     if parameter.nargs == -1 or parameter.multiple:
-        return [_text(one, what) for one in (value if isinstance(value, list) else [value])]
+        return [_text(item, what) for item in (value if isinstance(value, list) else [value])]
     return _text(value, what)
 
 

@@ -70,7 +70,7 @@ def run_doctor(request: DoctorRequest, report: Callable[[Finding], None] = lambd
 
 
 def findings_on_machine(request: DoctorRequest) -> list[Finding]:
-    """Of the machine that runs this: all checks but those of Ray."""
+    """Check the machine that runs this: all checks but those of Ray."""
     return _made([*_of_machine(request), *_of_engine(request), *_of_storage(request)], lambda finding: None)
 
 
@@ -95,7 +95,7 @@ def _findings_on_worker(request: DoctorRequest) -> list[Finding]:
             found = on_worker(partial(findings_on_machine, request), 1, num_gpus, SILENT, lambda _: None)
     except PrivsieveError as error:
         return [Finding("worker", False, str(error))]
-    on_machine = [replace(one, check=f"{one.check}*") for one in found.found]
+    on_machine = [replace(item, check=f"{item.check}*") for item in found.found]
     return [Finding("worker", True, f"{found.machine}; what follows (*) was found there"), *on_machine]
 
 

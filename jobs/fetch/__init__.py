@@ -3,7 +3,7 @@
 run.py          `run_fetch`: the steps in order
 columns.py      how metadata names its columns, as data
 selection.py    metadata files -> the selected rows
-selected.py     the folder of the selected rows beside the shards, and its settings
+selected.py     the folder of the selected rows next to the shards, and its settings
 retrying.py     the rows that --retry-failed asks again
 environment.py  the environment that holds img2dataset; pins.txt
 download.py     starts the program and follows it

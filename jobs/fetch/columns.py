@@ -18,11 +18,11 @@ class MetadataColumn:
 
 
 COLUMNS: tuple[MetadataColumn, ...] = (
-    MetadataColumn("url", ("url", "image_url", "img_url", "image_link"), "where the image lies"),
+    MetadataColumn("url", ("url", "image_url", "img_url", "image_link"), "address of the image"),
     MetadataColumn(
         "caption",
         ("caption", "text", "txt", "alt_text", "alt", "top_caption", "title"),
-        "the text beside it",
+        "the text that goes with it",
     ),
     MetadataColumn("source_key", ("key", "uid", "sample_id", "image_id", "id"), "the data set's own name of the row"),
     MetadataColumn("source_width", ("original_width", "width"), "width that the metadata states, px"),

@@ -35,7 +35,7 @@ class Workers:
     """Who downloads. Changes nothing in the shards."""
 
     ray_address: str
-    """Of a cluster, or `LOCAL`."""
+    """Address of a cluster, or `LOCAL`."""
 
     processes: int | None
     """Shards at the same time; None for one per CPU core. Only where `ray_address` is `LOCAL`."""
@@ -96,7 +96,8 @@ def _settings(out: Place, selected: SelectionRecord, workers: Workers) -> dict[s
 
 
 def _img2dataset_arguments(out: Place, selected: SelectionRecord, threads: int) -> dict[str, Any]:
-    """Of img2dataset.download: the original bytes under the name .jpg, nothing resized or re-encoded."""
+    """Return the arguments of img2dataset.download: the original bytes under the name .jpg, nothing resized or
+    re-encoded."""
     folder = location(out)
     record = selected.settings
     return {

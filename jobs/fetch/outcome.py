@@ -64,7 +64,7 @@ REASONS: tuple[Reason, ...] = (
 """Tried in this order. `http_404` and the like are the server's status; `no_url`: the row has none; else `other`."""
 
 STATUS_THAT_CAN_CHANGE = r"http_(408|425|429|5\d\d)"
-"""Of servers that are busy or broken. `other` can change too, since nobody knows what it is."""
+"""Pattern of the status of servers that are busy or broken. `other` can change too, since its cause is unknown."""
 
 RETRIES = "retries"
 """Folder of what `--retry-failed` fetched: `00001`, `00002`, …, each like the folder above it."""

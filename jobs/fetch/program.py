@@ -38,10 +38,10 @@ class Bounds:
     """Limits of a download."""
 
     max_bytes: int
-    """Of one response."""
+    """Limit of one response."""
 
     timeout_seconds: float
-    """Of one URL, from connecting to the last byte, redirections included."""
+    """Limit for one URL, from connecting to the last byte, redirections included."""
 
     private_addresses: bool
     """Whether hosts in private networks may be asked."""

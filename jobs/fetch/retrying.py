@@ -1,4 +1,4 @@
-"""`--retry-failed`: URLs of a finished fetch that failed for a reason that can change are fetched again, beside it.
+"""`--retry-failed`: URLs of a finished fetch that failed for a reason that can change are fetched again, next to it.
 
 A retry is a fetch of its own below `OUT/retries/`: its shards are new, and those that may be scanned already stay as
 they are.

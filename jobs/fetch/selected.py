@@ -1,4 +1,4 @@
-"""The selected rows beside the shards: made once, and used again where a fetch continues."""
+"""The selected rows next to the shards: made once, and used again where a fetch continues."""
 
 import os
 import posixpath

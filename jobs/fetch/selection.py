@@ -1,4 +1,4 @@
-"""Which rows of the metadata are fetched: read by DuckDB, written with normalised names beside the shards."""
+"""Which rows of the metadata are fetched: read by DuckDB, written with normalised names next to the shards."""
 
 import itertools
 import math
@@ -28,7 +28,7 @@ ROWS_PER_FILE = 200_000
 SHARD_DIGITS = 5
 _KINDS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
 _JSON_TYPES = re.compile(r"(BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER|FLOAT|DOUBLE|VARCHAR)(\[\d*\])*")
-"""DuckDB types that the JSON beside an image can hold; the others become text."""
+"""DuckDB types that the JSON of an image can hold; the others become text."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ MEANINGS: dict[Members, str] = {
 }
 
 MAX_KINDS_PRINTED = 8
-"""Of members and columns that were left out."""
+"""Limit on the printed kinds of members and columns that were left out."""
 
 
 @click.command()
@@ -42,7 +42,7 @@ MAX_KINDS_PRINTED = 8
 def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, quiet: bool) -> None:
     """Write the corpus of RUN again, in its own layout, without what a policy drops.
 
-    With --guarantee, images from a threshold on are dropped beside those of the policy.
+    With --guarantee, images from a threshold on are dropped in addition to those of the policy.
     """
     planned = plan_filter(request, on_terminal(quiet))
     if not dry_run:
@@ -101,7 +101,7 @@ def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
         )
     write_line(
         f"  price      {promised.num_dropped:,} of {counts.num_images:,} images ({percent(promised.share_dropped)}) "
-        f"beside those that the policy drops"
+        f"in addition to those that the policy drops"
     )
     write_line(f"  assumes    {promised.assumption}")
 
@@ -120,4 +120,4 @@ def _print_left_out(left_out: Mapping[str, int]) -> None:
     if left_out:
         first = [f"{count} {kind}" for kind, count in left_out.items()][:MAX_KINDS_PRINTED]
         more = f" and {len(left_out) - len(first)} more kinds" if len(left_out) > len(first) else ""
-        write_line(f"left out beside the images: {', '.join(first)}{more}")
+        write_line(f"left out next to the images: {', '.join(first)}{more}")

@@ -40,7 +40,7 @@ class Copied:
     """What became of one shard."""
 
     number: int
-    """Of the share in the plan."""
+    """Number of the share in the plan."""
 
     written: Written = NOTHING
     by_rule: tuple[tuple[str, str, int], ...] = ()
@@ -84,7 +84,7 @@ class ShardCopier:
     """What an earlier filter has copied is taken over, if it is whole."""
 
     bar: Bar | None = None
-    """Of a guarantee."""
+    """Bar of a guarantee."""
 
     def outcome(self, number: int, share: Share) -> Copied:
         """Errors become text: an exception that leaves a worker of Ray would arrive without its message."""

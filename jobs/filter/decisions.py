@@ -80,7 +80,7 @@ def decisions_of(rows: pa.Table, policy: Policy, bar: Bar | None = None) -> pa.T
 
 
 def can_be_dropped(decisions: pa.Table) -> pa.ChunkedArray:
-    """Of each row, whether a guarantee may drop it: no rule of the policy says that it is kept."""
+    """Return for each row whether a guarantee may drop it: no rule of the policy keeps it."""
     of_rule = pc.invert(pc.is_in(decisions["rule"], pa.array([DEFAULT, QUARANTINED])))
     return pc.invert(pc.and_(pc.equal(decisions["action"], "keep"), of_rule))
 

@@ -24,7 +24,7 @@ from scoring.made_up import made_up
 from scoring.runs.record import RunRecord
 
 MAX_KINDS = 100
-"""Of members and columns that were left out: so many are counted by themselves."""
+"""Limit on the kinds of members and columns that are counted one by one."""
 
 ROWS_PER_GROUP = 131_072
 READ_AT_ONCE = 16
@@ -99,7 +99,7 @@ def _decisions_for(out: Place, share: Share) -> pa.Table:
 
 
 def left_out(written: Iterable[Written]) -> dict[str, int]:
-    """Kind of what lay beside the images and was not copied -> how many, the most frequent first.
+    """Kind of file or column that was next to the images and not copied -> how many, the most frequent first.
 
     Rare kinds are added up.
     """

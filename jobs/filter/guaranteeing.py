@@ -234,7 +234,8 @@ def _of_audit(found: LabelledRows, is_private: Flags, is_undecided: Flags, least
 
 
 def _least_probability(design: Design, run: Place) -> float:
-    """Of the pictures that were drawn the smallest probability is larger by chance: it would make no even sample."""
+    """Return the smallest probability of the run: that of the drawn pictures is larger by chance, and would make no
+    even sample."""
     if design.least_probability is not None:
         return design.least_probability
     options = f"--n {design.num_wanted} --seed {design.seed} --for {design.purpose} --private {quote(design.private)}"
@@ -246,7 +247,7 @@ def _least_probability(design: Design, run: Place) -> float:
 
 
 def _sha256(labels: str) -> str:
-    """Of the file; of a folder of labels, of the lines that `sha256sum *` would print."""
+    """Return the hash of the file; of a folder of labels, the hash of the lines that `sha256sum *` would print."""
     folder = place(labels)
     if not folder.is_dir():
         return hashlib.sha256(labels_content(labels)).hexdigest()

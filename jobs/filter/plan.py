@@ -29,7 +29,7 @@ class Share:
 
     shard: str
     rows: list[RowRange]
-    """Where its rows lie in the run."""
+    """Position of its rows in the run."""
 
     num_rows: int
     num_kept: int
@@ -39,7 +39,7 @@ class Share:
     """All samples of the shard were scanned."""
 
     kept_sha256: str
-    """Of which samples are kept: the copy decides again, and must come to the same."""
+    """Hash of the kept samples: the copy decides again, and must come to the same."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Plan:
     """Scored rows of a version that did not record what was not scanned."""
 
     num_kept_bytes: int
-    """Of the encoded images that are kept."""
+    """Size of the encoded images that are kept."""
 
     num_scored_left: int
     """Images with a score that are kept or flagged."""
@@ -92,7 +92,7 @@ class Plan:
         return sum(share.num_kept for share in self.shares)
 
     def kept_sha256(self) -> str:
-        """Of what is kept of the whole corpus."""
+        """Hash of what is kept of the whole corpus."""
         return hashlib.sha256("".join(share.kept_sha256 for share in self.shares).encode()).hexdigest()
 
 

@@ -44,16 +44,16 @@ class GuaranteeRecord(BaseModel):
     """Labelled private pictures that the proof uses, each equally likely to have been drawn."""
 
     num_missed: int
-    """Of these, how many the release keeps."""
+    """How many of these the release keeps."""
 
     num_missed_allowed: int
     """How many it might keep, by the exact binomial bound."""
 
     num_dropped_by_policy: int
-    """Of `num_private_labelled`, those that the policy drops."""
+    """How many of `num_private_labelled` the policy drops."""
 
     num_without_score: int
-    """Of `num_private_labelled`, those that stay at any threshold: without a score, or kept by a rule of the policy."""
+    """How many of `num_private_labelled` stay at any threshold: without a score, or kept by a rule of the policy."""
 
     failure_probability: float
     """At most so often, over draws of labels, the promise is broken; at most 1 − confidence."""
@@ -68,10 +68,10 @@ class GuaranteeRecord(BaseModel):
     """Labelled pictures that may be private or not, since people differ or cannot say (of an audit after thinning)."""
 
     num_undecided_as_private: int = 0
-    """Of `num_private_labelled`, those of them that count as private: as many as give the lowest threshold."""
+    """How many of `num_private_labelled` are undecided and count as private: as many as give the lowest threshold."""
 
     labels_sha256: Sha256
-    """Of the file of labels; of a folder, of the lines that `sha256sum *` prints in it."""
+    """Hash of the file of labels; of a folder, of the lines that `sha256sum *` prints in it."""
 
     assumption: str
     """What must be true for the promise to hold."""
@@ -80,14 +80,14 @@ class GuaranteeRecord(BaseModel):
     """The promise in words; empty in releases of older versions, which counted rows where an audit sample was used."""
 
     num_dropped: int = 0
-    """Images of the run that the guarantee drops beside those that the policy drops: its price."""
+    """Images of the run that the guarantee drops in addition to those that the policy drops: its price."""
 
     share_dropped: float = 0.0
     """The same as a share of all images of the run, 0–1."""
 
 
 class ReleaseRecord(BaseModel):
-    """Of what a release is: all of `release.unfinished.json`, and the head of `release.json`."""
+    """The facts about a release: all of `release.unfinished.json`, and the head of `release.json`."""
 
     model_config = ConfigDict(frozen=True)  # other keys are passed over: `release.json` has counts and hashes too
 
@@ -99,7 +99,7 @@ class ReleaseRecord(BaseModel):
     policy: str
     policy_sha256: Sha256
     kept_sha256: Sha256
-    members: Members | None = None  # of older versions, which released whatever lay beside a picture
+    members: Members | None = None  # of older versions, which released all members of a picture
     guarantee: GuaranteeRecord | None = None  # without --guarantee, and of older versions
 
 

@@ -1,4 +1,4 @@
-"""Where a release may not be written: over other data, beside what is read, or while another filter writes there."""
+"""Where a release may not be written: over other data, inside of the input, or while another filter writes there."""
 
 from pathlib import Path
 
@@ -21,9 +21,9 @@ def refuse_misplaced(out: Place, url: str, run: Place, source: Place, is_folder:
     is_folder: whether all below `source` is of the corpus, or only some of its files.
     """
     if out.is_local and any(above.exists() and not above.is_dir() for above in Path(out.path).parents):
-        raise StorageError(f"cannot write {url}: it lies below a file")
+        raise StorageError(f"cannot write {url}: it is below a file")
     if out.is_within(source) and (is_folder or source.is_within(out)):
-        raise StorageError(f"{url} lies in the source; write the release to a folder outside of it")
+        raise StorageError(f"{url} is inside the source; write the release to a folder outside of it")
     for name, read in (("source", source), ("run", run)):
         if read.is_within(out):
             raise StorageError(f"{url} holds the {name}; write the release to a folder of its own")
@@ -40,7 +40,7 @@ def refuse_own_names(plan: Plan, corpus: Source, run: Place, policy: Policy, bar
 
 
 def _own_names_of_loose_files(share: Share, corpus: Source, run: Place, policy: Policy, bar: Bar | None) -> set[str]:
-    """Of the pictures at the top of a tree, and of their sidecars."""
+    """Return the names of the pictures at the top of a tree, and of their sidecars."""
     found = set[str]()
     for rows in row_chunks(run, share.rows, policy, bar):
         keys = kept_rows(decisions_of(rows, policy, bar))["key"].to_pylist()

@@ -47,7 +47,7 @@ from scoring.runs.record import RunRecord, open_run
 
 INLINE_BYTES = 10**9
 INLINE_IMAGES = 20_000
-"""A release of at most so many bytes and images is copied in this process: Ray alone would take longer to start."""
+"""A release of at most this many bytes and images is copied in this process: Ray alone would take longer to start."""
 
 
 @checked_request
@@ -159,7 +159,7 @@ class FilterResult:
     """What may go with an image."""
 
     left_out: Mapping[str, int]
-    """Kind of what lay beside the images and was not copied -> how many, the most frequent first."""
+    """Kind of file or column that was next to the images and not copied -> how many, the most frequent first."""
 
     cautions: tuple[str, ...]
     """As in the plan."""

@@ -133,7 +133,7 @@ def agreement(request: AgreementRequest, output: str) -> None:
 def export(request: ExportRequest) -> None:
     """Write labels or the answers of a run for people to correct.
 
-    label-studio makes tasks with the labels filled in, and beside them the labelling interface (.xml) to paste into the
+    label-studio makes tasks with the labels filled in, and also the labelling interface (.xml) to paste into the
     project. `labels import label-studio` and `labels import csv` read the result.
 
     Example: privsieve labels export my-run --format label-studio --out tasks.json

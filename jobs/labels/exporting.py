@@ -41,7 +41,7 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
     labels = labels_of(request.source)
     warn_of_contradictions([(request.source, labels)], feedback)
     found = _listings(request.source, labels, hash_list, feedback)
-    labels = labels.filter(pa.array([one == "clear" for one in found], pa.bool_()))
+    labels = labels.filter(pa.array([item == "clear" for item in found], pa.bool_()))
     left_out = left_out_note(found, "picture")
     if request.format == "csv":
         place(request.out).write(as_csv(labels))
@@ -54,7 +54,7 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
 
 
 def _listings(source: str, labels: pa.Table, hash_list: HashList, feedback: Feedback) -> list[Listing]:
-    """Of each label: whether its picture is on the list."""
+    """Return for each label whether its picture is on the list."""
     hashes = labels["sha256"].to_pylist()
     if hash_list is NOTHING:
         return ["clear"] * len(hashes)
@@ -70,7 +70,7 @@ def _listings(source: str, labels: pa.Table, hash_list: HashList, feedback: Feed
             f"{source} holds no pictures, with which the PDQ hashes of --hash-list could be compared; export from the "
             "run, or write sha256 before each hash that is not one of PDQ"
         )
-    return ["gone" if one is None else "listed" if one in hash_list.sha256 else "clear" for one in hashes]
+    return ["gone" if hash_ is None else "listed" if hash_ in hash_list.sha256 else "clear" for hash_ in hashes]
 
 
 def _paths(source: str) -> dict[str, str]:

@@ -30,7 +30,7 @@ def run_consensus(request: ConsensusRequest, feedback: Feedback = SILENT) -> Con
 
 
 def refuse_as_output(out: str, inputs: tuple[str, ...]) -> None:
-    """LabelsError if the output is one of the inputs, or lies in a run."""
+    """Raise LabelsError if the output is one of the inputs, or inside a run."""
     for url in inputs:
         if place(out).is_within(place(url)):
-            raise LabelsError(f"--out {out} is an input, or lies in one; write to another file")
+            raise LabelsError(f"--out {out} is an input, or inside one; write to another file")

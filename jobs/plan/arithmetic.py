@@ -49,7 +49,7 @@ class PlanResult:
     """Whether all shards were listed."""
 
     images_are_stated: bool
-    """Whether the number is that which is stated beside the shards, and right for those that were listed."""
+    """Whether the number is stated next to the shards, and right for those that were listed."""
 
     images: Figure
 
@@ -71,7 +71,7 @@ class PlanResult:
     """Reason -> images of the sample that would be quarantined."""
 
     broken_share: float
-    """Of the sample, 0–1."""
+    """Share of the sample, 0–1."""
 
     decode_ms: Figure
     """CPU time per image."""
@@ -86,7 +86,7 @@ class PlanResult:
     """Where `host_ms` comes from."""
 
     images_per_s: Figure
-    """Of one GPU or engine process."""
+    """Speed of one GPU or engine process."""
 
     speed_origin: str
     """Where `images_per_s` comes from."""

@@ -42,7 +42,7 @@ def _write_text(found: PlanResult) -> None:
 
     from jobs.console.tables import console
 
-    stated = f"stated beside the shards, and right for the {found.num_listed_shards} that were listed"
+    stated = f"stated next to the shards, and right for the {found.num_listed_shards} that were listed"
     counted = (
         "counted"
         if found.images_are_counted

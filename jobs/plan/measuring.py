@@ -45,7 +45,7 @@ class EngineUnderTest:
     """The engine downscales decoded pictures to this; None if it takes them as they are."""
 
     speed: RecordedSpeed | None = None
-    """Of the engine that is planned for, where `engine` is only a placeholder; None if the speed is measured."""
+    """Speed of the planned engine if `engine` is only a placeholder; None if the speed is measured."""
 
     host_cost: RecordedHostCost | None = None
     """None if nothing happens between the decoded picture and the engine."""
@@ -61,7 +61,7 @@ class Measured:
     """Number of images in each listed shard."""
 
     num_stated: int | None
-    """Images of the whole source, as stated beside its shards; None if nothing is, or if a listed shard holds another
+    """Images of the whole source, as stated next to its shards; None if nothing is, or if a listed shard holds another
     number."""
 
     difference: str | None
@@ -76,10 +76,10 @@ class Measured:
     """Reason -> images that would be quarantined."""
 
     num_bytes: tuple[int, ...]
-    """Of each sampled image that has bytes."""
+    """Size of each sampled image that has bytes."""
 
     decode_s: tuple[float, ...]
-    """Of each image that could be decoded."""
+    """Time for each image that could be decoded."""
 
     downscale_s: tuple[float, ...]
     """The same; empty if the engine takes pictures as they are decoded."""
@@ -121,7 +121,7 @@ class ImageTiming:
     downscale_s: float
 
     seen_megapixels: float
-    """Of all frames, as the engine sees them."""
+    """Sum of all frames, as the engine sees them."""
 
 
 def measure(
@@ -141,9 +141,9 @@ def measure(
     chosen = draw(shards, listed, min(sample_size, sum(listed)), seed)
     samples = [sample for shard, indices in chosen.items() for sample in _read(corpus, shard, indices)]
     timings = [_timed(sample, tested) for sample in samples if sample.fault is None]
-    decoded = [one for one in timings if isinstance(one, ImageTiming)]
+    decoded = [timing for timing in timings if isinstance(timing, ImageTiming)]
     broken = Counter(sample.fault.reason for sample in samples if sample.fault is not None)
-    broken.update(one.reason for one in timings if isinstance(one, Rejected))
+    broken.update(timing.reason for timing in timings if isinstance(timing, Rejected))
     progress.resume(0, len(samples))
     tables, batches = _scored(samples, tested, progress)
     row_bytes, slice_bytes = _result_bytes(tables)
@@ -160,11 +160,11 @@ def measure(
         num_sampled=len(samples),
         broken=dict(broken.most_common()),
         num_bytes=num_bytes,
-        decode_s=tuple(one.decode_s for one in decoded),
-        downscale_s=tuple(one.downscale_s for one in decoded) if tested.max_pixels else (),
-        megapixels=tuple(one.image.width * one.image.height / 1e6 for one in decoded),
-        seen_megapixels=tuple(one.seen_megapixels for one in decoded),
-        formats=dict(Counter(one.image.format for one in decoded).most_common()),
+        decode_s=tuple(image.decode_s for image in decoded),
+        downscale_s=tuple(image.downscale_s for image in decoded) if tested.max_pixels else (),
+        megapixels=tuple(image.image.width * image.image.height / 1e6 for image in decoded),
+        seen_megapixels=tuple(image.seen_megapixels for image in decoded),
+        formats=dict(Counter(image.image.format for image in decoded).most_common()),
         batches=() if tested.speed else batches,
         speed=tested.speed,
         host_cost=tested.host_cost,

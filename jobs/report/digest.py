@@ -22,7 +22,7 @@ from reports.run.figures import Evidence
 TIMEOUT_S = 120
 MAX_ANSWER_BYTES = 2**20
 MAX_CHARACTERS = 600
-"""Of the words about a group that the page shows."""
+"""Limit of the words about a group that the page shows."""
 
 MAX_TOKENS = 150
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -41,8 +41,8 @@ def digest_of(evidence: Sequence[Evidence], endpoint: str, model: str, titles: M
     titles: name of a kind -> words for it.
     """
     groups: dict[str, list[Evidence]] = {}
-    for one in evidence:
-        groups.setdefault(one.group, []).append(one)
+    for item in evidence:
+        groups.setdefault(item.group, []).append(item)
     if not groups:
         return None
     answers = tuple((group, _asked(kinds, endpoint, model, titles)) for group, kinds in groups.items())
@@ -50,7 +50,9 @@ def digest_of(evidence: Sequence[Evidence], endpoint: str, model: str, titles: M
 
 
 def _asked(kinds: Sequence[Evidence], endpoint: str, model: str, titles: Mapping[str, str]) -> str:
-    lines = [f"{titles.get(one.kind, one.kind)}: {one.num_images} of {one.num_private} private images" for one in kinds]
+    lines = [
+        f"{titles.get(kind.kind, kind.kind)}: {kind.num_images} of {kind.num_private} private images" for kind in kinds
+    ]
     messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": "\n".join(lines)}]
     body = {"model": model, "temperature": 0, "max_tokens": MAX_TOKENS, "messages": messages}
     text = _text_of(_sent(f"{endpoint.rstrip('/')}/chat/completions", json.dumps(body).encode()))

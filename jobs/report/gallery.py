@@ -1,7 +1,7 @@
 """`--gallery`: small pictures of the most severe images, read from the source again, with their boxes drawn.
 
 The source is as hostile as in a scan: it is decoded with the same limits. A thumbnail is encoded anew from pixels, so
-that nothing of a file's metadata comes along.
+that no metadata of a file is included.
 """
 
 import io
@@ -32,7 +32,7 @@ SIZES = ((288, 65), (288, 40), (208, 40), (144, 35))
 
 SIDE_PX = SIZES[0][0]
 MAX_BYTES = 420_000
-"""Of all pictures of a page together, before base64 makes them a third larger."""
+"""Limit of all pictures of a page together, before base64 makes them a third larger."""
 
 BLURRED_SIDE_PX = 18
 """The longer side to which a blurred picture is reduced before it is drawn large again: no face and no text is left."""
@@ -45,7 +45,7 @@ class Wanted:
     image: SevereImage
     where: Where
     boxes: Sequence[Any]
-    """Of the column `boxes`."""
+    """Values of the column `boxes`."""
 
 
 @dataclass(frozen=True)
@@ -60,32 +60,32 @@ class Screened:
 def pictures(run: OpenRun, severest: Sequence[SevereImage], is_clear: bool, feedback: Feedback) -> list[Picture]:
     """Those that the source still holds unchanged; a notice counts the others. SourceError if it cannot be read.
 
-    severest: without pictures that nobody may see (`without_listed`).
+    severest: without pictures on the hash list (`without_listed`).
     """
     wanted = _wanted(run, severest)
     try:
-        source = Pictures(run.record, [one.where for one in wanted])
+        source = Pictures(run.record, [item.where for item in wanted])
     except SourceError as error:
         raise SourceError(f"--gallery reads the pictures from the source again: {error}") from None
     limits = ImageLimits(max_pixels=run.record.max_pixels, max_frames=1, max_side_px=4 * SIDE_PX)
     shown = list[Picture]()
-    for one in wanted:
-        decoded = decode(source.read(one.where).encoded, limits)
+    for item in wanted:
+        decoded = decode(source.read(item.where).encoded, limits)
         if isinstance(decoded, DecodedImage):
-            shown.append(small_picture(one, decoded.views[0], is_clear, MAX_BYTES // len(wanted)))
+            shown.append(small_picture(item, decoded.views[0], is_clear, MAX_BYTES // len(wanted)))
     if missing := len(wanted) - len(shown):
         feedback.notice(f"{missing} of {len(wanted)} pictures are left out: the source holds them no more as scanned")
     return shown
 
 
-def small_picture(one: Wanted, pixels: Pixels, is_clear: bool, max_bytes: int) -> Picture:
-    """In the largest of `SIZES` that has at most so many bytes; if none has, in the smallest."""
+def small_picture(wanted: Wanted, pixels: Pixels, is_clear: bool, max_bytes: int) -> Picture:
+    """Encode it in the largest of `SIZES` with at most `max_bytes` bytes; if none has, in the smallest."""
     jpeg = b""
     for side_px, quality in SIZES:
-        jpeg = thumbnail(pixels, one.boxes, is_clear, side_px, quality)
+        jpeg = thumbnail(pixels, wanted.boxes, is_clear, side_px, quality)
         if len(jpeg) <= max_bytes:
             break
-    return Picture(one.image.key, f"level {one.image.level}", jpeg, (side_px, quality) != SIZES[0])
+    return Picture(wanted.image.key, f"level {wanted.image.level}", jpeg, (side_px, quality) != SIZES[0])
 
 
 def thumbnail(
@@ -148,9 +148,9 @@ def _rows(run: OpenRun, severest: Sequence[SevereImage]) -> dict[tuple[str, int]
     """(printable shard, index) -> row, of these images at least."""
     if not severest:
         return {}
-    least = min(one.s_lex for one in severest)
-    indices = ", ".join(str(one.index) for one in severest)
+    least = min(image.s_lex for image in severest)
+    indices = ", ".join(str(image.index) for image in severest)
     asked = f'SELECT shard, "index", sha256, key, boxes FROM scored WHERE s_lex >= {least} AND "index" IN ({indices})'
-    wanted = {(one.shard, one.index) for one in severest}
+    wanted = {(image.shard, image.index) for image in severest}
     rows = {(printable(row["shard"]), row["index"]): row for row in run.sql(asked).to_pylist()}
     return {place: row for place, row in rows.items() if place in wanted}

@@ -11,7 +11,7 @@ from scoring.labels.csv_cells import text_columns, unescaped
 COLUMNS = ("category", "images")
 MAX_BYTES = 20 * 2**20
 MAX_DIGITS = 16
-"""Of a number below 2**53; Python converts none of more than 4,300."""
+"""Limit of digits of a number below 2**53; Python converts none of more than 4,300."""
 
 
 def category_sizes(url: str) -> Mapping[str, int]:

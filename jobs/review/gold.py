@@ -54,7 +54,7 @@ def mixed(queue: Queue, gold: pa.Table, share: float, seed: int) -> pa.Table:
     """The rows of the queue and as many gold rows as make this share of all. Sorted by sha256."""
     others = gold.filter(pc.invert(pc.is_in(gold["sha256"], queue.rows["sha256"].combine_chunks())))
     wanted = round(share / (1 - share) * queue.rows.num_rows)
-    marks = [sha256(f"{seed}/{one}".encode()).digest() for one in others["sha256"].to_pylist()]
+    marks = [sha256(f"{seed}/{hash_}".encode()).digest() for hash_ in others["sha256"].to_pylist()]
     drawn = sorted(range(len(marks)), key=lambda place: marks[place])[:wanted]
     rows = pa.concat_tables([queue.rows, others.take(pa.array(drawn, pa.int64()))])
     return rows.take(pc.sort_indices(rows["sha256"]))

@@ -27,7 +27,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""Of every answer. Pictures come as blobs that the page's own script has fetched."""
+"""Headers of every answer. Pictures come as blobs that the page's own script has fetched."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What a browser may send. Everything else is refused before it is looked at."""
+"""What a browser may send. Everything else is refused before it is used."""
 
 from typing import Annotated, Literal
 
@@ -37,7 +37,7 @@ class PostedBox(_Strict):
 
 class PostedAnswer(_Strict):
     number: Annotated[int, Field(ge=0)]
-    """Of the picture, as the server gave it."""
+    """Number of the picture, as the server gave it."""
 
     answer: str
     """One of `scoring.labels.reviews.ANSWERS`."""

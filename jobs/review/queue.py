@@ -20,7 +20,7 @@ from scoring.taxonomy import KEYS
 Kind = Literal["audit", "borderline", "sql"]
 
 DEFAULT_PICTURES = 400
-"""Of a borderline or SQL queue."""
+"""Number of pictures of a borderline or SQL queue."""
 
 NEAR = 0.2
 """How far from 0.5 a probability is still borderline."""
@@ -36,7 +36,7 @@ class Queue:
     """With `COLUMNS`; every sha256 once, sorted by it."""
 
     sample: AuditSample | None
-    """Of an audit: the drawn sample."""
+    """The drawn sample, if the queue is of an audit."""
 
     num_without_bytes: int = 0
     """Drawn pictures of which the scan could read nothing, so that there is nothing to show."""

@@ -28,7 +28,7 @@ class Review:
 
     asking: Asking
     title: str
-    """Of the run."""
+    """Title of the run."""
 
     owner: str | None
     audit: tuple[AuditSample, Estimate] | None

@@ -51,7 +51,7 @@ def tally_of(asking: Asking, name: str) -> Tally:
 
 
 def tallies(asking: Asking) -> tuple[Tally, ...]:
-    """Of everybody who answered or skipped a picture of the queue, by name."""
+    """Return the tally of each person who answered or skipped a picture of the queue, by name."""
     return tuple(tally_of(asking, name) for name in asking.people())
 
 

@@ -25,7 +25,7 @@ from jobs.runtime.last_word import last_word, native_stderr_hidden
 from scoring.yaml_files import YamlError, load_yaml
 
 LOGICAL_CPUS_MIN = 4
-"""Two logical CPUs would admit only one reader beside an actor; readers mostly wait, so they share the cores."""
+"""Two logical CPUs would admit only one reader next to an actor; readers mostly wait, so they share the cores."""
 CONNECT_LIMIT_S = 5.0
 JOIN_LIMIT_S = 30.0
 """A try that fails after this is the last one."""

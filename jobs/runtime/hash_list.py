@@ -1,4 +1,4 @@
-"""Pictures that nobody may see, by an operator's list of hashes: no command shows, names or copies one.
+"""Pictures on an operator's list of hashes, which may not be shown: no command shows, names or copies one.
 
 Commands take the list by the option of `jobs.console.requests.HashListUrl`. A command that holds the bytes of a picture
 compares them by `HashList.listings`; one that holds rows of a run, by `jobs.runtime.listed`.
@@ -56,15 +56,16 @@ class HashList:
         return hashlib.sha256("\n".join([*sorted(self.sha256), ""]).encode() + self.pdq.tobytes()).hexdigest()
 
     def listings(self, sha256: Sequence[str | None], pdq: Sequence[PdqOfFile | None]) -> list[Listing]:
-        """Of each file. sha256: of its bytes, None if there are none. pdq: None if it could not be decoded.
+        """Return the listing of each file. sha256: of its bytes, None if there are none. pdq: None if it could not be
+        decoded.
 
         ValueError if a text is no PDQ hash.
         """
-        found: list[Listing] = ["listed" if one in self.sha256 else "clear" for one in sha256]
+        found: list[Listing] = ["listed" if hash_ in self.sha256 else "clear" for hash_ in sha256]
         if not self.needs_pdq:
             return found
-        files = [number for number, hashes in enumerate(pdq) for one in hashes or () if one is not None]
-        known = (one for hashes in pdq for one in hashes or () if one is not None)
+        files = [number for number, hashes in enumerate(pdq) for hash_ in hashes or () if hash_ is not None]
+        known = (hash_ for hashes in pdq for hash_ in hashes or () if hash_ is not None)
         is_near = self._search.near(hashes_of(known, NUM_HASHES))
         listed = {files[number] for number in np.flatnonzero(is_near)}
         for number, hashes in enumerate(pdq):

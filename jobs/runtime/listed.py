@@ -30,7 +30,7 @@ READS_AGAIN = (
 
 
 def listings(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Listing]:
-    """Of each row, in order. rows: with `COLUMNS`, and with `pdq` where that was read already.
+    """Return the listing of each row, in order. rows: with `COLUMNS`, and with `pdq` where that was read already.
 
     SourceError or StorageError if pictures must be read and the source cannot be read at all.
     """
@@ -46,7 +46,7 @@ def listings(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Listing]
     except SourceError as error:
         raise SourceError(f"--hash-list has PDQ hashes, which are compared with the pictures: {error}") from None
     found = [_Read() if place.sha256 in hash_list.sha256 else _read(pictures, place, run.record) for place in places]
-    compared = _compared(run, hashes, [one.pdq for one in found], hash_list)
+    compared = _compared(run, hashes, [item.pdq for item in found], hash_list)
     return ["gone" if one.is_gone else listing for one, listing in zip(found, compared, strict=True)]
 
 

@@ -1,6 +1,6 @@
 """What an engine actor tells Ray's metrics endpoints: counts and times, labelled by engine and reason, never by file.
 
-Prometheus sees the names below with `ray_` before them and Ray's own labels (node, worker) beside ours;
+Prometheus sees the names below with `ray_` before them and Ray's own labels (node, worker) in addition to ours;
 docs/clusters.md lists them.
 """
 
@@ -51,7 +51,7 @@ class ScanMetrics:
                 counter.inc(num_rows, tags | {"reason": reason})
 
     def queued(self, num_images: int) -> None:
-        """So many images more are read to be given to the engine; negative: are answered."""
+        """Add the number of images read for the engine; negative: answered."""
         with self._lock:
             self._num_queued += num_images
             self._queue.set(self._num_queued, {"engine": self._engine})

@@ -4,10 +4,10 @@ from collections import deque
 from dataclasses import dataclass
 
 RATE_WINDOW_S = 30.0
-"""The rate that is shown is of the last so many seconds."""
+"""Seconds over which the shown rate is measured."""
 
 ESTIMATE_WINDOW_S = 300.0
-"""The time left follows from the rate of so many seconds, so that one slow batch does not change it much."""
+"""Seconds over which the rate for the time left is measured, so that one slow batch does not change it much."""
 
 MIN_GAP_S = 0.5
 """Counts that come faster are joined."""
@@ -22,7 +22,7 @@ class _Mark:
 
 
 class Pace:
-    """Of work that begins with the first mark: whatever is done before it counts for no rate."""
+    """Pace of work that begins with the first mark: whatever is done before it counts for no rate."""
 
     def __init__(self) -> None:
         self._first: _Mark | None = None
@@ -34,7 +34,7 @@ class Pace:
         self._marks.clear()
 
     def mark(self, at_s: float, num_images: int) -> None:
-        """So many images are done at this moment, on a clock that does not go back."""
+        """Note how many images are done at this moment, on a clock that does not go back."""
         mark = _Mark(at_s, num_images)
         if self._first is None:
             self._first = mark
@@ -49,7 +49,8 @@ class Pace:
             self._marks.popleft()
 
     def images_per_s(self, now_s: float) -> float | None:
-        """Of the last `RATE_WINDOW_S` in which images were done; it falls while none is. None where not known yet."""
+        """Return the rate over the last `RATE_WINDOW_S` in which images were done; it falls while none is. None if
+        unknown."""
         return self._rate(RATE_WINDOW_S, now_s)
 
     def overall_images_per_s(self) -> float | None:
@@ -59,7 +60,7 @@ class Pace:
         return _rate_between(self._first, self._marks[-1], self._marks[-1].at_s)
 
     def seconds_left(self, num_images: int, now_s: float) -> float | None:
-        """Until so many images are done in all. It counts down while none is done. None where not known."""
+        """Return the time until all `num_images` are done. It counts down while none is done. None if unknown."""
         if not self._marks:
             return None
         last = self._marks[-1]

@@ -97,7 +97,7 @@ def pictures_of(record: RunRecord, rows: pa.Table) -> Iterator[bytes | None]:
 
 
 def _locators(source: Source, shard: str | None, wanted: Mapping[int, str]) -> dict[int, tuple[str, Locator]]:
-    """Index -> the shard's name and where the sample lies; without those that are not there. wanted: index -> key."""
+    """Return index -> shard name and position of the sample; without missing ones. wanted: index -> key."""
     if shard is None:
         return {}
     found = dict[int, tuple[str, Locator]]()

@@ -29,7 +29,7 @@ class Meter:
     """
 
     is_shown = False
-    """Whether anybody sees it: what nobody sees need not be counted."""
+    """Whether progress is shown; if not, callers may skip counting."""
 
     def __init__(self, label: str, num_images: int | None, clock: Callable[[], float]):
         self.label = label
@@ -66,13 +66,14 @@ class Meter:
             self._show()
 
     def advance(self, num_images: int) -> None:
-        """So many images more are done."""
+        """Add to the number of images done."""
         with self._lock:
             self.num_done += num_images
             self._count()
 
     def under_way(self, num_images: int) -> None:
-        """So many images are done in pieces of work that `advance` does not count yet. 0 at first: the work begins."""
+        """Set the number of images done in pieces of work that `advance` does not count yet. 0 at first: the work
+        begins."""
         with self._lock:
             self._num_under_way = num_images
             self._count()

@@ -121,7 +121,7 @@ def _num_pixel_bytes(image: DecodedImage | Fault) -> int:
 
 
 def quarantined(facts: Facts, fault: Fault) -> pa.Table:
-    """The row of a sample that could not be looked at."""
+    """Return the row of a sample that could not be scanned."""
     return to_table([facts], [fault])
 
 

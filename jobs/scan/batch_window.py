@@ -16,7 +16,7 @@ BATCH_SAMPLES = 16
 """Images decoded and scored together: bounds the pixels in memory. Fewer where their files take `MAX_BYTES`."""
 
 MAX_BYTES_AHEAD = 2 * 2**30
-"""Files and pixels that were read and are not answered, of all slices of a worker, beside what is being decoded."""
+"""Files and pixels that were read and are not answered, of all slices of a worker, without those being decoded."""
 
 MAX_BATCHES = 160
 """At once, of all slices of a worker; each has a thread, which mostly waits."""
@@ -55,7 +55,7 @@ class Room:
         return self._flow.bytes_ahead >= MAX_BYTES_AHEAD
 
     def entered(self, number: int) -> None:
-        """So many batches more are under way."""
+        """Add to the number of batches under way."""
         with self._lock:
             self._num_batches += number
 
@@ -68,7 +68,7 @@ def rows_in_order(
     flow: Flow,
     queued: Callable[[int], None],
 ) -> Iterator[pa.Table]:
-    """The rows of each batch, in order; while there is room, further batches are scored beside the first.
+    """The rows of each batch, in order; while there is room, further batches are scored next to the first.
 
     room: None for one batch at a time, in the thread of the caller, which Ctrl-C ends. Even without room each slice has
     a batch under way, so that none stands still. queued: takes the number of images that were read to be scored, and

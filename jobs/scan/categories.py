@@ -8,16 +8,16 @@ from ingest.formats.webdataset import CategoryProbe
 from ingest.sample import printable
 
 MAX_FIELDS = 20
-"""So many JSON fields are named where the category names none of them."""
+"""Limit on the JSON fields that are listed if the category is none of them."""
 
 NUM_SHARDS = 3
-"""Looked at, spread over the corpus."""
+"""Number of probed shards, spread over the corpus."""
 
 
 def check_category(source: Source) -> str | None:
     """A line where the samples give two categories that differ, else None.
 
-    SourceError where none of the samples that are looked at has what `--category` names. Parquet columns are checked as
+    SourceError if none of the probed samples has what `--category` names. Parquet columns are checked as
     the source is opened, and folder trees take no category.
     """
     if source.format != "webdataset" or source.class_list is not None or source.keyword_list is not None:
@@ -37,13 +37,11 @@ def check_category(source: Source) -> str | None:
     is_there = any(beside.num_with_category for beside in found) or any(printable(name) in fields for name in named)
     if not num_samples or is_there:
         return None
-    looked_at = f"none of the {number_of(num_samples, 'sample')} looked at"
+    probed = f"none of the {number_of(num_samples, 'sample')} probed"
     if source.category == "cls":
-        raise SourceError(f"--category cls: {looked_at} has a .cls member that holds anything")
+        raise SourceError(f"--category cls: {probed} has a .cls member that holds anything")
     near = did_you_mean(source.category, fields)
-    raise SourceError(
-        f'--category "{source.category}": {looked_at} has that JSON field{near}; {_there(fields, "their")}'
-    )
+    raise SourceError(f'--category "{source.category}": {probed} has that JSON field{near}; {_there(fields, "their")}')
 
 
 def no_category(source: Source, category: str) -> str:
@@ -64,7 +62,7 @@ def _there(fields: list[str], whose: str) -> str:
 
 
 def _looked_at(source: Source, num_shards: int) -> list[CategoryProbe]:
-    """Of the first shard, or of shards spread from the first to the last; a scan says which cannot be read."""
+    """Probe the first shard, or shards spread from the first to the last; the scan reports unreadable ones."""
     last = len(source.shards) - 1
     numbers = sorted({last * n // max(1, num_shards - 1) for n in range(num_shards)})
     found = list[CategoryProbe]()

@@ -47,7 +47,7 @@ def _first_counts(source: Source, limit: int) -> tuple[list[str], list[int]]:
     """The first shards and how many samples each has, as many as hold `limit` samples."""
     counts: list[int] = []
     for shard in source.shards:
-        counts.append(sum(len(one.locators) for one in source.slices(shard)))
+        counts.append(sum(len(slice_.locators) for slice_ in source.slices(shard)))
         if sum(counts) >= limit:
             break
     return list(source.shards[: len(counts)]), counts

@@ -43,7 +43,8 @@ class DryRun:
 
 
 def dry_run(prepared: Prepared) -> DryRun:
-    """Of this machine. EngineError, SourceError, StorageError where the scan itself could not begin."""
+    """Describe a scan from this machine. EngineError, SourceError or StorageError if the scan itself could not
+    begin."""
     options = prepared.request.options
     description, preview = prepared.module.describe(options), prepared.module.preview(options)
     limits = prepared.limits(description)
@@ -84,7 +85,7 @@ def _counts(stated: StatedCounts) -> str:
     if stated.num_images is None:
         return f"in {shards}; how many is known once they are read"
     about = "" if len(stated.by_shard) == stated.num_shards else "about "
-    return f"{about}{stated.num_images:,} in {shards}, as stated beside {len(stated.by_shard):,} of them (not counted)"
+    return f"{about}{stated.num_images:,} in {shards}, as stated next to {len(stated.by_shard):,} of them (not counted)"
 
 
 def _assessed(description: EngineDescription) -> str:

@@ -17,10 +17,10 @@ from scoring.runs.engine_time import EngineTime
 from scoring.runs.layout import CANARY
 
 STEPS_AT_ONCE = 2
-"""Of the model: one under way, and the next one ready."""
+"""Steps of the model: one under way, and the next one ready."""
 
 BATCHES_BETWEEN = 3
-"""Beside these: being decoded, being prepared, and answered in part."""
+"""In addition to these: being decoded, being prepared, and answered in part."""
 
 
 class EngineHost:

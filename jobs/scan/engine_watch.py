@@ -1,6 +1,6 @@
 """How much of the time an engine has fewer requests than a step of its model takes, and why.
 
-A thread looks many times a second: what is missing to a full step lies in preparation, in the decoders, or was not read
+A thread samples many times a second: what is missing to a full step is in preparation, in the decoders, or was not read
 yet. So each moment is divided among the causes by the number of pictures that each of them holds back.
 """
 
@@ -21,7 +21,8 @@ CAUSES = ("preparing", "decoding", "memory", "reading", "writing", "slices")
 
 
 def causes(num_missing: int, num_prepared: int, flow: Mapping[str, int], slices_at_once: int) -> dict[str, float]:
-    """Cause -> its part of a moment in which so many requests were missing to a step; empty where none were."""
+    """Return cause -> its part of a moment in which `num_missing` requests were missing to a step; empty if none
+    were."""
     if num_missing <= 0:
         return {}
     preparing = min(num_prepared, num_missing)
@@ -67,7 +68,7 @@ class EngineWatch:
         return found
 
     def look(self, seconds: float) -> None:
-        """Counts so many seconds by what is seen now."""
+        """Attribute the seconds to the present causes."""
         flow = self._flow.now()
         if not flow["slices"]:
             return

@@ -17,12 +17,12 @@ class Flow:
         self._lock = threading.Lock()
         self._numbers = Counter[str]()
         self.bytes_ahead = 0
-        """Of files and pixels that were read and are not answered."""
+        """Size of files and pixels that were read and are not answered."""
         self._most_bytes_ahead = 0
 
     @contextmanager
     def at(self, place: str, number: int = 1) -> Iterator[None]:
-        """So many are at the place for the length of the block."""
+        """Count the images at the stage for the length of the block."""
         self.moved(place, number)
         try:
             yield
@@ -34,7 +34,7 @@ class Flow:
             self._numbers[place] += number
 
     def held(self, num_bytes: int) -> None:
-        """So many bytes more are ahead of the engine; negative: fewer."""
+        """Add to the bytes ahead of the engine; negative: subtract."""
         with self._lock:
             self.bytes_ahead += num_bytes
             self._most_bytes_ahead = max(self._most_bytes_ahead, self.bytes_ahead)

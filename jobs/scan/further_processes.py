@@ -1,4 +1,4 @@
-"""Further processes of a scan on this machine: each scans slices beside the process of the command.
+"""Further processes of a scan on this machine: each scans slices next to the process of the command.
 
     python -m jobs.scan.further_processes FD     the child; the parent talks to it through the inherited connection
 

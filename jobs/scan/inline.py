@@ -84,6 +84,6 @@ def categories_of(source: Source, shards: list[str]) -> list[list[str | None]]:
 def count_samples(source: Source, shards: list[str]) -> list[int]:
     """Samples per shard, in the order of `shards`. SourceError where one cannot be listed."""
     try:
-        return [sum(len(one.locators) for one in source.slices(shard)) for shard in shards]
+        return [sum(len(slice_.locators) for slice_ in source.slices(shard)) for shard in shards]
     except PrivsieveError as error:
         raise SourceError(f"a sample needs every shard listed: {error}") from None

@@ -38,7 +38,7 @@ START_LIMIT_S = 600
 """Time for the child to import and start the engine."""
 
 MEMORY_SHARE = 0.5
-"""Of the memory that is available when the child starts: what an image may take, where the user does not say."""
+"""Share of the memory available when the child starts that an image may take, unless the user sets a limit."""
 
 TRIES = 2
 """The second in a fresh child: whatever images before it have left behind is no fault of the last one."""

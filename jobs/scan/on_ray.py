@@ -88,7 +88,7 @@ def scan_slices(
 ) -> Generator[SliceCounts, None, None]:
     """Scans the slices of the shards `left` that have no result in the ledger; yields what came of each.
 
-    show: None where nobody looks; then nothing is counted before a slice has ended.
+    show: None if progress is hidden; then nothing is counted before a slice has ended.
     """
     if show is None:
         yield from _scanned(settings, left, chosen, ledger, slice_scanner.nobody_looks, engines)
@@ -161,7 +161,7 @@ def count_samples(source: Source, shards: list[str]) -> list[int]:
 
     def count(row: dict[str, Any]) -> dict[str, Any]:
         try:
-            found = sum(len(one.locators) for one in source.slices(shards[int(row["number"])]))
+            found = sum(len(slice_.locators) for slice_ in source.slices(shards[int(row["number"])]))
         except PrivsieveError as error:
             return {"number": row["number"], "count": 0, "failure": str(error)}
         return {"number": row["number"], "count": found, "failure": ""}

@@ -23,7 +23,7 @@ class Prepared:
     hash_list: HashList
 
     def limits(self, description: EngineDescription) -> ImageLimits:
-        """Of the pictures that the engine gets."""
+        """Limits of the pictures that the engine gets."""
         has_pdq = self.request.pdq or self.hash_list.needs_pdq
         return ImageLimits(self.request.max_pixels_in, self.request.max_frames, description.max_side_px, has_pdq)
 

@@ -187,10 +187,10 @@ class ScanResult:
     """Rows that this scan added."""
 
     seconds: float = 0.0
-    """Of this scan, with its start."""
+    """Duration of this scan, with its start."""
 
     images_per_s: float | None = None
-    """Of this scan, without its start, measured where progress is shown; None where nothing was measured."""
+    """Speed of this scan without its start, measured if progress is shown; None if not measured."""
 
     damage: Damage = NO_DAMAGE
     """Shards of which an unknown number of images was not seen."""

@@ -51,7 +51,8 @@ from scoring.table import LISTED
 
 SILENT_STALLS = 3
 MIN_SILENCE_S = 1800
-"""After so many times `Supervision.stall_seconds` without a result, and so many seconds at least, a notice says so."""
+"""After this multiple of `Supervision.stall_seconds` without a result, and at least this many seconds, a notice says
+so."""
 
 MIN_DECODE_THREADS = 2
 """For an engine of one CPU, too: its thread waits for the model most of the time."""
@@ -107,7 +108,7 @@ class _Scan:
         self._prepared = prepare(request)
         self._run = place(request.run)
         if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
-            raise RunError(f"{request.run} lies in the source; use a folder outside of it for --run")
+            raise RunError(f"{request.run} is inside the source; use a folder outside of it for --run")
         self._on_cluster = is_on_cluster(self._resources)
 
     def run(self) -> ScanResult:
@@ -182,7 +183,7 @@ class _Scan:
         if left:
             self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
             if chosen is None and self._progress.is_shown:
-                self._progress.phase("reading the counts beside the shards", is_logged=False)
+                self._progress.phase("reading the counts next to the shards", is_logged=False)
                 self._stated = stated_counts(self._prepared.source)
                 self._progress.expect_about(self._stated.num_images)
             self._progress.phase(f"loading {self._request.engine}")
@@ -193,7 +194,7 @@ class _Scan:
         return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
 
     def _num_rows(self, before: Results, settings_hash: str) -> int:
-        """Rows that the run has already, for progress; 0 where nobody looks, or to count them would take long."""
+        """Rows that the run has already, for progress; 0 if progress is hidden, or counting would be slow."""
         ledger = before.ledger
         names = [name for shard in self._prepared.source.shards for name in result_names(shard, ledger)]
         if not self._progress.is_shown or before.ranges is not None or len(names) > MAX_COUNTED_FILES:
@@ -300,10 +301,10 @@ class _Scan:
         return failures
 
     def _notice_wrong_counts(self, scanned: list[str], earlier: Ledger) -> None:
-        """Compares shards that this scan has looked at from their first image to their last."""
+        """Compare shards that this scan has read from their first image to their last."""
         now = results(self._run).ledger if self._stated.by_shard else earlier
         whole = [shard for shard in scanned if not has_any_result(shard, earlier) and finished(shard, now)]
-        difference = self._stated.difference({one: self._new_by_shard[shard_id_in(one, now)] for one in whole})
+        difference = self._stated.difference({item: self._new_by_shard[shard_id_in(item, now)] for item in whole})
         if difference is not None:
             self._feedback.notice(difference)
 

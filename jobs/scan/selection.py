@@ -57,7 +57,7 @@ def draw_shards(shards: Sequence[str], num_shards: int, seed: int) -> list[str]:
 def draw_per_category(
     shards: Sequence[str], categories: Sequence[Sequence[str | None]], num_samples: int, seed: int
 ) -> tuple[dict[str, list[int]], int]:
-    """A uniform sample of so many images of each category, all of a smaller one; and how many images have none.
+    """Draw `num_samples` images of each category uniformly, all of a smaller one; and count images without a category.
 
     categories: of each sample of each shard. Each category is drawn with a generator of its own (numpy's PCG64, seeded
     with `seed` and a hash of the category), so that other categories do not change which of its images are drawn.

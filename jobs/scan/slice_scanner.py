@@ -32,7 +32,7 @@ from scoring.runs.layout import ATTEMPTS, SCORES
 from scoring.table import SCHEMA
 
 LookedAt = Callable[[str, int], object]
-"""Takes the name of a slice (`SliceTask.name`) and how many of its images were looked at so far; for progress only. An
+"""Takes the name of a slice (`SliceTask.name`) and how many of its images were scanned so far; for progress only. An
 empty name: an engine is loaded."""
 
 
@@ -180,7 +180,7 @@ class SliceScanner:
                 self._turns.release(self._settings.slices_at_once)
 
     def _counted(self, task: SliceTask, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """The rows as they come; says how many images of the slice were looked at."""
+        """Yield the rows as they come, and report how many images of the slice were scanned."""
         num_images = 0
         for table in rows:
             num_images += table.num_rows

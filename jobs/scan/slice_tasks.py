@@ -26,7 +26,7 @@ class SliceTask:
     slice: Slice
 
     name: str
-    """Of the result file."""
+    """Name of the result file."""
 
     listing_digests: str
     """Two hashes with a space between: of what the shard listed before this slice, and up to its end."""

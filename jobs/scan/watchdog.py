@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 
 _lock = threading.Lock()
 _deadlines: dict[object, float] = {}
-"""Of all work that any watchdog of this process watches."""
+"""Deadlines of all work that any watchdog of this process watches."""
 
 
 class Watchdog:

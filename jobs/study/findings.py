@@ -8,7 +8,7 @@ from jobs.study.points import PointResult
 from jobs.study.prompts import PromptsResult
 
 FIGURES = {"mcc": "MCC", "spearman": "Spearman ρ", "macro_f1": "macro F1"}
-"""Of a point; the first that is defined is the one of the study's target."""
+"""Metrics of a point; the first that is defined is the one of the study's target."""
 
 
 def of_curve(result: CurveResult) -> str:
@@ -40,7 +40,7 @@ def of_leave_one_out(result: LeaveOneOutResult) -> str:
 def of_prompts(result: PromptsResult) -> str:
     """How far apart the best and the worst wording are."""
     figures = {**result.spread.private, **result.spread.score}
-    name = next((one for one in FIGURES if one in figures), None)
+    name = next((figure for figure in FIGURES if figure in figures), None)
     if name is None:
         return "No wording has a figure."
     pairs = zip(result.wordings, figures[name].values, strict=True)

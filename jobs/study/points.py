@@ -52,7 +52,7 @@ class PointResult:
     specificity: float | None = None
     num_rejected: int | None = None
     spearman: float | None = None
-    """Of the severity score."""
+    """Spearman's ρ of the severity score."""
 
     mae: float | None = None
     macro_f1: float | None = None
@@ -62,7 +62,7 @@ class PointResult:
     """Private class -> recall, mcc and f1 against exclusive batches of public pictures."""
 
     cautions: tuple[str, ...] = ()
-    """Of the adapter's card."""
+    """Cautions of the adapter's card."""
 
 
 def begin(request: StudyRequest, kind: str) -> Path:
@@ -82,7 +82,7 @@ def begin(request: StudyRequest, kind: str) -> Path:
     content = {"kind": kind, "keep_ambiguous": False, **asdict(replace(request, seeds=()))}
     content["prompt_file"] = None if request.prompt_file is None else hashlib.sha256(request.prompt_file).hexdigest()
     del content["seeds"], content["out"]
-    # What lies behind the names: points of other pictures, labels or models are not comparable.
+    # What the names refer to: points of other pictures, labels or models are not comparable.
     content["recipe"] = recipe(request.recipe).model_dump(mode="json")
     content["model"] = checkpoint(request.model, with_weights=True).digest()
     for name in ("labels", "evaluation_labels"):
@@ -113,7 +113,7 @@ def begin_folder(folder: Path, content: Mapping[str, object], out: str) -> None:
 
 
 def _fingerprint(url: str) -> str:
-    """Of a corpus: differs if a picture was replaced, added or removed."""
+    """Return the fingerprint of a corpus: differs if a picture was replaced, added or removed."""
     source = open_source(url, None, None)
     # Without the hash of blocks, so that studies go on that began before there was one.
     marks = (f"{shard} {source.fingerprint(shard).partition(' ')[0]}" for shard in source.shards)
@@ -203,7 +203,7 @@ def _with_figures(point: PointResult, evaluation: Evaluation) -> PointResult:
             recall=private.recall,
             specificity=private.specificity,
             num_rejected=private.num_rejected,
-            classes={one.name: {"recall": one.recall, "mcc": one.mcc, "f1": one.f1} for one in private.per_class},
+            classes={row.name: {"recall": row.recall, "mcc": row.mcc, "f1": row.f1} for row in private.per_class},
         )
     if score is not None:
         point = replace(point, spearman=score.spearman, mae=score.mae)

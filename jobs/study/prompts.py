@@ -31,7 +31,7 @@ class PromptsResult:
 
     wordings: tuple[str, ...]
     spread: RunsSpread
-    """Of their figures, in the same order."""
+    """Spread of their figures, in the same order."""
 
 
 def run_prompts(request: PromptsRequest, feedback: Feedback) -> PromptsResult:
@@ -78,7 +78,7 @@ def _refuse_shared(request: PromptsRequest, run: str) -> None:
     known = evaluation_pictures(request.evaluation)
     with open_run(run) as opened:
         rows = opened.rows(["sha256", "phash"])
-    same = sum(one in known.sha256 for one in rows["sha256"].to_pylist())
+    same = sum(hash_ in known.sha256 for hash_ in rows["sha256"].to_pylist())
     near = sum(known.near(rows["phash"].to_pylist()))
     if same or near:
         raise LabelsError(

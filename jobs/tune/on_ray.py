@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from scoring.tuning.training import TrainingRequest
 
 STATE = "ray"
-"""Folder of Ray Train's own records, beside the checkpoints."""
+"""Folder of Ray Train's own records, next to the checkpoints."""
 
 PROGRESS = "progress"
-"""File beside the checkpoints: the steps done and all steps, written by the first process."""
+"""File next to the checkpoints: the steps done and all steps, written by the first process."""
 
 SECONDS_PER_LOOK = 1.0
 

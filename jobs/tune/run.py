@@ -260,7 +260,7 @@ def _refuse_another(before: dict[str, object], content: dict[str, object], where
             continue
         difference = f"another {SAID[name]}"
         if isinstance(found, dict) and isinstance(wanted, dict):
-            field = next(one for one in {**wanted, **found} if found.get(one) != wanted.get(one))
+            field = next(item for item in {**wanted, **found} if found.get(item) != wanted.get(item))
             difference = f"another recipe: {field} {_short(found.get(field))}, not {_short(wanted.get(field))}"
         elif isinstance(found, int):
             difference = f"{SAID[name]} {found}, not {wanted}"

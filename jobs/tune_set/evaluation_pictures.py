@@ -30,10 +30,8 @@ class EvaluationPictures:
 
 
 def evaluation_pictures(urls: Sequence[str], feedback: Feedback = SILENT) -> EvaluationPictures:
-    """Of runs, by hash and near duplicates; of labels files, by hash alone. A notice says what cannot be found.
-
-    RunError or LabelsError if one is neither, or names no picture by its hash.
-    """
+    """Find the pictures of runs by hash and near duplicates, and of labels files by hash alone. A notice says what
+    cannot be found."""
     sha256: set[str] = set()
     phash: set[str] = set()
     for url in urls:

@@ -25,7 +25,7 @@ class Names:
     """Rows that name pictures by sha256, or by key: as a scan writes it, with or without the shard before it."""
 
     url: str
-    """Of the file, for errors."""
+    """URL of the file, for errors."""
 
     by_sha256: dict[bytes, int] = field(default_factory=dict)
     by_key: dict[str, int] = field(default_factory=dict)
@@ -36,7 +36,8 @@ class Names:
     """Row -> sha256, of pictures that were found by key."""
 
     def add(self, row: int, sha256: str | None, key: str | None) -> bool:
-        """A hash is enough: the key beside it is not used. False if the name is there already."""
+        """Add a label by its hash alone, if it has one: its key is not used then. False if the name is there
+        already."""
         if sha256 is not None:
             return self.by_sha256.setdefault(bytes.fromhex(sha256), row) == row
         return self.by_key.setdefault(key or "", row) == row

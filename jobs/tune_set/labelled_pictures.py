@@ -18,7 +18,7 @@ from scoring.tuning.drawing import Candidate
 from scoring.tuning.targets import Label, Target, is_private, level_of
 
 EXTENSIONS = {"jpeg": "jpg"}
-"""Of formats whose usual extension is not their name."""
+"""Usual extensions of formats whose name is another."""
 
 LIMITS = ImageLimits(max_frames=1, max_side_px=512)
 """Enough for a perceptual hash: on the demo corpus that differs in four bits at most from that of a scan, which takes
@@ -33,7 +33,7 @@ class Found:
     """Pictures with a usable label, each sha256 once, in the order of the corpus."""
 
     phashes: list[str] = field(default_factory=list)
-    """Of the candidates."""
+    """Perceptual hashes of the candidates."""
 
     num_pictures: int = 0
     num_copies: int = 0
@@ -41,7 +41,7 @@ class Found:
     num_unreadable: int = 0
     num_unlabelled: int = 0
     num_listed: int = 0
-    """Of those with a usable label, pictures on the hash list."""
+    """How many of the pictures with a usable label are on the hash list."""
 
     num_not_compared: int = 0
     """The same, of which not all can be compared with the list."""
@@ -109,11 +109,11 @@ def _candidate(sample: Sample, sha256: str, format_name: str, label: Label, targ
     )
 
 
-def _refuse_contradiction(one: Candidate, copy: Sample, label: Label, target: Target) -> None:
-    if (one.target, one.class_name, one.is_private) != (target, label.class_name, is_private(label)):
+def _refuse_contradiction(candidate: Candidate, copy: Sample, label: Label, target: Target) -> None:
+    if (candidate.target, candidate.class_name, candidate.is_private) != (target, label.class_name, is_private(label)):
         raise LabelsError(
-            f"{printable(one.shard)}/{printable(one.key)} and {printable(copy.shard)}/{printable(copy.key)} are the "
-            "same file and have different labels; give them one label, by sha256"
+            f"{printable(candidate.shard)}/{printable(candidate.key)} and "
+            f"{printable(copy.shard)}/{printable(copy.key)} are the same file and have different labels; give them one label, by sha256"
         )
 
 

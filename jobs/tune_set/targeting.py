@@ -17,7 +17,7 @@ class Targets:
     asked: Protocol
     keep_ambiguous: bool
     names: Names | None = None
-    """Of conversations; None if the label alone gives the target."""
+    """Names of conversations; None if the label alone gives the target."""
 
     turns: list[Turns] = field(default_factory=list)
     """By row of `names`."""

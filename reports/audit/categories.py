@@ -55,7 +55,7 @@ class CategoryEstimate:
     rate: Estimate
     method: Method
     num_labels: int
-    """Of the category itself."""
+    """Number of labels of the category itself."""
 
 
 def category_estimates(
@@ -157,12 +157,12 @@ def _method(weight: float) -> Method:
 
 
 def _values(estimates: Sequence[Estimate]) -> Numbers:
-    return np.array([np.nan if one.value is None else one.value for one in estimates], dtype=np.float64)
+    return np.array([np.nan if estimate.value is None else estimate.value for estimate in estimates], dtype=np.float64)
 
 
 def _variances(estimates: Sequence[Estimate]) -> Numbers:
     """From the lengths of the intervals; 1 if there is none."""
-    lengths = [1.0 if one.value is None else _ends(one)[2] - _ends(one)[1] for one in estimates]
+    lengths = [1.0 if estimate.value is None else _ends(estimate)[2] - _ends(estimate)[1] for estimate in estimates]
     return np.maximum(_LEAST_VARIANCE, (np.array(lengths, dtype=np.float64) / (2 * Z)) ** 2)
 
 

@@ -1,6 +1,6 @@
 """Cells: groups of rows about which a run says the same of one subject, such as "shows a face, P from 0.8 on".
 
-A subject is the private decision or an attribute. Every scored row lies in one cell of every subject. The sample is
+A subject is the private decision or an attribute. Every scored row is in one cell of every subject. The sample is
 drawn more densely from cells in which answers are often wrong, and errors are estimated cell by cell.
 """
 
@@ -57,7 +57,7 @@ class AuditSql:
     """What to read from: the scored images, with what is computed once for each."""
 
     subjects: Mapping[str, SubjectSql]
-    """Of the private decision and of each attribute."""
+    """The SQL of the private decision and of each attribute."""
 
     @property
     def cells(self) -> str:

@@ -112,10 +112,10 @@ def _tested_together(
         else one
         for one in subjects
     ], [
-        replace(one, note=CONTRADICTED)
-        if one.method != "difference" and corrected.get(one.subject, 1.0) < SIGNIFICANCE
-        else one
-        for one in categories
+        replace(category, note=CONTRADICTED)
+        if category.method != "difference" and corrected.get(category.subject, 1.0) < SIGNIFICANCE
+        else category
+        for category in categories
     ]
 
 
@@ -167,7 +167,7 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
         if estimate is not None
     ]
     test = None
-    if any(one.method != "difference" for one in categories):
+    if any(category.method != "difference" for category in categories):
         is_yes = np.asarray(IS_YES[labels.cells], dtype=np.bool_)
         test = _shift_test(labels, is_yes, SUBJECTS.index(subject))
     note = None
@@ -249,7 +249,7 @@ def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple
         )
     if sum(labels.num_ambiguous.values()):
         notes.append(f"{sum(labels.num_ambiguous.values()):,} attributes are labelled 0.5; they count as absent.")
-    if any(one.method != "difference" for one in categories):
+    if any(category.method != "difference" for category in categories):
         notes.append(
             "Rates of categories with fewer than 30 labels of their own assume that the engine errs alike in all "
             "categories: as often on pictures that are private, and as often on those that are not."

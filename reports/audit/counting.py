@@ -51,7 +51,8 @@ class RawCounts:
 
     @property
     def rate(self) -> float | None:
-        """Of the images with an answer; if it is a lower bound of all scored ones, as in reports. None without any."""
+        """Share of the images with an answer; of all scored images if it is a lower bound, as in reports. None without
+        any."""
         num_images = self.num_scored if self.is_lower_bound else self.num_answered
         return self.num_yes / num_images if num_images else None
 

@@ -33,7 +33,7 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
     of_cells = densities(num_images, purpose)
     density = _density_sql(of_cells, num_images)
     buckets = run.ask("audit_densities", density=density, scored=sql.scored, cells=sql.cells)
-    histogram = np.array([[one["num_images"], one["total"]] for one in buckets], dtype=np.float64)
+    histogram = np.array([[bucket["num_images"], bucket["total"]] for bucket in buckets], dtype=np.float64)
     scale = scale_of(num_wanted, num_scored, largest_density(of_cells, num_images), histogram)
     design = Design(
         num_wanted=num_wanted,
@@ -44,7 +44,7 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
         num_rows=run.num_rows(),
         rows_sha256=run.rows_sha256,
         num_scored=num_scored,
-        least_probability=min(1.0, scale * min(one["least"] for one in buckets)),
+        least_probability=min(1.0, scale * min(bucket["least"] for bucket in buckets)),
         privsieve=__version__,
     )
     rows = run.ask(

@@ -13,7 +13,7 @@ from reports.run.warehouse import Run
 from scoring.runs.audit_sample import SUBJECTS
 
 Fractions = Mapping[tuple[str, str | None], float]
-"""Subject and category, None for the whole run -> what stands for the drawn share of the source
+"""Subject and category, None for the whole run -> the number that represents the drawn share of the source
 (`reports.run.drawn_shards.fraction_of`)."""
 
 

@@ -41,7 +41,7 @@ from scoring.runs.audit_sample import NUM_CELLS
 
 NUM_DRAWS = 4_000
 PRIOR = 1 / 3
-"""Of both shape parameters."""
+"""Value of both shape parameters."""
 
 FEW_COUNTS, MANY_COUNTS = 3, 6
 """Positives or negatives, whichever are fewer: up to the first number the ends are exact, and from the second on they
@@ -75,7 +75,7 @@ class Evidence:
     """Images that the rates are of."""
 
     num_labelled: Numbers
-    """Of these, those with a label."""
+    """How many of these have a label."""
 
     positives: Numbers
     """Labels that say yes, as effective numbers."""
@@ -88,12 +88,12 @@ class Evidence:
 
     @property
     def shares(self) -> Numbers:
-        """Of the images, 0–1."""
+        """Share of the images, 0–1."""
         return np.asarray(self.num_images / self.num_images.sum(), dtype=np.float64)
 
     @property
     def shares_labelled(self) -> Numbers:
-        """Of the images of each cell, 0–1."""
+        """Share of the images of each cell, 0–1."""
         return np.asarray(np.minimum(1, self.num_labelled / np.maximum(self.num_images, 1)), dtype=np.float64)
 
     @property
@@ -212,7 +212,8 @@ def prevalence(found: Evidence, random: np.random.Generator, num_draws: int = NU
 
 
 def standard_error(found: Evidence) -> float:
-    """Of the prevalence: the root of the design's variance. 0 says little if no label contradicts the run."""
+    """Return the standard error of the prevalence: the root of the design's variance. 0 says little if no label
+    contradicts the run."""
     sizes = np.where(found.sizes > 0, found.sizes, np.inf)
     # Cells without labels of their own are one with their donor; what is labelled is known.
     shares = _sums(found.donors, found.shares)
@@ -236,7 +237,8 @@ def specificity(found: Evidence, random: np.random.Generator, num_draws: int = N
 
 
 def share_in(shares: Numbers, rates: Numbers, cells: Flags) -> Numbers:
-    """Of all images with the subject, those in these cells. rates: shape (…, NUM_CELLS). NaN if there are none."""
+    """Return the share of all images with the subject that is in these cells. rates: shape (…, NUM_CELLS). NaN if there
+    are none."""
     whole = rates @ shares
     return np.divide(rates[..., cells] @ shares[cells], whole, out=np.full_like(whole, np.nan), where=whole > 0)
 
@@ -246,8 +248,8 @@ def _ratio(shares: Numbers, rates: Numbers, low: Numbers, high: Numbers, cells: 
     value = float(share_in(shares, rates[None], cells)[0])
     if np.isnan(value):
         return Estimate()
-    ends = [one[~np.isnan(one)] for one in (share_in(shares, low, cells), share_in(shares, high, cells))]
-    least, most = (_middle(one) if len(one) else (value, value) for one in ends)
+    ends = [item[~np.isnan(item)] for item in (share_in(shares, low, cells), share_in(shares, high, cells))]
+    least, most = (_middle(end) if len(end) else (value, value) for end in ends)
     return Estimate(min(1.0, value), max(0.0, min(value, least[0])), min(1.0, max(value, most[1])))
 
 

@@ -30,7 +30,8 @@ class Basis:
     raw: Mapping[str | None, Mapping[str, RawCounts]]
 
     category_numbers: Counts
-    """Of each drawn picture in `counts.categories`, shape (drawn,); all 0 without categories."""
+    """Position of the category of each drawn picture in `counts.categories`, shape (drawn,); all 0 without
+    categories."""
 
     of_source: CategoryWeights | None
     """How often images of each category count; None if all count once."""
@@ -61,9 +62,9 @@ class Basis:
         if self.of_source is None:
             return whole.rate
         of_categories = [self.raw[name][subject] for name in self.counts.categories]
-        sizes = [one.num_scored if whole.is_lower_bound else one.num_answered for one in of_categories]
+        sizes = [row.num_scored if whole.is_lower_bound else row.num_answered for row in of_categories]
         total = float(self.weights @ np.array(sizes))
-        return float(self.weights @ np.array([one.num_yes for one in of_categories])) / total if total else None
+        return float(self.weights @ np.array([row.num_yes for row in of_categories])) / total if total else None
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class Fit:
     specificity: Estimate
 
     categories: tuple[CategoryEstimate | None, ...]
-    """Of `CellCounts.categories`; empty if they are not asked for."""
+    """Estimates for the categories of `CellCounts.categories`; empty if they are not asked for."""
 
 
 def fitted(subject: str, basis: Basis, with_categories: bool) -> Fit:
@@ -166,17 +167,21 @@ def _fit_taking(undecided: float | None, subject: str, basis: Basis, with_catego
 def _covering(estimates: Sequence[Estimate]) -> Estimate:
     """The value of the first, and an interval that holds all of theirs."""
     first = estimates[0]
-    ends = [(one.low, one.high) for one in estimates if one.low is not None and one.high is not None]
+    ends = [
+        (estimate.low, estimate.high)
+        for estimate in estimates
+        if estimate.low is not None and estimate.high is not None
+    ]
     if first.value is None or not ends:
         return first
     return Estimate(first.value, min(low for low, _ in ends), max(high for _, high in ends))
 
 
 def _covering_categories(estimates: Sequence[CategoryEstimate | None]) -> CategoryEstimate | None:
-    known = [one for one in estimates if one is not None]
+    known = [estimate for estimate in estimates if estimate is not None]
     if estimates[0] is None or not known:
         return None
-    return replace(estimates[0], rate=_covering([one.rate for one in known]))
+    return replace(estimates[0], rate=_covering([item.rate for item in known]))
 
 
 def _allowing_for_wrong_labels(subject: str, basis: Basis, fit: Fit) -> Fit:
@@ -189,7 +194,8 @@ def _allowing_for_wrong_labels(subject: str, basis: Basis, fit: Fit) -> Fit:
         sensitivity=allowing_for_part(looks, fit.sensitivity, rate),
         specificity=allowing_for_part(looks, fit.specificity, 1 - rate),
         categories=tuple(
-            None if one is None else replace(one, rate=allowing_for(looks, one.rate)) for one in fit.categories
+            None if category is None else replace(category, rate=allowing_for(looks, category.rate))
+            for category in fit.categories
         ),
     )
 
@@ -209,7 +215,9 @@ def _of_source(subject: str, basis: Basis, fit: Fit) -> Fit:
     if basis.of_source is None or fit.prevalence.value is None:
         return fit
     usual = fit.prevalence.value
-    rates = [usual if one is None or one.rate.value is None else one.rate.value for one in fit.categories]
+    rates = [
+        usual if category is None or category.rate.value is None else category.rate.value for category in fit.categories
+    ]
     rates = rates or [usual] * len(basis.counts.categories)
     names, scored = basis.counts.categories, basis.counts.of_categories[subject].sum(axis=1)
     of_names = dict(zip(names, zip(rates, scored.tolist(), strict=True), strict=True))

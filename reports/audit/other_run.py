@@ -124,10 +124,10 @@ def _probabilities(other: Run, rows: pa.Table, found: Labelled) -> Numbers | Non
         for row in sample.table.select(["shard", "index", "inclusion_probability"]).to_pylist()
     }
     pictures = rows.select(["shard", "index", "sha256"]).take(pa.array(found.places)).to_pylist()
-    probabilities = np.array([drawn.get((one["shard"], one["index"]), 0.0) for one in pictures])
+    probabilities = np.array([drawn.get((picture["shard"], picture["index"]), 0.0) for picture in pictures])
     # A hash names the copies of a drawn picture too; they were not drawn themselves.
     hashes = set(sample.table["sha256"].drop_null().to_pylist())
-    is_copy = np.array([one["sha256"] in hashes for one in pictures], dtype=np.bool_)
+    is_copy = np.array([picture["sha256"] in hashes for picture in pictures], dtype=np.bool_)
     is_outside = has_answer & (probabilities == 0) & ~is_copy
     if not (has_answer & (probabilities > 0)).any():
         return None

@@ -37,13 +37,15 @@ def audit_of_source(audit: Audit, kind: Kind, fractions: Fractions) -> Audit:
         population=audit.population if is_pooled else SCORED_OF_SOURCE,
         subjects=audit.subjects
         if is_pooled
-        else tuple(_subject_of_source(one, audit, fractions) for one in audit.subjects),
+        else tuple(_subject_of_source(subject, audit, fractions) for subject in audit.subjects),
         categories=tuple(
             replace(
-                one,
-                corrected=of_source(one.corrected, one.num_scored, fractions.get((one.subject, one.category), 0.0)),
+                category,
+                corrected=of_source(
+                    category.corrected, category.num_scored, fractions.get((category.subject, category.category), 0.0)
+                ),
             )
-            for one in audit.categories
+            for category in audit.categories
         ),
     )
 

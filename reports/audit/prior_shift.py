@@ -38,7 +38,7 @@ class ShiftTest:
     """That have enough labels."""
 
     p_value: float | None
-    """Of a permutation test; None if fewer than two categories have enough labels."""
+    """P-value of a permutation test; None if fewer than two categories have enough labels."""
 
     p_corrected: float | None = None
     """The same times the number of subjects that were tested (Bonferroni), at most 1. What the audit goes by."""

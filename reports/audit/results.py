@@ -34,23 +34,22 @@ class LabelCounts:
     """Pictures of the sample; with labels of another run, labelled pictures of that run."""
 
     num_labelled: int
-    """Of these, those with a row in the labels that answers at least one question."""
+    """How many of these have a row in the labels that answers at least one question."""
 
     num_empty: int
-    """Of these, those whose row answers none."""
+    """How many of these have a row that answers none."""
 
     num_undecided: int
-    """Of these, those of whose questions none is answered, but people came to them: they differ, cannot say, or
-    skipped them."""
+    """How many of these people came to without answering a question: they differ, cannot say, or skipped them."""
 
     num_without_row: int
-    """Of these, those without a row."""
+    """How many of these have no row."""
 
     num_rows: int
     """Rows of the labels."""
 
     num_outside: int
-    """Of these, rows of pictures that were not drawn. They are not used: they were not chosen at random."""
+    """How many of these are of pictures that were not drawn. They are not used: they were not chosen at random."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +63,10 @@ class SubjectRates:
     """Labelled pictures that the correction rests on."""
 
     num_positive: int
-    """Of these, those that are private or show the attribute."""
+    """How many of these are private or show the attribute."""
 
     num_ambiguous: int
-    """Of these, those labelled 0.5; they count as absent."""
+    """How many of these are labelled 0.5; they count as absent."""
 
     num_undecided: int
     """Drawn pictures that have no answer although people came to them. Intervals cover all of them being positive, and
@@ -85,7 +84,7 @@ class SubjectRates:
     corrected: Estimate
 
     standard_error: float | None
-    """Of the corrected rate."""
+    """Standard error of the corrected rate."""
 
     with_quarantined: tuple[float, float] | None
     """The corrected interval if quarantined images count too: low if none of them is positive, high if all are. None if
@@ -120,7 +119,7 @@ class CategoryRates:
     method: Method
 
     num_labels: int
-    """Of pictures of the category."""
+    """Number of labels of pictures of the category."""
 
     note: str | None
 
@@ -147,10 +146,10 @@ class Audit:
     """The private decision first, then the attributes."""
 
     categories: tuple[CategoryRates, ...]
-    """Of subjects for which the labels are enough."""
+    """Rates per category, of subjects for which the labels are enough."""
 
     cautions: tuple[str, ...]
-    """Of the run: why its figures are not those of the whole source."""
+    """Cautions of the run: why its figures are not those of the whole source."""
 
     notes: tuple[str, ...]
     """What a reader must know, one sentence each."""
@@ -173,24 +172,24 @@ def as_table(audit: Audit, in_source: Audit | None = None) -> pa.Table:
     rows += [_row(category, category.category) for category in audit.categories]
     if in_source is not None:
         is_of_source = in_source.population == SCORED_OF_SOURCE  # else each category has the same weight
-        known = [one.corrected if is_of_source else Estimate() for one in in_source.subjects]
+        known = [subject.corrected if is_of_source else Estimate() for subject in in_source.subjects]
         known += [one.corrected for one in in_source.categories]
         for row, estimate in zip(rows, known, strict=True):
             row |= {"source_low": estimate.low, "source_high": estimate.high}
     return pa.Table.from_pylist(rows, schema=CORRECTED_SCHEMA)
 
 
-def _row(one: SubjectRates | CategoryRates, category: str | None) -> dict[str, object]:
+def _row(rates: SubjectRates | CategoryRates, category: str | None) -> dict[str, object]:
     return {
-        "subject": one.subject,
+        "subject": rates.subject,
         "category": category,
-        "raw_rate": one.raw_rate,
-        "corrected_rate": one.corrected.value,
-        "low": one.corrected.low,
-        "high": one.corrected.high,
-        "method": one.method,
-        "num_labels": one.num_labels,
-        "note": one.note,
+        "raw_rate": rates.raw_rate,
+        "corrected_rate": rates.corrected.value,
+        "low": rates.corrected.low,
+        "high": rates.corrected.high,
+        "method": rates.method,
+        "num_labels": rates.num_labels,
+        "note": rates.note,
     }
 
 

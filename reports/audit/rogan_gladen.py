@@ -13,7 +13,8 @@ from reports.audit.cells import IS_YES, Flags, Numbers
 from reports.audit.estimates import NUM_DRAWS, PRIOR, Estimate, Evidence, share_in
 
 MAX_SENSELESS = 0.025
-"""Of the draws: with more, sensitivity and specificity may as well be those of a coin, and no interval is given."""
+"""Limit on the share of the draws: with more, sensitivity and specificity may as well be those of a coin, and no
+interval is given."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Errors:
 def counted_errors(
     num_found: int, num_missed: int, num_false: int, num_right: int, random: np.random.Generator
 ) -> Errors:
-    """Of labels that count once each.
+    """Return the errors according to labels labels that count once each.
 
     Labelled pictures with the subject that are answered yes and that are not, and without it that are answered yes and
     that are not.
@@ -44,14 +45,14 @@ def counted_errors(
 
 
 def errors_of(is_there: Flags, is_yes: Flags, random: np.random.Generator) -> Errors:
-    """Of pictures that were drawn evenly. One entry a labelled picture."""
+    """Return the errors for pictures pictures that were drawn evenly. One entry a labelled picture."""
     pairs = (is_there & is_yes, is_there & ~is_yes, ~is_there & is_yes, ~is_there & ~is_yes)
     found, missed, false, right = (int(pair.sum()) for pair in pairs)
     return counted_errors(found, missed, false, right, random)
 
 
 def weighted_errors(found: Evidence, random: np.random.Generator) -> Errors:
-    """Of pictures that were drawn with unequal probabilities.
+    """Return the errors for pictures pictures that were drawn with unequal probabilities.
 
     The corpus itself counts as a sample here, since the errors are to hold for another one: no label makes them
     certain, and the shares of the cells are drawn too.
@@ -73,7 +74,7 @@ def weighted_errors(found: Evidence, random: np.random.Generator) -> Errors:
 
 def rogan_gladen(num_yes: int, num_images: int, errors: Errors, random: np.random.Generator) -> Estimate:
     """The rate behind `num_yes` answers for `num_images`. Without a value if the errors do not identify one: if
-    sensitivity + specificity is at most 1, or the result lies outside of [0, 1].
+    sensitivity + specificity is at most 1, or the result is outside of [0, 1].
 
     The interval is of Beta distributions of the three shares; one that is not identified is None too.
     """

@@ -67,36 +67,40 @@ def tables(audit: Audit) -> Iterator[Table]:
     heads = ["", "raw", "corrected", "labels", "positive", "sensitivity", "specificity"]
     rows = [
         [
-            one.subject,
-            percent(one.raw_rate, one.is_raw_lower_bound),
-            _cell(one.corrected),
-            f"{one.num_labels:,}",
-            f"{one.num_positive:,}",
-            *map(_cell, (one.sensitivity, one.specificity)),
+            subject.subject,
+            percent(subject.raw_rate, subject.is_raw_lower_bound),
+            _cell(subject.corrected),
+            f"{subject.num_labels:,}",
+            f"{subject.num_positive:,}",
+            *map(_cell, (subject.sensitivity, subject.specificity)),
         ]
-        for one in audit.subjects
-        if one.num_labels
+        for subject in audit.subjects
+        if subject.num_labels
     ]
     title = f"Share of {audit.population}, as the run answers and corrected by the labels (95 % intervals)"
-    if any(one.is_raw_lower_bound for one in audit.subjects if one.num_labels):
+    if any(subject.is_raw_lower_bound for subject in audit.subjects if subject.num_labels):
         title += "; ≥: never ruled out, so at least"
     yield Table(title, heads, rows)
-    found = [one for one in audit.categories if one.subject == PRIVATE and one.corrected.value is not None]
+    found = [
+        category
+        for category in audit.categories
+        if category.subject == PRIVATE and category.corrected.value is not None
+    ]
     if found:
         ranked = sorted(found, key=lambda one: (-(one.corrected.low or 0), one.category))
         shown = ranked[:MAX_CATEGORIES_SHOWN]
         more = f"; the first {len(shown)} of {len(found):,}, --format csv gives all" if len(found) > len(shown) else ""
         title = f"Private by category, highest lower bound first{more}"
         heads = ["category", "scored", "labels", "raw", "corrected", "by", "note"]
-        yield Table(title, heads, [_category(one) for one in shown], (0, heads.index("note")))
+        yield Table(title, heads, [_category(item) for item in shown], (0, heads.index("note")))
 
 
 def endnotes(audit: Audit) -> tuple[str, ...]:
     """What a reader must know, one line each."""
     of_notes = dict[str, list[str]]()
-    for one in audit.subjects:
-        if one.note is not None:
-            of_notes.setdefault(one.note, []).append(one.subject)
+    for subject in audit.subjects:
+        if subject.note is not None:
+            of_notes.setdefault(subject.note, []).append(subject.subject)
     lines = [
         SENTENCES[note].format(subjects=_listed(subjects)) for note, subjects in of_notes.items() if note in SENTENCES
     ]
@@ -108,7 +112,9 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
             lines.append("That could not be tested: fewer than two categories have 5 labelled pictures of one kind.")
         else:
             end = "the labels contradict it" if test.p_corrected < 0.05 else "the labels do not contradict it"
-            num_tests = sum(one.shift_test is not None and one.shift_test.p_value is not None for one in audit.subjects)
+            num_tests = sum(
+                subject.shift_test is not None and subject.shift_test.p_value is not None for subject in audit.subjects
+            )
             lines.append(
                 f"Tested for private on {test.num_categories} categories: p = {test.p_corrected:.3f} "
                 f"(corrected for {number_of(num_tests, 'test')}), {end}."
@@ -133,9 +139,9 @@ def _listed(subjects: Sequence[str]) -> str:
     return ", ".join(subjects)
 
 
-def _category(one: CategoryRates) -> list[str]:
-    cells = [percent(one.raw_rate, one.is_raw_lower_bound), _cell(one.corrected), one.method, one.note or ""]
-    return [shortened(printable(one.category)), f"{one.num_scored:,}", f"{one.num_labels:,}", *cells]
+def _category(rates: CategoryRates) -> list[str]:
+    cells = [percent(rates.raw_rate, rates.is_raw_lower_bound), _cell(rates.corrected), rates.method, rates.note or ""]
+    return [shortened(printable(rates.category)), f"{rates.num_scored:,}", f"{rates.num_labels:,}", *cells]
 
 
 def _cell(estimate: Estimate) -> str:

@@ -105,44 +105,46 @@ def _pools(subjects: Mapping[str, _Subject]) -> list[tuple[str, ...]]:
 
 def _of_pool(members: Sequence[_Subject], at: float, seed: int) -> Iterator[SubjectCalibration]:
     """Each member of a pool, in their order."""
-    points = joined([one.points for one in members])
+    points = joined([member.points for member in members])
     method = method_of(points)
     if method is None:
-        yield from (_result(one, members, None, None, at) for one in members)
+        yield from (_result(member, members, None, None, at) for member in members)
         return
     shared = fitted(points, method)
     held_out = cross_fitted(points, method, at, seed)
     start = 0
-    for one in members:
-        part = slice(start, start + len(one.points))
+    for member in members:
+        part = slice(start, start + len(member.points))
         start = part.stop
-        yield _result(one, members, (method, shared), held_out and (held_out[0][part], held_out[1][part]), at)
+        yield _result(member, members, (method, shared), held_out and (held_out[0][part], held_out[1][part]), at)
 
 
 def _result(
-    one: _Subject,
+    subject: _Subject,
     members: Sequence[_Subject],
     fit: tuple[Method, ProbabilityMap] | None,
     held_out: tuple[Numbers, Flags] | None,
     at: float,
 ) -> SubjectCalibration:
-    points = one.points
+    points = subject.points
     before = calibration(points.truth, points.probabilities, points.weights)
     assert before is not None  # a subject has at least one picture
-    is_answered = ~np.isnan(one.answers)
-    threshold, note = _threshold(fit[1], at) if fit else (None, _TOO_FEW_PRIVATE if one.key == PRIVATE else _TOO_FEW)
+    is_answered = ~np.isnan(subject.answers)
+    threshold, note = (
+        _threshold(fit[1], at) if fit else (None, _TOO_FEW_PRIVATE if subject.key == PRIVATE else _TOO_FEW)
+    )
     return SubjectCalibration(
-        subject=one.key,
-        level=_LEVELS.get(one.key),
-        probability=one.probability,
+        subject=subject.key,
+        level=_LEVELS.get(subject.key),
+        probability=subject.probability,
         num_pictures=len(points),
         num_present=int(points.truth.sum()),
         num_effective=kish_size(points.weights[points.truth]),
         method=fit[0] if fit else None,
-        pooled_with=tuple(other.key for other in members if other is not one) if fit else (),
+        pooled_with=tuple(other.key for other in members if other is not subject) if fit else (),
         before=before,
         after=calibration(points.truth, held_out[0], points.weights) if held_out else None,
-        wrong_before=_share(one.answers == 1, points, is_answered),
+        wrong_before=_share(subject.answers == 1, points, is_answered),
         wrong_after=_share(held_out[1], points, is_answered) if held_out else None,
         threshold=threshold,
         note=note,
@@ -150,7 +152,7 @@ def _result(
 
 
 def _share(said: Flags, points: Points, members: Flags) -> float | None:
-    """Of the members, weighted: how many are answered wrong, 0–1. None without members."""
+    """Return the weighted share of the members that are answered wrong, 0–1. None without members."""
     if not members.any():
         return None
     weights = points.weights[members]

@@ -17,7 +17,7 @@ class SubjectCalibration:
     """"private", or the attribute's key."""
 
     level: int | None
-    """Of the attribute."""
+    """Level of the attribute."""
 
     probability: str
     """Which number of the row was calibrated."""
@@ -26,7 +26,7 @@ class SubjectCalibration:
     """Labelled, with a probability."""
 
     num_present: int
-    """Of these, labelled present (1); 0.5 counts as absent."""
+    """How many of these are labelled present (1); 0.5 counts as absent."""
 
     num_effective: float
     """As many equally drawn pictures that show it would say as much; `num_present` without weights."""
@@ -38,10 +38,10 @@ class SubjectCalibration:
     """Rare attributes of the same level that share the map."""
 
     before: Calibration
-    """Of the probabilities as they were given."""
+    """Calibration of the probabilities as they were given."""
 
     after: Calibration | None
-    """Of the same pictures, each by a map that was fitted without it."""
+    """Calibration of the same pictures, each by a map that was fitted without it."""
 
     wrong_before: float | None
     """Share of these pictures that the run answers wrong, 0–1; None where the run has no answer."""
@@ -58,12 +58,12 @@ class SubjectCalibration:
 
 @dataclass(frozen=True)
 class CalibrationReport:
-    """Of one run and its labels."""
+    """How well the probabilities agree with labels: one run and its labels."""
 
     run: str
     engine: str
     cautions: tuple[str, ...]
-    """Of the run."""
+    """Cautions of the run."""
 
     has_attributes: bool
     """Whether the run judges attributes. The protocol `binary` asks only whether a picture is private."""
@@ -81,7 +81,7 @@ class CalibrationReport:
     """Pictures that the figures are of."""
 
     num_open: int
-    """Of these, those that are neither private nor public, since some attribute of level 1 or 2 is not labelled."""
+    """How many of these are neither private nor public, since some attribute of level 1 or 2 is not labelled."""
 
     num_undecided: dict[str, int]
     """Subject -> pictures on which people differ, or which none could judge; they are in no figure of it."""
@@ -90,7 +90,7 @@ class CalibrationReport:
     """Calibrated probability from which an attribute is present."""
 
     seed: int
-    """Of the folds."""
+    """Seed of the folds."""
 
     subjects: tuple[SubjectCalibration, ...]
     """The private decision first, then attributes in their order."""

@@ -39,32 +39,33 @@ def tables(report: CalibrationReport, reliability_of: Sequence[str]) -> Iterator
         "Before → after. After: each picture by a map fitted on the other four fifths. "
         f"Threshold: {present} with a probability of {report.at:g} or more",
         ["subject", "pictures", present, "map", "Brier", "ECE", "wrong answers", "threshold"],
-        [_row(one) for one in report.subjects],
+        [_row(subject) for subject in report.subjects],
         (0, 3),
     )
-    for one in report.subjects:
-        if one.subject in reliability_of:
-            yield _reliability(one)
+    for subject in report.subjects:
+        if subject.subject in reliability_of:
+            yield _reliability(subject)
 
 
 def notes(report: CalibrationReport) -> Iterator[str]:
     """What to know of single subjects, one line each."""
-    for one in report.subjects:
-        if one.pooled_with:
-            yield f"{one.subject}: rare, so it shares its map with {', '.join(one.pooled_with)}"
-        if one.note:
-            yield f"{one.subject}: {one.note}"
-        if one.subject == "private" and one.threshold is not None:
+    for subject in report.subjects:
+        if subject.pooled_with:
+            yield f"{subject.subject}: rare, so it shares its map with {', '.join(subject.pooled_with)}"
+        if subject.note:
+            yield f"{subject.subject}: {subject.note}"
+        if subject.subject == "private" and subject.threshold is not None:
             if report.has_attributes:
-                yield f"private: {one.probability} from {one.threshold:g} on; a thresholds file holds attributes only"
+                threshold = f"{subject.probability} from {subject.threshold:g} on"
+                yield f"private: {threshold}; a thresholds file holds attributes only"
             else:
-                yield f"private: {one.probability} from {one.threshold:g} on; {use_of(one.threshold)}"
+                yield f"private: {subject.probability} from {subject.threshold:g} on; {use_of(subject.threshold)}"
     if report.num_open:
         yield (
             f"private: {report.num_open:,} pictures are left out, since not every attribute of level 1 and 2 is "
             "labelled; give the labels a column private to count them"
         )
-    if "private" not in {one.subject for one in report.subjects} and report.num_labelled > report.num_open:
+    if "private" not in {subject.subject for subject in report.subjects} and report.num_labelled > report.num_open:
         yield "private: not calibrated, since the labels call too few pictures private, or too few public"
     if report.num_undecided:
         yield (
@@ -80,17 +81,17 @@ def use_of(threshold: float) -> str:
     return f"use it in evaluate --threshold {threshold:g}, or in a policy as when: prob_private >= {threshold:g}"
 
 
-def _row(one: SubjectCalibration) -> list[str]:
-    after = one.after
+def _row(subject: SubjectCalibration) -> list[str]:
+    after = subject.after
     return [
-        one.subject,
-        f"{one.num_pictures:,}",
-        f"{one.num_present:,}",
-        f"{one.method or '–'}{', pooled' if one.pooled_with else ''}",
-        _change(one.before.brier, after.brier if after else None),
-        _change(one.before.ece, after.ece if after else None),
-        _change(one.wrong_before, one.wrong_after),
-        number(one.threshold, "g"),
+        subject.subject,
+        f"{subject.num_pictures:,}",
+        f"{subject.num_present:,}",
+        f"{subject.method or '–'}{', pooled' if subject.pooled_with else ''}",
+        _change(subject.before.brier, after.brier if after else None),
+        _change(subject.before.ece, after.ece if after else None),
+        _change(subject.wrong_before, subject.wrong_after),
+        number(subject.threshold, "g"),
     ]
 
 
@@ -98,19 +99,19 @@ def _change(before: float | None, after: float | None) -> str:
     return f"{number(before)} → {number(after)}"
 
 
-def _reliability(one: SubjectCalibration) -> Table:
-    after: Sequence[ReliabilityBin | None] = one.after.bins if one.after else [None] * len(one.before.bins)
+def _reliability(subject: SubjectCalibration) -> Table:
+    after: Sequence[ReliabilityBin | None] = subject.after.bins if subject.after else [None] * len(subject.before.bins)
     return Table(
-        f"Reliability of {one.subject} ({one.probability})",
+        f"Reliability of {subject.subject} ({subject.probability})",
         ["probability", "pictures", "mean", "share so", "pictures after", "mean after", "share so after"],
         [
             [f"{before.low:.1f}–{before.high:.1f}", *_cells(before), *_cells(later)]
-            for before, later in zip(one.before.bins, after, strict=True)
+            for before, later in zip(subject.before.bins, after, strict=True)
         ],
     )
 
 
-def _cells(one: ReliabilityBin | None) -> list[str]:
-    if one is None:
+def _cells(bin_: ReliabilityBin | None) -> list[str]:
+    if bin_ is None:
         return ["–", "–", "–"]
-    return [f"{one.num_pictures:,}", number(one.mean_probability), number(one.share)]
+    return [f"{bin_.num_pictures:,}", number(bin_.mean_probability), number(bin_.share)]

@@ -14,9 +14,9 @@ _HEAD = """\
 def thresholds_file(report: CalibrationReport) -> str | None:
     """YAML; None if no attribute has a threshold."""
     lines = [
-        _line(one.subject, one.threshold, one.note)
-        for one in report.subjects
-        if one.level is not None and one.threshold is not None
+        _line(subject.subject, subject.threshold, subject.note)
+        for subject in report.subjects
+        if subject.level is not None and subject.threshold is not None
     ]
     if not lines:
         return None

@@ -27,14 +27,16 @@ def attribute_changes(
     is_tested: whether pictures are independent, so that there are p-values.
     """
     found = {
-        one.key: _change(one.level, _cells(database, one.key), one.key in declared_a, one.key in declared_b)
-        for one in ATTRIBUTES
+        attribute.key: _change(
+            attribute.level, _cells(database, attribute.key), attribute.key in declared_a, attribute.key in declared_b
+        )
+        for attribute in ATTRIBUTES
     }
     changes = [
-        (one.num_vanished, one.num_appeared, one.num_present_a_open_b, one.num_present_b_open_a)
-        for one in found.values()
+        (item.num_vanished, item.num_appeared, item.num_present_a_open_b, item.num_present_b_open_a)
+        for item in found.values()
     ]
-    has_test = np.array([is_tested and not one.seldom_denied_in for one in found.values()])
+    has_test = np.array([is_tested and not item.seldom_denied_in for item in found.values()])
     p_values = adjusted_p_values(np.array(changes), has_test)
     return {
         key: replace(found[key], p_value=p_value, p_holm=p_holm)

@@ -35,14 +35,14 @@ from scoring.table import SCHEMA
 MAX_GROUPS = 10_000
 MAX_PICTURES = 20
 ALIKE = {"built_with": ()}
-"""Of both records: on which machines rows were made changes none of them."""
+"""Values that both records get: the machines that made the rows change none of them."""
 """Changed pictures that are named."""
 
 MEMORY_SHARE = 0.5
-"""Of the memory that is free, so much may DuckDB use before it spills to disk."""
+"""Share of the free memory that DuckDB may use before it spills to disk."""
 
 DISK_SHARE = 0.5
-"""Of the free room in the temporary folder, so much may the rows of a part take."""
+"""Share of the free room in the temporary folder that the rows of a part may take."""
 
 ROW_BYTES = 600
 """What a row of either run takes in memory and temporary folder together while it is compared: measured up to 560."""
@@ -57,7 +57,7 @@ _STATES = {"tally_levels": _LEVEL, "tally_private": _PRIVATE}
 _MOST_CHANGED = f"""ORDER BY change DESC, least(nullif(a_level, 0), nullif(b_level, 0)), "key", shard, "index"
     LIMIT {MAX_PICTURES}"""
 _PHASH_RANGES = 16
-"""Perceptual hashes are counted in so many parts."""
+"""Number of parts in which perceptual hashes are counted."""
 
 
 def compare_runs(
@@ -126,7 +126,7 @@ def _compared(
     return RunDifference(
         a=_side(database, "a", a, private_from[0], pairs.a),
         b=_side(database, "b", b, private_from[1], pairs.b),
-        settings=tuple(map(printable, all_differences(*(one.record.model_copy(update=ALIKE) for one in (a, b))))),
+        settings=tuple(map(printable, all_differences(*(item.record.model_copy(update=ALIKE) for item in (a, b))))),
         by=by,
         shards_drawn_in=drawn_in,
         num_pairs=pairs.num,
@@ -195,7 +195,7 @@ def _add(database: duckdb.DuckDBPyConnection, table: str, rows: str) -> None:
 
 
 def _num_lookalikes(database: duckdb.DuckDBPyConnection) -> int:
-    """Of a part of the hashes after the other, since each distinct one takes memory."""
+    """Count them part by part of the hashes, since each distinct hash takes memory."""
     question = f"SELECT count(*) - count(DISTINCT phash) FROM tally_phashes WHERE phash % {_PHASH_RANGES} = "
     return sum(_one(database, f"{question}{number}") for number in range(_PHASH_RANGES))
 

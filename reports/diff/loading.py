@@ -27,7 +27,7 @@ _ANSWERS = ", ".join(("is_quarantined", "level", "is_private", *KEYS))
 
 @dataclass(frozen=True)
 class Part:
-    """Of all rows those whose picture falls into it, by the hash of its bytes; rows without a hash are in part 0."""
+    """The rows whose picture falls into this part, by the hash of its bytes; rows without a hash are in part 0."""
 
     number: int
     of: int

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from reports.report.opened import MayName, OpenRun, all_named
 
 FASTER = 8
-"""So many times more pictures of each group are asked for in every further turn."""
+"""Factor by which each further turn asks for more pictures of each group."""
 
 
 def named_groups(
@@ -16,7 +16,7 @@ def named_groups(
     """Groups of the table `compared` with a picture that may be named, and those that had one in earlier parts. run:
     the first.
 
-    One picture that may be named is enough, so of few groups more than one picture is looked at.
+    One picture that may be named is enough, so of few groups more than one picture is compared.
     """
     groups = pa.table({"name": database.sql("SELECT DISTINCT a_category FROM compared").to_arrow_table()[0]})
     every = frozenset(groups["name"].to_pylist())

@@ -35,7 +35,7 @@ Counts = Mapping[str, npt.NDArray[np.int64]]
 def private_shares(
     database: duckdb.DuckDBPyConnection, unnamed: Collection[str], is_tested: bool
 ) -> tuple[PairedRate, float | None, tuple[GroupChange, ...]]:
-    """Of all pictures, with κ; and of each group that may be named.
+    """Compare the private shares of all pictures, with κ; and of each group that may be named.
 
     unnamed: groups that may not be named; the tests are adjusted for them too. is_tested: whether pictures are
     independent, so that there are p-values.
@@ -65,7 +65,7 @@ def tally(database: duckdb.DuckDBPyConnection) -> None:
 
 
 def _paired(counts: Counts, is_tested: bool) -> list[tuple[PairedRate, float | None]]:
-    """Of each group, with p adjusted for all of them."""
+    """Return the paired rate of each group, with p adjusted for all of them."""
     seldom = {
         name: seldom_denies(*(counts[f"{answer}_{name}"] for answer in ("private", "public", "open")))
         for name in ("a", "b")

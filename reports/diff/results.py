@@ -32,7 +32,7 @@ class Side:
     num_rows: int
 
     num_quarantined: int
-    """Of `num_rows`."""
+    """How many of `num_rows` are quarantined."""
 
     num_copies: int
     """Rows with the hash of an earlier row of the same run; of each picture one row is compared."""
@@ -47,7 +47,7 @@ class Side:
     """Rows without a hash whose name several rows have; they are compared with none."""
 
     num_private: int
-    """Of all rows."""
+    """Number of private rows."""
 
     num_known: int
     """Rows of which it is known whether they are private."""
@@ -91,7 +91,7 @@ class PairedRate:
     a picture is known depends on the answer."""
 
     p_value: float | None
-    """Of McNemar's exact test (`testing.py`); None without a test, and where no picture changed."""
+    """P-value of McNemar's exact test (`testing.py`); None without a test, and where no picture changed."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class AttributeChange:
     seldom denies it."""
 
     p_value: float | None
-    """Of McNemar's exact test (`testing.py`); None without a test, and where no picture changed."""
+    """P-value of McNemar's exact test (`testing.py`); None without a test, and where no picture changed."""
 
     p_holm: float | None
     """Adjusted by Holm's method for all attributes that have a p_value."""
@@ -227,13 +227,13 @@ class RunDifference:
     """Pictures of both runs."""
 
     num_by_name: int
-    """Of these, joined by name, since one of the rows has no hash."""
+    """How many of these are joined by name, since one of the rows has no hash."""
 
     num_lookalikes: int
-    """Of the pairs, pictures whose perceptual hash another one before them has in the first run."""
+    """Number of pairs whose perceptual hash an earlier picture of the first run has, too."""
 
     num_moved: int
-    """Of the pairs, those that are in another group in the second run."""
+    """Number of pairs that are in another group in the second run."""
 
     levels: tuple[tuple[int, ...], ...]
     """Pictures by `LEVEL_STATES` of the first run (rows) and the second (columns)."""
@@ -251,7 +251,7 @@ class RunDifference:
     """By key, in their order."""
 
     scores: tuple[ScoreChange, ...]
-    """Of each kind of score that some picture has in both runs."""
+    """Changes of each kind of score that some picture has in both runs."""
 
     groups: tuple[GroupChange, ...]
     """Smallest adjusted p-value first, then largest change."""
@@ -264,7 +264,7 @@ class RunDifference:
     """Some pictures whose level changed most."""
 
     num_unnamed: int
-    """Of these, left out: on the operator's hash list, or not to be compared with it."""
+    """How many of these were left out: on the operator's hash list, or not to be compared with it."""
 
 
 def as_json(found: RunDifference) -> dict[str, Any]:

@@ -18,9 +18,8 @@ COLUMNS = ("holistic_score", "score")
 def score_changes(
     database: duckdb.DuckDBPyConnection, unnamed: Collection[str], is_tested: bool
 ) -> tuple[ScoreChange, ...]:
-    """Of each column that some picture has in both runs. unnamed: groups that may not be named. is_tested: whether
-    pictures are independent, so that there are intervals.
-    """
+    """Return the change of each column that some picture has in both runs. unnamed: groups that may not be named.
+    is_tested: whether pictures are independent, so that there are intervals."""
     return tuple(found for column in COLUMNS if (found := _change(database, column, unnamed, is_tested)) is not None)
 
 
@@ -58,7 +57,8 @@ def tally(database: duckdb.DuckDBPyConnection) -> None:
 
 
 def _moments(database: duckdb.DuckDBPyConnection, column: str, by: str) -> list[tuple[Any, ...]]:
-    """Of each group: its name, pictures, means of a, b and b − a, deviation (n − 1) of b − a, and pictures that differ.
+    """Return for each group: its name, pictures, means of a, b and b − a, deviation (n − 1) of b − a, and pictures that
+    differ.
 
     by: SQL over the tally.
     """

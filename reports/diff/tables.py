@@ -56,7 +56,7 @@ def findings(found: RunDifference) -> Iterator[str]:
         yield _score_in_words(score)
     if found.shards_drawn_in:
         yield _no_tests(found.shards_drawn_in)
-    flipped = sum(one.num_appeared + one.num_vanished for one in found.attributes.values())
+    flipped = sum(attribute.num_appeared + attribute.num_vanished for attribute in found.attributes.values())
     yield f"Attributes present in one run only: {flipped:,}, over all pictures and attributes that both assessed."
 
 
@@ -99,12 +99,12 @@ def _no_tests(drawn_in: Sequence[str]) -> str:
 def _groups_in_words(found: RunDifference) -> str:
     if found.shards_drawn_in:
         return f"Rate by {found.by}: no group has a test."
-    tested = [one for one in found.groups if not one.seldom_denied_in]
+    tested = [group for group in found.groups if not group.seldom_denied_in]
     untested = len(found.groups) - len(tested)
     listed = "listed " if found.num_unnamed_groups else ""
     if untested and not tested:
         return f"Rate by {found.by}: no group has a test, since the same is true of each."
-    changed = sum(one.p_holm is not None and one.p_holm < 0.05 for one in tested)
+    changed = sum(item.p_holm is not None and item.p_holm < 0.05 for item in tested)
     of_groups = f"{changed:,} of {len(tested):,} {listed}groups by {found.by}"
     more = f"; {untested:,} more have no test" if untested else ""
     return f"Rate changed (Holm-adjusted p < 0.05) in {of_groups}{more}."
@@ -204,7 +204,7 @@ def notes(found: RunDifference) -> Iterator[str]:
             "no, so which pictures are compared depends on the answer. Read instead how many pictures one run finds it "
             'in that the other leaves open ("in A, open in B", "in B, open in A").'
         )
-    if any(one.seldom_denied_in for one in found.groups):
+    if any(group.seldom_denied_in for group in found.groups):
         yield (
             "A group has no test if a run leaves more of its pictures unknown than it calls public. Read instead how "
             'many are private in one run and unknown in the other ("in A, open in B", "in B, open in A").'
@@ -221,7 +221,7 @@ def notes(found: RunDifference) -> Iterator[str]:
             f"{found.num_unnamed_groups:,} {groups} not listed, with only pictures on the hash list, or not to be "
             "compared with it. Their names could name these."
         )
-    if any(one.interval and one.interval.is_few for score in found.scores for one in (score, *score.groups)):
+    if any(item.interval and item.interval.is_few for score in found.scores for item in (score, *score.groups)):
         yield (
             f"few: fewer than {NUM_FEW} pictures have another score in B than in A. The interval holds, but more "
             "pictures would make it much narrower."
@@ -299,7 +299,7 @@ def _attributes(found: RunDifference) -> Table:
         "are the same and present in no picture": len(assessed) - len(shown),
         "were assessed by both runs in no picture": len(found.attributes) - len(assessed),
     }
-    has_reasons = any(one.seldom_denied_in for one in shown.values())
+    has_reasons = any(item.seldom_denied_in for item in shown.values())
     return Table(
         "; ".join(
             ["Attributes, over the pictures in which both runs assessed them"]
@@ -329,8 +329,8 @@ def _attributes(found: RunDifference) -> Table:
 _REASON_HEADS = ("in A, open in B", "in B, open in A", "no test since")
 
 
-def _num_open(one: AttributeChange) -> int:
-    return one.num_present_a_open_b + one.num_present_b_open_a
+def _num_open(change: AttributeChange) -> int:
+    return change.num_present_a_open_b + change.num_present_b_open_a
 
 
 def _reason_cells(num_open_b: int, num_open_a: int, seldom_denied_in: Sequence[str], has_reasons: bool) -> list[str]:
@@ -341,7 +341,7 @@ def _reason_cells(num_open_b: int, num_open_a: int, seldom_denied_in: Sequence[s
 
 def _groups(found: RunDifference, shown: Sequence[GroupChange]) -> Table:
     left = len(found.groups) - len(shown)
-    has_reasons = any(one.seldom_denied_in for one in shown)
+    has_reasons = any(item.seldom_denied_in for item in shown)
     return Table(
         f"Share of private pictures by {found.by}, smallest p first"
         + (f"; {left:,} more are not listed" if left else ""),
@@ -349,18 +349,20 @@ def _groups(found: RunDifference, shown: Sequence[GroupChange]) -> Table:
         + list(_REASON_HEADS) * has_reasons,
         [
             [
-                shortened(one.group),
-                f"{one.num_pairs:,}",
-                f"{one.num_pictures:,}",
-                percent(one.rate_a),
-                percent(one.rate_b),
-                f"{one.num_only_a:,}",
-                f"{one.num_only_b:,}",
-                p_text(one.p_value),
-                p_text(one.p_holm),
-                *_reason_cells(one.num_private_a_open_b, one.num_private_b_open_a, one.seldom_denied_in, has_reasons),
+                shortened(item.group),
+                f"{item.num_pairs:,}",
+                f"{item.num_pictures:,}",
+                percent(item.rate_a),
+                percent(item.rate_b),
+                f"{item.num_only_a:,}",
+                f"{item.num_only_b:,}",
+                p_text(item.p_value),
+                p_text(item.p_holm),
+                *_reason_cells(
+                    item.num_private_a_open_b, item.num_private_b_open_a, item.seldom_denied_in, has_reasons
+                ),
             ]
-            for one in shown
+            for item in shown
         ],
     )
 
@@ -374,13 +376,13 @@ def _scores(found: RunDifference, score: ScoreChange, most_groups: int | None) -
         [shortened(found.by), "pictures", "mean in A", "mean in B", "B − A", "95 % interval"],
         [
             [
-                shortened(one.group),
-                f"{one.num_pictures:,}",
-                number(one.mean_a),
-                number(one.mean_b),
-                number(one.change, "+.3f"),
-                _interval(one),
+                shortened(item.group),
+                f"{item.num_pictures:,}",
+                number(item.mean_a),
+                number(item.mean_b),
+                number(item.change, "+.3f"),
+                _interval(item),
             ]
-            for one in shown
+            for item in shown
         ],
     )

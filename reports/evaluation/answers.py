@@ -85,7 +85,7 @@ class Answers:
 
 
 def truth_of(labels: pa.Table) -> Truth:
-    """Of a table of `LABELS_SCHEMA`."""
+    """Return the truth according to a table of `LABELS_SCHEMA`."""
     values = attribute_values(labels).astype(np.float64)
     private = private_of_labels(_numbers(labels, "private"), values)
     score, formula = _numbers(labels, "score"), derived.scores(values)
@@ -101,7 +101,7 @@ def truth_of(labels: pa.Table) -> Truth:
 
 
 def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | None = None) -> Answers:
-    """Of rows with the columns `ROW_COLUMNS`. engine: as run.json describes it.
+    """Return the answers of rows with the columns `ROW_COLUMNS`. engine: as run.json describes it.
 
     threshold: a picture is private from this prob_private on; None for the answers as they are.
     """

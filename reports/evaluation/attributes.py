@@ -23,7 +23,7 @@ WITH_INTERVALS = ("f1", "recall", "precision")
 
 @dataclass(frozen=True)
 class AttributeMetrics(BinaryMetrics):
-    """Of the pictures in which this attribute is labelled and answered; "private" there means present."""
+    """Metrics for the pictures in which this attribute is labelled and answered; "private" there means present."""
 
     kappa: float | None
     """Cohen's κ of label and answer, −1…1; None if both are always the same."""
@@ -32,13 +32,13 @@ class AttributeMetrics(BinaryMetrics):
     """Pictures whose label is not null."""
 
     num_not_answered: int
-    """Of these, those whose answer is null."""
+    """How many of these have a null answer."""
 
     num_present: int
     """Labelled present, answered or not."""
 
     num_present_not_answered: int
-    """Of these, those whose answer is null; they are in no rate. An engine that only affirms missed them."""
+    """How many of these have a null answer; they are in no rate. An engine that only affirms missed them."""
 
     coverage: float | None
     """Share of the labelled pictures that were answered, 0–1; None without a label."""
@@ -47,7 +47,7 @@ class AttributeMetrics(BinaryMetrics):
     """95 % interval of f1, recall and precision."""
 
     calibration: Calibration | None = None
-    """Of the engine's P(present); None if it gives none."""
+    """Calibration of the engine's P(present); None if it gives none."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def attribute_metrics(
 def _summary(
     found: Mapping[str, AttributeMetrics], ambiguous: Ambiguous, counted: Numbers, draws: Draws | None
 ) -> AttributeSummary:
-    scores = [one.f1 for one in found.values() if one.f1 is not None]
+    scores = [item.f1 for item in found.values() if item.f1 is not None]
     interval = None if draws is None else of_macro_f1(counted, draws)
     return AttributeSummary(
         macro_f1=float(np.mean(scores)) if scores else None,

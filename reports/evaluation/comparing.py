@@ -68,7 +68,7 @@ def _same_pictures(after: Judged, before: Judged) -> tuple[np.ndarray, np.ndarra
 def _flips(
     truth: binary.Numbers, after: binary.Numbers, before: binary.Numbers, ambiguous: Ambiguous
 ) -> dict[str, Flips]:
-    """Of the attributes that have a picture with a label and both answers; all of shape (n, 22)."""
+    """Count the flips of the attributes that have a picture with a label and both answers; all of shape (n, 22)."""
     bound = 1.0 if ambiguous == "absent" else 0.5
     is_known = ~(np.isnan(truth) | np.isnan(after) | np.isnan(before))
     is_right, was_right = ((answers >= bound) == (truth >= bound) for answers in (after, before))
@@ -82,19 +82,26 @@ def _flips(
 
 
 def spread_of(evaluations: Sequence[Evaluation]) -> RunsSpread:
-    """Of at least one evaluation, all by the same labels."""
+    """Return the spread of at least one evaluation, all by the same labels."""
     return RunsSpread(
-        runs=tuple(one.run for one in evaluations),
+        runs=tuple(evaluation.run for evaluation in evaluations),
         private={
-            metric: spread([None if one.private is None else getattr(one.private, metric) for one in evaluations])
+            metric: spread(
+                [
+                    None if evaluation.private is None else getattr(evaluation.private, metric)
+                    for evaluation in evaluations
+                ]
+            )
             for metric in METRICS
         }
-        if any(one.private for one in evaluations)
+        if any(evaluation.private for evaluation in evaluations)
         else {},
         score={
-            metric: spread([None if one.score is None else getattr(one.score, metric) for one in evaluations])
+            metric: spread(
+                [None if evaluation.score is None else getattr(evaluation.score, metric) for evaluation in evaluations]
+            )
             for metric in severity.METRICS
         }
-        if any(one.score for one in evaluations)
+        if any(evaluation.score for evaluation in evaluations)
         else {},
     )

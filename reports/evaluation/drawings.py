@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from reports.statistics.calibration import Calibration
 
 SIDE = 200
-"""Of a drawing without its margin, in SVG units."""
+"""Side of a drawing without its margin, in SVG units."""
 
 MARGIN = 34
 
@@ -28,17 +28,18 @@ class Dot:
 
 
 def reliability(calibration: Calibration) -> tuple[Dot, ...]:
-    """Of each bin that holds pictures; on the diagonal, probabilities mean what they say."""
-    most = max((one.num_pictures for one in calibration.bins), default=1)
+    """Return a dot for each bin that holds pictures; on the diagonal, probabilities mean what they say."""
+    most = max((bin_.num_pictures for bin_ in calibration.bins), default=1)
     return tuple(
         Dot(
-            x=MARGIN + SIDE * one.mean_probability,
-            y=MARGIN / 2 + SIDE * (1 - one.share),
-            radius=2.5 + 6 * (one.num_pictures / most) ** 0.5,
-            text=f"{one.num_pictures:,} pictures given {one.mean_probability:.2f} on average: {one.share:.1%} are so",
+            x=MARGIN + SIDE * bin_.mean_probability,
+            y=MARGIN / 2 + SIDE * (1 - bin_.share),
+            radius=2.5 + 6 * (bin_.num_pictures / most) ** 0.5,
+            text=f"{bin_.num_pictures:,} pictures given {bin_.mean_probability:.2f} on average: "
+            f"{bin_.share:.1%} are so",
         )
-        for one in calibration.bins
-        if one.mean_probability is not None and one.share is not None
+        for bin_ in calibration.bins
+        if bin_.mean_probability is not None and bin_.share is not None
     )
 
 

@@ -8,15 +8,15 @@ from reports.evaluation.results import WrongAnswer
 from scoring.taxonomy import KEYS
 
 
-def wrong_answers(one: Judged) -> list[WrongAnswer]:
+def wrong_answers(judged: Judged) -> list[WrongAnswer]:
     """Each picture once, copies of it left out. Pictures without an answer, or without bytes, are none of these."""
-    given, truth = one.answers.private, one.truth.private
+    given, truth = judged.answers.private, judged.truth.private
     is_wrong = ~np.isnan(given) & ~np.isnan(truth) & (given != truth)
-    score = np.where(np.isnan(one.answers.holistic_score), one.answers.score, one.answers.holistic_score)
-    of_private = np.nan_to_num(np.where(np.isnan(one.answers.prob_private), score, one.answers.prob_private))
+    score = np.where(np.isnan(judged.answers.holistic_score), judged.answers.score, judged.answers.holistic_score)
+    of_private = np.nan_to_num(np.where(np.isnan(judged.answers.prob_private), score, judged.answers.prob_private))
     confidence = np.where(given == 1, of_private, 1 - of_private)
     found = dict[str, WrongAnswer]()
-    rows = one.joined.rows.select(["shard", "index", "key", "sha256"])
+    rows = judged.joined.rows.select(["shard", "index", "key", "sha256"])
     for place in sorted(np.flatnonzero(is_wrong).tolist(), key=lambda place: (-confidence[place], place)):
         row = rows.slice(place, 1).to_pylist()[0]
         if row["sha256"] is None or row["sha256"] in found:
@@ -28,6 +28,6 @@ def wrong_answers(one: Judged) -> list[WrongAnswer]:
             row["sha256"],
             bool(truth[place]),
             float(confidence[place]),
-            tuple(key for key, value in zip(KEYS, one.answers.values[place], strict=True) if value == 1),
+            tuple(key for key, value in zip(KEYS, judged.answers.values[place], strict=True) if value == 1),
         )
     return list(found.values())

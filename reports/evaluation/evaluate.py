@@ -38,13 +38,13 @@ OF_BOTH_SIDES: dict[str, Any] = dict.fromkeys(["mcc", "balanced_accuracy", "f1",
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What an evaluation may be asked for beside the labels."""
+    """Options of an evaluation, in addition to the labels."""
 
     seed: int = 0
-    """Of the bootstrap, of the batches per class and of the parts of the benchmark."""
+    """Seed of the bootstrap, of the batches per class and of the parts of the benchmark."""
 
     num_draws: int = 1000
-    """Of the bootstrap, for metrics that are no shares; 0 for no intervals of these."""
+    """Number of draws of the bootstrap, for metrics that are no shares; 0 for no intervals of these."""
 
     threshold: float | None = None
     """A picture is private from this prob_private on, 0–1; None for the answers as they are."""
@@ -70,7 +70,7 @@ class Judged:
     """Name, model and protocol."""
 
     cautions: tuple[str, ...]
-    """Of the run."""
+    """Cautions of the run."""
 
     joined: Joined
     """Rows and labels."""

@@ -42,7 +42,7 @@ class PrivateResult(BinaryMetrics):
     """The MCC over random halves, and over nine tenths, of the pictures."""
 
     calibration: Calibration | None
-    """Of prob_private; None if the run has none."""
+    """Calibration of prob_private; None if the run has none."""
 
     threshold: float | None
     """On prob_private, if one was asked for; None: the answers as they are."""
@@ -53,7 +53,7 @@ class ScoreResult(ScoreMetrics):
     """The severity score."""
 
     column: str
-    """Of the run: holistic_score (the model's own), or score (from the attributes, by formula)."""
+    """Column of the run: holistic_score (the model's own), or score (from the attributes, by formula)."""
 
     num_not_scored: int
     """Labelled pictures without a predicted score; in no figure."""
@@ -73,7 +73,7 @@ class GroupResult:
     """Its name; "none" for pictures without."""
 
     num_rejected: int
-    """Of them, without an answer; counted as wrong in `private`."""
+    """How many of them have no answer; they count as wrong in `private`."""
 
     private: BinaryMetrics | None
     """None if the run does not say what is private, or no label of the group does."""
@@ -193,10 +193,10 @@ class Evaluation:
     """What a reader must know, one sentence each."""
 
     seed: int
-    """Of draws and batches."""
+    """Seed of draws and batches."""
 
     num_draws: int
-    """Of the bootstrap, for metrics that are no shares; 0 for no intervals of these."""
+    """Number of draws of the bootstrap, for metrics that are no shares; 0 for no intervals of these."""
 
     spread: RunsSpread | None = None
     """Over further runs; None without."""

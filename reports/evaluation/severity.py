@@ -18,7 +18,7 @@ Levels = npt.NDArray[np.int64]
 
 METRICS = ("spearman", "pearson", "mae", "bias", "level_accuracy")
 NUM_BINS = 20
-"""Of the histograms: each is 0.05 wide."""
+"""Number of bins of the histograms: each is 0.05 wide."""
 
 _EDGES = np.array(sorted(low for low, _ in BANDS if low > 0), dtype=np.float32)
 """As float32, which scores are stored in: as float64 a stored 0.711 could fall below the edge that it is."""
@@ -26,7 +26,7 @@ _EDGES = np.array(sorted(low for low, _ in BANDS if low > 0), dtype=np.float32)
 
 @dataclass(frozen=True)
 class ScoreMetrics:
-    """Of the pictures that have a true and a predicted score. None: not defined on these pictures."""
+    """Metrics for the pictures that have a true and a predicted score. None: not defined on these pictures."""
 
     num_pictures: int
     """With both scores."""

@@ -73,13 +73,13 @@ def _errors(evaluation: Evaluation) -> Table:
         ["picture", "labelled", "answered", "how sure", "attributes found"],
         [
             [
-                shortened(f"{one.shard}/{one.key}"),
-                "private" if one.is_private else "public",
-                "public" if one.is_private else "private",
-                number(one.confidence, ".2f"),
-                ", ".join(one.attributes) or "–",
+                shortened(f"{error.shard}/{error.key}"),
+                "private" if error.is_private else "public",
+                "public" if error.is_private else "private",
+                number(error.confidence, ".2f"),
+                ", ".join(error.attributes) or "–",
             ]
-            for one in evaluation.errors
+            for error in evaluation.errors
         ],
     )
 
@@ -160,12 +160,12 @@ def _private(private: PrivateResult) -> Iterator[Table]:
             ["class", "pictures", "batches", "MCC", "F1", "recall", "precision", "specificity"],
             [
                 [
-                    shortened(one.name),
-                    f"{one.num_pictures:,}",
-                    f"{one.num_batches:,}",
-                    *map(number, (one.mcc, one.f1, one.recall, one.precision, one.specificity)),
+                    shortened(row.name),
+                    f"{row.num_pictures:,}",
+                    f"{row.num_batches:,}",
+                    *map(number, (row.mcc, row.f1, row.recall, row.precision, row.specificity)),
                 ]
-                for one in private.per_class
+                for row in private.per_class
             ],
         )
     if private.stability:
@@ -173,8 +173,8 @@ def _private(private: PrivateResult) -> Iterator[Table]:
             "MCC over random parts of the pictures, drawn without replacement",
             ["share of the pictures", "parts", "mean", "standard deviation"],
             [
-                [f"{100 * one.fraction:.0f} %", f"{one.num_splits:,}", number(one.mcc_mean), f"{one.mcc_sd:.4f}"]
-                for one in private.stability
+                [f"{100 * row.fraction:.0f} %", f"{row.num_splits:,}", number(row.mcc_mean), f"{row.mcc_sd:.4f}"]
+                for row in private.stability
             ],
         )
 

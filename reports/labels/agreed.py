@@ -29,7 +29,7 @@ class AgreedLabels:
     """What people say together."""
 
     labels: pa.Table
-    """Of `LABELS_SCHEMA`, one row per picture. A picture that one person labelled has that row."""
+    """Rows of `LABELS_SCHEMA`, one row per picture. A picture that one person labelled has that row."""
 
     undecided: Flags
     """Shape (rows, 23), as `SUBJECTS`. Such a question has no answer, whatever the row says."""
@@ -71,14 +71,14 @@ def _votes(labels: pa.Table, condition: str) -> Numbers:
     votes = np.column_stack([private, values])
     is_joined, half = _of_consensus(labels)
     votes[:, 1:][half] = np.nan
-    if follows_taxonomy(condition):  # no 1 beside it: else the picture is private for certain
+    if follows_taxonomy(condition):  # no 1 in addition: else the picture is private for certain
         is_open = is_joined & np.isnan(given) & half[:, IS_DECISIVE].any(axis=1) & (votes[:, 0] != 1)
         votes[is_open, 0] = np.nan
     return votes
 
 
 def _could_not_say(judged: Judged, votes: Numbers) -> Flags:
-    """Shape (rows, 23): the person looked at the picture and gave no answer."""
+    """Shape (rows, subjects): the person saw the picture and gave no answer."""
     found = np.tile((judged.is_unclear | judged.is_skipped)[:, None], (1, len(SUBJECTS)))
     is_joined, half = _of_consensus(judged.labels)
     found[:, 1:] |= half

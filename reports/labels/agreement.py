@@ -25,7 +25,7 @@ MAX_ANNOTATORS_FOR_COHEN = 100
 """Cohen's kappa is of pairs of annotators: of more, crowds mostly, it is left out."""
 
 MAX_PAIRS_WITH_INTERVAL = 10
-"""Of annotators: with more, Cohen's kappa has no interval, since each pair has sums of its own."""
+"""Limit on the pairs of annotators: with more, Cohen's kappa has no interval, since each pair has sums of its own."""
 
 ONE_ANSWER = 0.9
 """If one answer has a larger share, chance explains most agreement: κ and α can be near 0 though most pairs agree."""
@@ -43,7 +43,7 @@ SEVERITY_ORDER = np.array([0, 4, 3, 2, 1], np.float32)
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of one question; shares and coefficients, None where not defined."""
+    """Agreement on one question; shares and coefficients, None where not defined."""
 
     name: str
     num_items: int
@@ -145,7 +145,7 @@ def agreement_table(found: Judgements, checks: AttentionChecks | None = None) ->
 
 
 def agreement(name: str, answers: Floats, has_order: bool = True, num_per_picture: int = 1) -> Agreement:
-    """num_per_picture: so many items after each other are of one picture."""
+    """num_per_picture: number of consecutive items of the same picture."""
     is_kept = (~np.isnan(answers)).sum(axis=0) >= 2
     kept = answers[:, is_kept].astype(np.float64)
     if not kept.size:
@@ -202,14 +202,14 @@ def _coincidences(counts: Floats) -> npt.NDArray[np.float64]:
 
 
 def _cohens(answers: Floats) -> dict[tuple[int, int], float]:
-    """Of each pair of annotators that has one; none if there are too many annotators."""
+    """Return the coefficient of each pair of annotators that has one; none if there are too many annotators."""
     if len(answers) > MAX_ANNOTATORS_FOR_COHEN:
         return {}
     found = {}
     for a, b in itertools.combinations(range(len(answers)), 2):
         both = ~np.isnan(answers[a]) & ~np.isnan(answers[b])
         first, second = answers[a][both], answers[b][both]
-        shares = [[(one == k).sum() for k in np.union1d(first, second)] for one in (first, second)]
+        shares = [[(item == k).sum() for k in np.union1d(first, second)] for item in (first, second)]
         kappa = _known(cohen((first == second).sum(), both.sum(), *np.array(shares, float))) if both.any() else None
         if kappa is not None:
             found[a, b] = kappa

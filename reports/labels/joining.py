@@ -25,7 +25,7 @@ class JoinCounts:
     """What was joined and what was not; rows and labels each add up."""
 
     num_rows: int
-    """Of the run."""
+    """Number of rows of the run."""
 
     num_labels: int
     """Rows of the labels table."""
@@ -43,7 +43,7 @@ class JoinCounts:
     """Labels of pictures that the run does not hold."""
 
     num_ambiguous_rows: int
-    """Of the rows without label: those whose name a label has, but that other pictures have too."""
+    """How many of the rows without a label have a name that a label gives, but that other pictures have too."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Joined:
     """The place of the label in the labels table, of each of these rows."""
 
     counts: JoinCounts
-    """Of both sides."""
+    """Counts of both sides."""
 
 
 def join(rows: pa.Table, labels: pa.Table) -> Joined:
@@ -110,13 +110,13 @@ class _Names:
     """The places of labels."""
 
     by_hash: Mapping[str, int]
-    """Of the labels with a hash."""
+    """Hash -> position of the labels with a hash."""
 
     by_name: Mapping[str, int]
-    """Of the labels without one."""
+    """Name -> position of the labels without one."""
 
     also_by_name: Mapping[str, int]
-    """Of the labels with a hash whose name no other label has; for rows without a hash."""
+    """Name -> position of the labels with a hash whose name no other label has; for rows without a hash."""
 
     def named(self, name: str, hash_: str | None) -> int | None:
         """The label of a row with this name and hash, by its name."""

@@ -49,12 +49,12 @@ class LabelledRows:
     """The audit sample; None if drawn evenly."""
 
     copies: pa.Table | None = None
-    """Of an audit sample: every scored row of the run with the bytes of one of these rows, the rows themselves
-    included. The audit draws rows, and a picture can have several."""
+    """For the rows of an audit sample: every scored row of the run with the bytes of one of these rows, the rows
+    themselves included. The audit draws rows, and a picture can have several."""
 
     @property
     def weights(self) -> Numbers:
-        """1 / probability: how many pictures of the run each one stands for."""
+        """1 / probability: how many pictures of the run each one represents."""
         return 1 / self.probabilities
 
     @property
@@ -129,10 +129,10 @@ class _Candidates:
     errors name."""
 
     num_images: int
-    """Of the run."""
+    """Number of images of the run."""
 
     num_rows: int
-    """Of the run, with damaged parts of shards."""
+    """Number of rows of the run, with damaged parts of shards."""
 
     rows_sha256: str
 

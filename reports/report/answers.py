@@ -127,7 +127,7 @@ def _has_answer(condition: str, keys: Sequence[str]) -> str:
 
 
 def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) -> tuple[Evidence, ...]:
-    """Of these groups, in their order. Empty where rationales may hold a model's own words."""
+    """Return the evidence of these groups, in their order. Empty where rationales may hold a model's own words."""
     private = {group["group_name"]: group["num_private"] for group in groups if group["num_private"]}
     if not private or may_hold_own_words(run.record.engine):
         return ()

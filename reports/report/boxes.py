@@ -7,7 +7,7 @@ from typing import Any
 from scoring.taxonomy import KEYS
 
 MAX_SHOWN_BOXES = 64
-"""Of one picture on a page."""
+"""Limit for one picture on a page."""
 
 SIDES = ("x_min", "y_min", "x_max", "y_max")
 
@@ -15,7 +15,7 @@ SIDES = ("x_min", "y_min", "x_max", "y_max")
 def first_frame_boxes(
     boxes: Iterable[Mapping[str, Any]] | None, most: int | None = MAX_SHOWN_BOXES
 ) -> list[dict[str, Any]]:
-    """Attribute and four sides, in fractions (0–1) of the picture, of at most so many boxes; None: of all.
+    """Attribute and four sides, in fractions (0–1) of the picture, of at most `most` boxes; None: of all.
 
     boxes: as in the column of that name. Sides lie within the picture and attributes are known or None, whatever the
     run holds.

@@ -35,7 +35,7 @@ NULL = "null"
 """How a filter names a value that is null."""
 
 VALUES = ("1", "0.5", "0", NULL)
-"""Of an attribute, as a filter names them; null: not assessed."""
+"""Values of an attribute, as a filter names them; null: not assessed."""
 
 SHOWN = ("key", "category", "format", "width", "height", "num_frames", "status", "reason", "level")
 _COLUMNS = ("shard", "index", "sha256", *SHOWN, "score", "s_lex", *KEYS)
@@ -88,7 +88,7 @@ class BrowsedRows:
     """The rows of one run by their number, which counts them in the order of the run, from 0. For several threads."""
 
     def __init__(self, run: OpenRun, hidden: pa.Table, where: str | None = None):
-        """hidden: shard and index of rows that are left out beside those that the scan found on its hash list.
+        """hidden: shard and index of rows that are left out in addition to those that the scan found on its hash list.
         where: a checked SQL condition; only rows that fit it are taken.
 
         QueryError if there are more than `MAX_ROWS`, or a limit of the run is reached.
@@ -137,7 +137,7 @@ class BrowsedRows:
             )
 
     def page(self, wanted: Filter, first: int, most: int) -> tuple[int, list[dict[str, Any]]]:
-        """How many rows fit, and at most so many of them, from the first-th on: number, `SHOWN`, boxes, sha256,
+        """Return how many rows fit, and at most `most` of them, from the first-th on: number, `SHOWN`, boxes, sha256,
         attributes. QueryError as with `counts`."""
         with self._lock:
             where = _all_of(self._conditions(wanted))

@@ -20,7 +20,7 @@ class Corrected:
     """What an audit has left."""
 
     rates: tuple[CorrectedRate, ...] = ()
-    """Of the report's condition and groups only; empty if there are none."""
+    """Rates of the report's condition and groups only; empty if there are none."""
 
     gaps: LabelGaps = field(default_factory=LabelGaps)
     """What the labels leave open."""
@@ -32,7 +32,7 @@ class Corrected:
     """What the audit took as private, if that is not what the report does."""
 
     fractions: Fractions = field(default_factory=dict)
-    """Of a sample of shards."""
+    """Sampled fractions of a sample of shards."""
 
     is_stale: bool = False
     """The audit is of other rows than the run has now, so its rates are left out."""
@@ -49,7 +49,7 @@ def corrected_rates(run: Run, by: str, private: str) -> Corrected:
     table, state = stored
     if not run.has_rows_of(state):
         return Corrected(is_stale=True)
-    rows = table.select([one.name for one in fields(CorrectedRate)]).to_pylist()
+    rows = table.select([field_.name for field_ in fields(CorrectedRate)]).to_pylist()
     rates = (CorrectedRate(**row) for row in rows if row["num_labels"] or row["corrected_rate"] is not None)
     return Corrected(
         tuple(

@@ -127,8 +127,8 @@ def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Exp
     """rows: the image's one row of the view `all_rows`."""
     engine = run.record.engine
     decisions = tuple(
-        _no_decision(one) if one.is_blind(engine["assessed"]) else _decision(one.for_engine(engine), rows)
-        for one in policies
+        _no_decision(policy) if policy.is_blind(engine["assessed"]) else _decision(policy.for_engine(engine), rows)
+        for policy in policies
     )
     private = STATE_OF_ANSWER.get(private_of_rows(rows.select(SCHEMA.names), engine)[0], "unknown")
     return _explained(rows.to_pylist()[0], private, may_hold_own_words(engine), decisions)
@@ -233,7 +233,11 @@ def _explained(
     row: Mapping[str, Any], private: PrivateState, hides_rationale: bool, decisions: tuple[Decision, ...]
 ) -> Explanation:
     def titles(value: float | None) -> tuple[str, ...]:
-        return tuple(one.title for one in ATTRIBUTES if row[one.key] == value) if row["status"] == "scored" else ()
+        return (
+            tuple(attribute.title for attribute in ATTRIBUTES if row[attribute.key] == value)
+            if row["status"] == "scored"
+            else ()
+        )
 
     def text(name: str) -> str | None:
         return None if row[name] is None else printable(row[name])
@@ -299,5 +303,5 @@ def _value(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list):
-        return ", ".join(printable(str(one))[:40] for one in value[:3])
+        return ", ".join(printable(str(item))[:40] for item in value[:3])
     return printable(str(value))[:80]

@@ -20,7 +20,7 @@ class Headline:
     high: float | None
 
     of: str
-    """Of which images."""
+    """Which images it describes."""
 
     is_of_source: bool
     """The rate is an estimate for the source, of which the run is a sample."""
@@ -66,7 +66,7 @@ def _readable(report: Report) -> str:
 
 
 def _counted(report: Report) -> str:
-    """Of which images the raw rate is; images that are left out are in no rate."""
+    """Say which images the raw rate describes; images that are left out are in no rate."""
     is_of_source = report.overall.rate is not None and report.design.is_certain
     total = report.total
     if not total.num_quarantined and not total.num_unknown:

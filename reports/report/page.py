@@ -24,7 +24,7 @@ MAX_GROUPS = 1_000
 """Groups of the page, highest first: all of them are in its CSV."""
 
 MAX_BYTES = 1_450_000
-"""Of the page. The table has fewer groups if they do not fit."""
+"""Limit of the page. The table has fewer groups if they do not fit."""
 
 FEWEST_GROUPS = 40
 """In the table, whatever the size."""
@@ -63,10 +63,10 @@ class Digest:
 
 @dataclass(frozen=True)
 class Extras:
-    """What a page can hold beside the report."""
+    """Optional parts of a page in addition to the report."""
 
     title: str | None = None
-    """Of the page; None for the name of the source."""
+    """Title of the page; None for the name of the source."""
 
     made_on: date | None = None
     pictures: Sequence[Picture] = ()
@@ -124,8 +124,8 @@ def _filled(report: Report, extras: Extras, most_groups: int) -> str:
 
 def _by_group(report: Report) -> list[tuple[str, list[Any]]]:
     found: dict[str, list[Any]] = {}
-    for one in report.evidence:
-        found.setdefault(one.group, []).append(one)
+    for item in report.evidence:
+        found.setdefault(item.group, []).append(item)
     return list(found.items())
 
 

@@ -48,8 +48,8 @@ def matrix(report: Report) -> Matrix:
     """Lines: attributes that were found. Columns: those found or assessed, where any line has a share of them."""
     pairs = {(pair.attribute, pair.other): pair for pair in report.cooccurrence}
     found = {pair.attribute: pair.num_images for pair in report.cooccurrence}
-    rows = [one for one in ATTRIBUTES if one.key in found]
-    columns = [one for one in ATTRIBUTES if one.key in found or one.key in report.assessed]
+    rows = [attribute for attribute in ATTRIBUTES if attribute.key in found]
+    columns = [attribute for attribute in ATTRIBUTES if attribute.key in found or attribute.key in report.assessed]
     lines = tuple(
         Line(row, found[row.key], tuple(_cell(pairs.get((row.key, column.key)), row, column) for column in columns))
         for row in rows

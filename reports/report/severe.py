@@ -12,7 +12,7 @@ from scoring.taxonomy import ATTRIBUTES
 NUM_SEVEREST = 20
 
 MAX_BOXES = 8
-"""Of an image, in words; more say no more."""
+"""Boxes listed per image; more would add nothing."""
 
 MAX_RATIONALE = 400
 """Characters."""
@@ -34,7 +34,7 @@ def severest(run: Run, most: int = NUM_SEVEREST) -> tuple[SevereImage, ...]:
     if least is None:
         return ()
     ordered = sorted(ATTRIBUTES, key=lambda attribute: attribute.level)
-    shown = ", ".join(f"CASE WHEN {one.key} = 1 THEN '{one.key}' END" for one in ordered)
+    shown = ", ".join(f"CASE WHEN {item.key} = 1 THEN '{item.key}' END" for item in ordered)
     rows = run.ask("severest", attributes=f"[{shown}]", least=str(least), most=str(most))
     hides = may_hold_own_words(run.record.engine)
     return tuple(severe_image(row, hides) for row in rows)

@@ -38,7 +38,7 @@ MAX_GROUPS = 10_000
 
 @dataclass(frozen=True)
 class Details:
-    """What a report holds beside its rates."""
+    """Parts of a report in addition to its rates."""
 
     by_label: str | None = None
     """What a group is called in headings; None for `by`, shortened."""
@@ -106,7 +106,8 @@ def summarise(
         top=top,
         levels=answers.levels_of(groups),
         prevalence=tuple(
-            answers.prevalence_of(one, prevalence.get(one.key), presence_only(run.record.engine)) for one in ATTRIBUTES
+            answers.prevalence_of(attribute, prevalence.get(attribute.key), presence_only(run.record.engine))
+            for attribute in ATTRIBUTES
         ),
         total=total,
         rates=rates,

@@ -123,11 +123,11 @@ def in_source(rates: tuple[Rate, ...], design: Design, sizes: SourceSizes, num_i
     judged = [rate for rate in ordered if rate.num_judged]
     fractions = {rate.group: fraction_of(rate, design, sizes, num_images) for rate in judged}
     counted = [
-        Counted(one.num_private, one.num_judged, _for_ranks(one, fractions[one.group], design, len(judged)))
-        for one in judged
+        Counted(label.num_private, label.num_judged, _for_ranks(label, fractions[label.group], design, len(judged)))
+        for label in judged
     ]
     ranked = (design.is_exhaustive or design.is_random) and len(judged) > 1
-    standing = dict(zip([one.group for one in judged], standings(counted), strict=True)) if ranked else {}
+    standing = dict(zip([label.group for label in judged], standings(counted), strict=True)) if ranked else {}
     return tuple(
         _placed(rate, place, _interval(rate, design, fractions.get(rate.group, 0.0)), standing.get(rate.group))
         for place, rate in enumerate(ordered, 1)
@@ -214,9 +214,9 @@ def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes) -> Overall:
         )
         return Overall(None, None, None, f"{none}{why}.")
     strata = [
-        Stratum(size, one.num_scored + one.num_quarantined, one.num_judged, one.num_private)
+        Stratum(size, item.num_scored + item.num_quarantined, item.num_judged, item.num_private)
         for name, size in sizes.by_category.items()
-        for one in [found[name]]
+        for item in [found[name]]
     ]
     weighted = post_stratified(strata)
     assert weighted is not None

@@ -1,7 +1,7 @@
 """How sure a share is if shards were drawn first and images of these afterwards (`scan --sample N --shards M`).
 
 Images of one shard are often alike, so that such a sample says less than as many images drawn from everywhere. How much
-it says is given as an effective size: a simple random sample of so many images would be as sure. Of a group with k of
+it says is given as an effective size: a simple random sample of this size would be as sure. Of a group with k of
 n images in m shards, with k_i of n_i in shard i and R = k / n:
 
     e_i = (k_i - R n_i) / (1 - n_i / n)
@@ -33,7 +33,7 @@ from reports.statistics.shares import CONFIDENCE, z_of
 from scoring.runs.record import ShardDraw
 
 NUM_TABULATED = 200
-"""Degrees of freedom with a value of their own in SQL; more count as so many, which is hardly too careful."""
+"""Degrees of freedom with a value of their own in SQL; more count as this many, which is hardly too careful."""
 
 
 def residual_sql(k: str, n: str, k_of_all: str, n_of_all: str) -> str:

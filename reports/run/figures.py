@@ -64,8 +64,8 @@ class Rate:
     num_quarantined: int
 
     share_if_none_private: float | None = None
-    """Of all images, quarantined ones included, if no unknown and no quarantined image is private. None if shards are
-    damaged, so that the number of images is not known."""
+    """Share of all images, quarantined ones included, if no unknown and no quarantined image is private. None if shards
+    are damaged, so that the number of images is not known."""
 
     share_if_all_private: float | None = None
     """The same if all of them are."""
@@ -174,7 +174,7 @@ class SevereImage:
 
 @dataclass(frozen=True)
 class Evidence:
-    """How often a kind of evidence stands in the rationales of a group's private images."""
+    """How often a kind of evidence occurs in the rationales of a group's private images."""
 
     group: str
     kind: str
@@ -196,7 +196,7 @@ class LawCount:
     attributes: tuple[str, ...]
     num_images: int
     share: float | None
-    """Of all scored images."""
+    """Share of all scored images."""
 
     is_lower_bound: bool
     """Some of the attributes were not judged in some images, or in none. Then more can fall under the rule."""
@@ -218,7 +218,7 @@ class Copies:
     """Images of the picture that has most copies."""
 
     rate_each: float | None
-    """With one vote per image, so that a picture counts as often as it lies in the corpus."""
+    """With one vote per image, so that a picture counts as often as it occurs in the corpus."""
 
     rate_distinct: float | None
     """With one vote per picture."""

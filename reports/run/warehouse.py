@@ -93,7 +93,7 @@ class Run:
     files: RunFiles
     """How the connection reaches the score files."""
     limits: Limits
-    """Of one statement that a user writes."""
+    """Limits of one statement that a user writes."""
     asking: Watch
     """Runs the questions of a report, which have the same limits all together."""
 
@@ -154,7 +154,7 @@ class Run:
         return audited.are(self.record.settings_hash(), self.num_rows(), self.rows_sha256)
 
     def num_rows(self) -> int:
-        """Of images and of damaged parts of shards."""
+        """Number of rows of images and of damaged parts of shards."""
         return int(self._counted("SELECT count(*) FROM all_rows")[0][0])
 
     @cached_property

@@ -11,8 +11,8 @@ Numbers = npt.NDArray[np.float64]
 
 
 def share_of_same_pairs(counts: Numbers) -> Numbers:
-    """Of the pairs of answers to each item. counts: shape (N, K), how often each answer was given, at least two in all.
-    Shape (N,)."""
+    """Return the share of equal answers among the pairs of answers to each item. counts: shape (N, K), how often each
+    answer was given, at least two in all. Shape (N,)."""
     num = counts.sum(axis=1)
     return np.asarray((counts * (counts - 1)).sum(axis=1) / (num * (num - 1)), dtype=np.float64)
 

@@ -47,7 +47,7 @@ def intervals_of(
     pairs: Sequence[tuple[int, int]],
     values: Mapping[str, float],
 ) -> dict[str, Interval]:
-    """Of the coefficients in `values`: cohen, fleiss, alpha_nominal, alpha_ordinal.
+    """Return the intervals of the coefficients in `values`: cohen, fleiss, alpha_nominal, alpha_ordinal.
 
     answers, known, pairs: as of `_Judged`. pictures: of each item its picture, from 0; they are weighted as wholes.
     """
@@ -58,9 +58,9 @@ def intervals_of(
     low, high = known[ends]
     both_ways, two = np.array([[low, high], [high, low]]), [(0, 1)] * len(pairs)
     differing, equal = _Judged(both_ways, known, two), _Judged(np.array([[low, high], [low, high]]), known, two)
-    columns = [[_COLUMNS[name](one) for name in values] for one in (judged, differing, equal)]
-    places = np.cumsum([0] + [one.shape[1] for one in columns[0]])
-    of_items, lowest, highest = (np.concatenate(one, axis=1) for one in columns)
+    columns = [[_COLUMNS[name](item) for name in values] for item in (judged, differing, equal)]
+    places = np.cumsum([0] + [column.shape[1] for column in columns[0]])
+    of_items, lowest, highest = (np.concatenate(column, axis=1) for column in columns)
     of_pictures = np.zeros((int(pictures.max()) + 1, of_items.shape[1]))
     np.add.at(of_pictures, pictures, of_items)
 
@@ -76,27 +76,27 @@ def intervals_of(
     }
 
 
-def _fleiss_columns(one: _Judged) -> Numbers:
-    return np.column_stack([share_of_same_pairs(one.counts), np.ones(one.answers.shape[1]), one.counts])
+def _fleiss_columns(judged: _Judged) -> Numbers:
+    return np.column_stack([share_of_same_pairs(judged.counts), np.ones(judged.answers.shape[1]), judged.counts])
 
 
-def _nominal_columns(one: _Judged) -> Numbers:
-    return np.column_stack([one.counts.sum(axis=1) * (1 - share_of_same_pairs(one.counts)), one.counts])
+def _nominal_columns(judged: _Judged) -> Numbers:
+    return np.column_stack([judged.counts.sum(axis=1) * (1 - share_of_same_pairs(judged.counts)), judged.counts])
 
 
-def _ordinal_columns(one: _Judged) -> Numbers:
-    counts, others = one.counts, one.counts.sum(axis=1) - 1
-    coincidences = counts[:, :, None] * (counts[:, None, :] - np.eye(len(one.known))) / others[:, None, None]
+def _ordinal_columns(judged: _Judged) -> Numbers:
+    counts, others = judged.counts, judged.counts.sum(axis=1) - 1
+    coincidences = counts[:, :, None] * (counts[:, None, :] - np.eye(len(judged.known))) / others[:, None, None]
     return np.asarray(coincidences.reshape(len(counts), -1), dtype=np.float64)
 
 
-def _cohen_columns(one: _Judged) -> Numbers:
-    """Of each pair: the same answer, answered by both, and of these the answers of each annotator."""
+def _cohen_columns(judged: _Judged) -> Numbers:
+    """Return the sums of each pair: same answer, answered by both, and the answers of each annotator among these."""
     columns = []
-    for first, second in ((one.answers[a], one.answers[b]) for a, b in one.pairs):
+    for first, second in ((judged.answers[a], judged.answers[b]) for a, b in judged.pairs):
         both = ~np.isnan(first) & ~np.isnan(second)
         columns += [both & (first == second), both]
-        columns += [both & (answers == k) for answers in (first, second) for k in one.known]
+        columns += [both & (answers == k) for answers in (first, second) for k in judged.known]
     return np.stack(columns, axis=1).astype(np.float64)
 
 

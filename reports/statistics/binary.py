@@ -42,7 +42,7 @@ class BinaryMetrics:
     """Mean of recall and specificity, 0–1. None if the labels are all of one class."""
 
     f1: float | None
-    """Of the private class, 0–1. None if nothing is labelled private and nothing answered so."""
+    """F1 of the private class, 0–1. None if nothing is labelled private and nothing answered so."""
 
     recall: float | None
     """Share of the private pictures that were answered so, 0–1. None without private pictures."""

@@ -15,7 +15,7 @@ NUM_BINS = 10
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """The pictures whose probability lies in one tenth of [0, 1]."""
+    """The pictures whose probability is in one tenth of [0, 1]."""
 
     low: float
     """Lower edge, included."""
@@ -27,15 +27,15 @@ class ReliabilityBin:
     """In this bin; the other fields are None without any."""
 
     mean_probability: float | None
-    """Of the predictions, 0–1."""
+    """Mean of the predictions, 0–1."""
 
     share: float | None
-    """Of the pictures for which it is true, 0–1."""
+    """Share of the pictures for which it is true, 0–1."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Of pictures with a label and a probability."""
+    """Calibration of pictures with a label and a probability."""
 
     num_pictures: int
     """How many these are."""
@@ -53,7 +53,7 @@ class Calibration:
 def calibration(truth: Flags, probabilities: Numbers, weights: Numbers | None = None) -> Calibration | None:
     """All of shape (n,), probabilities in [0, 1] without NaN. None without a picture.
 
-    weights: how many pictures each one stands for; None: itself. Counts stay those of the pictures at hand.
+    weights: how many pictures each one represents; None: itself. Counts stay those of the pictures at hand.
     """
     if not len(truth):
         return None

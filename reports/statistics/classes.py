@@ -112,7 +112,7 @@ def _class(name: str, members: list[int], public: np.ndarray, counted: Numbers) 
 
 
 def _mean(values: Numbers) -> float | None:
-    """Of the batches in which the metric is defined."""
+    """Return the mean over the batches in which the metric is defined."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if len(defined) else None
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 def kish_size(weights: npt.ArrayLike) -> float:
     """(Σ w)² / Σ w². 0 without weights.
 
-    weights: shape (n,), not negative: of pictures, if each of them represents so many; or the sizes of groups whose
+    weights: shape (n,), not negative: of pictures, if each represents this many; or the sizes of groups whose
     pictures all answer alike. Of equal weights it is n.
     """
     array = np.asarray(weights, dtype=np.float64)

@@ -29,7 +29,7 @@ class Points:
     truth: Flags
     probabilities: Numbers
     weights: Numbers
-    """How many pictures of the run each one stands for."""
+    """How many pictures of the run each one represents."""
 
     groups: Groups
     """Copies and near duplicates have the same number; they are never on both sides of a fold."""
@@ -65,7 +65,8 @@ def fitted(points: Points, method: Method) -> ProbabilityMap:
 
 
 def cross_fitted(points: Points, method: Method, share: float, seed: int) -> tuple[Numbers, Flags] | None:
-    """Of each point the probability by the map of the other folds, and whether that map says present from `share` on.
+    """Return for each point the probability by the map of the other folds, and whether that map says present from
+    `share` on.
 
     Both of shape (n,); None if nearly all points are copies of each other. Groups are dealt to the folds at random,
     those that show it first, so that each fold has some.

@@ -51,7 +51,8 @@ class Interval:
 
 
 def of_private(counted: Numbers, draws: Draws) -> dict[str, Interval]:
-    """Of `binary.METRICS`, those that are defined. counted: cells of the pictures, shape (n, 4)."""
+    """Return the intervals of `binary.METRICS`, those that are defined. counted: cells of the pictures, shape (n,
+    4)."""
     found = of_shares(counted, draws)
     private, public = _in(counted, TP, FN), _in(counted, FP, TN)
     if not draws.num_draws or not private.any() or not public.any():
@@ -67,7 +68,7 @@ def of_private(counted: Numbers, draws: Draws) -> dict[str, Interval]:
 
 
 def of_shares(counted: Numbers, draws: Draws) -> dict[str, Interval]:
-    """Of recall, precision, specificity, accuracy and F1, those that are defined.
+    """Return the intervals of recall, precision, specificity, accuracy and F1, those that are defined.
 
     counted: cells of the pictures, shape (n, 4); all 0 for pictures that do not count.
     """
@@ -83,7 +84,7 @@ def of_shares(counted: Numbers, draws: Draws) -> dict[str, Interval]:
 
 
 def of_share(is_right: Flags, draws: Draws) -> Interval | None:
-    """Of the share of right pictures, both of n pictures; None without any."""
+    """Return the interval of the share of right pictures, both of n pictures; None without any."""
     if not len(is_right):
         return None
     low, high = clopper_pearson(draws.num_effective * is_right.mean(), draws.num_effective)
@@ -91,7 +92,8 @@ def of_share(is_right: Flags, draws: Draws) -> Interval | None:
 
 
 def of_macro_f1(counted: Numbers, draws: Draws) -> Interval | None:
-    """Of the mean F1 of attributes that have one. counted: shape (n, attributes, 4). None without an attribute."""
+    """Return the interval of the mean F1 of attributes that have one. counted: shape (n, attributes, 4). None without
+    an attribute."""
     counts, behind = counted.sum(axis=0), _in(counted, TP, FP, FN)
     with_f1 = behind.any(axis=0)
     if not with_f1.any() or not draws.num_draws:
@@ -105,7 +107,7 @@ def of_macro_f1(counted: Numbers, draws: Draws) -> Interval | None:
 
 
 def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: Draws) -> dict[str, Interval]:
-    """Of `severity.METRICS`, those that are defined. All of shape (n,), scores in [0, 1]."""
+    """Return the intervals of `severity.METRICS`, those that are defined. All of shape (n,), scores in [0, 1]."""
     level = of_share(is_level_right, draws)
     found = {} if level is None else {"level_accuracy": level}
     if level is None or not draws.num_draws:
@@ -134,8 +136,8 @@ def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: 
 
 
 def of_difference(metric: str, after: Numbers, before: Numbers, draws: Draws) -> Interval | None:
-    """Of after − before, of one of `binary.METRICS`. Cells of the same pictures, shape (n, 4) each. None if one of the
-    metrics is not defined, or without draws."""
+    """Return the interval of after − before, of one of `binary.METRICS`. Cells of the same pictures, shape (n, 4) each.
+    None if one of the metrics is not defined, or without draws."""
 
     def differences(sums: Numbers) -> Numbers:
         of_both = rates(sums.reshape(-1, 2, 4))[metric]

@@ -25,13 +25,13 @@ class McNemar:
 
 @dataclass(frozen=True)
 class Difference:
-    """Of one metric: after − before, positive if the evaluated run is better."""
+    """Difference of one metric: after − before, positive if the evaluated run is better."""
 
     after: float | None
-    """Of the evaluated run, on the pictures of both."""
+    """Value of the evaluated run, on the pictures of both."""
 
     before: float | None
-    """Of the run that it is compared with, on the same pictures."""
+    """Value of the run that it is compared with, on the same pictures."""
 
     difference: float | None
     """after − before; None if one of them is not defined."""

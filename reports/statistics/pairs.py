@@ -20,7 +20,7 @@ class PairwiseAccuracy:
     """Pairs with different truths."""
 
     num_right: int
-    """Of these, with predictions in the same order."""
+    """How many of these have predictions in the same order."""
 
     accuracy: float | None
     """num_right / num_pairs, 0–1; None without a pair."""

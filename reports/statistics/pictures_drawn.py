@@ -38,7 +38,7 @@ def evenly_taken(
 def lot_of(seed: int, shard: str, index: int) -> float:
     """A number of a row, uniform in [0, 1). seed: of the audit sample.
 
-    It follows from these alone, so that nobody can choose a lucky one by leaving out labels of others. Samples of other
+    It follows from these alone, so that no one can choose a lucky one by leaving out labels of others. Samples of other
     seeds have other numbers: else a run with unlucky numbers would have them in every audit.
     """
     digest = hashlib.sha256(f"guarantee/{seed}/{index}/{shard}".encode("utf-8", "surrogatepass")).digest()

@@ -48,7 +48,7 @@ def standings(groups: Sequence[Counted]) -> list[Standing]:
     counts = np.array([[group.num_private, group.num_judged, group.fraction] for group in groups], dtype=np.float64)
     num_private, num_judged, fraction = counts.T
     low, high = exact(num_private, num_judged, fraction, CONFIDENCE ** (1 / len(groups)))
-    # Surely higher: its low end lies above the other's high end. Both counts by binary search among sorted ends.
+    # Surely higher: its low end is above the other's high end. Both counts by binary search among sorted ends.
     num_higher = len(groups) - np.searchsorted(np.sort(low), high, side="right")
     num_lower = np.searchsorted(np.sort(high), low, side="left")
     counted = zip(num_higher.tolist(), num_lower.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""A threshold with a promise: of the private pictures at least such a share lies at or above it.
+"""A threshold with a promise: at least a given share of the private pictures is at or above it.
 
 The scores of n private pictures, drawn at random, are put in order. The threshold is the
 (m + 1)-th smallest. It misses more than 1 − recall of all private pictures only if m or fewer of the n lie among the
@@ -45,7 +45,7 @@ class Bound:
 
 
 def num_missed_allowed(num: int, recall: float, confidence: float) -> int | None:
-    """How many of so many private pictures may be missed; None if there are too few to promise anything."""
+    """Return how many of `num` private pictures may be missed; None if there are too few to promise anything."""
     probabilities = binomial_cdf(np.arange(num + 1), num, 1 - recall)
     allowed = int(np.searchsorted(probabilities, 1 - confidence, side="right")) - 1
     return allowed if allowed >= 0 else None

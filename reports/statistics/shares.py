@@ -47,8 +47,9 @@ def wilson(num_private: float, num_judged: float, z: float = z_of(CONFIDENCE)) -
 
 
 def sampled(num_private: float, num_judged: float, fraction: float = 0.0, z: float = z_of(CONFIDENCE)) -> Interval:
-    """Of a simple random sample; counts may be estimates. fraction: the sampled share of the source, at most 1, where
-    there is nothing left to draw; below 0 if the sample says less than a simple random one."""
+    """Return the interval of the share in the source, from a simple random sample; counts may be estimates. fraction:
+    the sampled share of the source, at most 1, where there is nothing left to draw; below 0 if the sample says less
+    than a simple random one."""
     if fraction >= 1:
         return num_private / num_judged, num_private / num_judged
     effective = 1 / (1 - fraction)
@@ -66,14 +67,14 @@ def exact(num_private: Numbers, num_judged: Numbers, fraction: Numbers, confiden
     return np.where(is_whole, rate, low), np.where(is_whole, rate, high)
 
 
-def with_both_errors(rate: float, one: Interval, other: Interval) -> Interval:
+def with_both_errors(rate: float, interval: Interval, other: Interval) -> Interval:
     """The interval of a rate with two independent errors, from the interval that each of them alone would give.
 
     The distances of the ends add up as squares. Source: G. Zou and A. Donner, "Construction of confidence limits about
     effect measures: a general approach", Statistics in Medicine 27 (2008).
     """
-    low = rate - float(np.hypot(rate - one[0], rate - other[0]))
-    high = rate + float(np.hypot(one[1] - rate, other[1] - rate))
+    low = rate - float(np.hypot(rate - interval[0], rate - other[0]))
+    high = rate + float(np.hypot(interval[1] - rate, other[1] - rate))
     return max(0.0, low), min(1.0, high)
 
 
@@ -96,12 +97,12 @@ def post_stratified(strata: Sequence[Stratum]) -> tuple[float, float, float] | N
     A category counts with the images of it that could be judged, which its sample estimates. The variance of a category
     is that of its rate with one private and one other image added, so that a rate of 0 is not taken as certain.
     """
-    if not strata or any(not one.num_judged for one in strata):
+    if not strata or any(not stratum.num_judged for stratum in strata):
         return None
-    weights = [one.num_in_source * one.num_judged / one.num_images for one in strata]
+    weights = [stratum.num_in_source * stratum.num_judged / stratum.num_images for stratum in strata]
     total = sum(weights)
     rate = sum(w * one.num_private / one.num_judged for w, one in zip(weights, strata, strict=True)) / total
-    smoothed = [(one.num_private + 1) / (one.num_judged + 2) for one in strata]
+    smoothed = [(stratum.num_private + 1) / (stratum.num_judged + 2) for stratum in strata]
     expected = sum(w * share for w, share in zip(weights, smoothed, strict=True)) / total
     variance = 0.0
     for weight, share, one in zip(weights, smoothed, strata, strict=True):

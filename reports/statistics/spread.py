@@ -18,14 +18,14 @@ class Spread:
     """One per run, in order; None if it is not defined there."""
 
     mean: float | None
-    """Of the runs in which it is defined; None if it is in none."""
+    """Mean of the runs in which it is defined; None if it is in none."""
 
     sd: float | None
     """Standard deviation (n − 1); None with fewer than two values."""
 
 
 def spread(values: Sequence[float | None]) -> Spread:
-    """Of at least one run."""
+    """Return the spread of at least one run."""
     known = [value for value in values if value is not None]
     mean = float(np.mean(known)) if known else None
     sd = float(np.std(known, ddof=1)) if len(known) > 1 else None

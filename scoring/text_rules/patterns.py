@@ -127,7 +127,7 @@ def has_phone(text: str) -> bool:
 
 
 def has_short_phone(text: str) -> bool:
-    """Seven digits as they are given inside one area; too weak without a word for it beside them."""
+    """Seven digits, as used inside one area; too weak without a word for a number next to them."""
     return bool(_SHORT_PHONE.search(text))
 
 
@@ -200,14 +200,14 @@ def mrz_kind(text: str) -> str | None:
 
 
 _MAX_NAME_CHARACTERS = 80
-"""Of one part of a street's name; without a limit, a long row of letters and digits takes its length squared."""
+"""Limit of one part of a street's name; without a limit, a long row of letters and digits takes its length squared."""
 
 
 @cache
 def _streets() -> tuple[re.Pattern[str], ...]:
     """House number and street with the word for the street behind or before its name; number behind the name.
 
-    The parts of a name share no sign with what lies between them, so that a long line is cut in one way only.
+    The parts of a name share no character with the text between them, so that a long line is cut in one way only.
     """
     lists = wordings("street_words.txt")
     after, before = lists["after"][0].split(), lists["before"][0].split()

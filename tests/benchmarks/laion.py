@@ -94,7 +94,7 @@ def _listing(source: str, num_shards: int) -> str:
 
 def _counts(source: str, num_shards: int) -> str:
     found = stated_counts(open_source(source, "webdataset", None))
-    return f"{found.num_images:,} images stated beside {len(found.by_shard):,} shards"
+    return f"{found.num_images:,} images stated next to {len(found.by_shard):,} shards"
 
 
 def _drawing(source: str, num_shards: int) -> str:

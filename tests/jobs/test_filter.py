@@ -293,9 +293,9 @@ def test_an_unfinished_scan_is_not_filtered(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"out": "{crawl}/release"}, "lies in the source; write the release to a folder outside of it"),
-        ({"out": "{crawl}"}, "lies in the source"),
-        ({"out": "{folder}/link-to-crawl/release"}, "lies in the source"),
+        ({"out": "{crawl}/release"}, "is inside the source; write the release to a folder outside of it"),
+        ({"out": "{crawl}"}, "is inside the source"),
+        ({"out": "{folder}/link-to-crawl/release"}, "is inside the source"),
         ({"out": "{above}"}, "holds the source; write the release to a folder of its own"),
         ({"out": "/"}, "/ holds the source; write the release to a folder of its own"),
         ({"out": "{run}"}, "holds the run; write the release to a folder of its own"),
@@ -303,7 +303,7 @@ def test_an_unfinished_scan_is_not_filtered(
         ({"out": "{policies}", "more": "--resume"}, "holds no release of privsieve to resume"),
         ({"out": "{policies}", "more": "--overwrite"}, "holds no release of privsieve, so --overwrite leaves it alone"),
         ({"more": "--overwrite --resume"}, "exclude each other"),
-        ({"out": "{policies}/keep-all.yaml/x"}, "keep-all.yaml/x: it lies below a file"),
+        ({"out": "{policies}/keep-all.yaml/x"}, "keep-all.yaml/x: it is below a file"),
         ({"out": "/proc/release"}, "cannot write /proc/release/release.lease.json: "),
         ({"out": "nosuch://x"}, "cannot reach nosuch://x"),
         ({"policy": "{policies}"}, ": is a directory"),

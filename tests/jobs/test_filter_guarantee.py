@@ -72,7 +72,10 @@ def test_a_guarantee_drops_from_its_threshold_on_and_says_what_it_costs(
     )
     assert f"guarantee: {promise}\n" in text
     assert f"  threshold  s_lex >= {threshold:g}\n" in text
-    assert f"  price      {num} of 121 images ({100 * num / 121:.4g} %) beside those that the policy drops\n" in text
+    assert (
+        f"  price      {num} of 121 images ({100 * num / 121:.4g} %) in addition to those that the policy drops\n"
+        in text
+    )
     assert (
         "  proof      80 private labelled pictures: 1 was missed (1 allowed). If the true recall were below 95 %, a "
         "result this good would occur in at most 8.6 % of samples.\n"

@@ -71,7 +71,7 @@ def test_unsafe_samples_are_dropped_and_what_stayed_behind_is_counted(
     assert f"drop         3  {UNSAFE}\n" in output
     assert (
         'policy "keep-all": of 7 images 4 were kept, 0 kept and flagged, 3 dropped\n'
-        f"{setting}left out beside the images: 1 npy, 1 txt\nrelease written to {out}: "
+        f"{setting}left out next to the images: 1 npy, 1 txt\nrelease written to {out}: "
     ) in output
     assert names(out) == ["0.jpg", "0.txt", "1.jpg", "3.jpg"]
     assert released(out).keys() == {"00000.tar", "00001.tar"}
@@ -157,7 +157,7 @@ def test_a_table_s_other_pictures_stay_behind(tmp_path: Path, policy: Path, caps
     scan_in_process(source, run, category="scene")
     assert privsieve("filter", run, "--policy", policy, "--out", out) == 0
     assert pq.read_table(out / "a.parquet").schema.names == ["image", "scene", "caption"]
-    assert "left out beside the images: 3 column thumbnail\n" in capsys.readouterr().out
+    assert "left out next to the images: 3 column thumbnail\n" in capsys.readouterr().out
     policy.write_text(f"{KEEP_ALL}members: image-only\n")
     assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "alone") == 0
     assert pq.read_table(tmp_path / "alone" / "a.parquet").schema.names == ["image", "scene"]

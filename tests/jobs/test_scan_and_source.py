@@ -19,7 +19,7 @@ def test_a_run_inside_of_its_source_is_refused(corpus: Path, tmp_path: Path, cap
     source = tmp_path / "corpus"
     shutil.copytree(corpus, source)
     assert privsieve("scan", source, "--run", source / name, "--engine", "canned") == 2
-    assert "lies in the source; use a folder outside of it for --run" in capsys.readouterr().err
+    assert "is inside the source; use a folder outside of it for --run" in capsys.readouterr().err
     assert sorted(path.name for path in source.rglob("*")) == ["00000.tar", "00001.tar"]
 
 

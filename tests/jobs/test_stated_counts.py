@@ -52,7 +52,7 @@ def test_a_dry_run_says_how_many_images_are_stated(tmp_path: Path, capfd: pytest
     for number in range(3):
         stats(shards, number, 5_000)
     assert privsieve(*dry_run) == 0
-    assert "images     15,000 in 3 shards, as stated beside 3 of them (not counted)" in capfd.readouterr().out
+    assert "images     15,000 in 3 shards, as stated next to 3 of them (not counted)" in capfd.readouterr().out
 
 
 def test_a_plan_takes_stated_numbers_only_if_they_are_right_where_it_looks(

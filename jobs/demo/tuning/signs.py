@@ -1,4 +1,4 @@
-"""Draws small pictures of signs that stand for the classes of PrivBench: eight private ones and eight public ones.
+"""Draws small pictures of signs, one for each class of PrivBench: eight private ones and eight public ones.
 
     python -m jobs.demo.tuning.signs FOLDER --per-class 20 --seed 1 --grain 0.2
 
@@ -28,7 +28,7 @@ _SIGNS = (np.random.default_rng(7).random((len(CLASSES), 4, 4)) < 0.5).astype(np
 _MARK = np.kron(np.eye(2), np.ones((MARK_PX // 2, MARK_PX // 2)))
 MIN_CONTRAST = 0.25
 NUM_SPOTS = 5
-"""Of the clutter, in a row."""
+"""Number of spots of the clutter in a row."""
 
 
 def picture(rng: np.random.Generator, name: str) -> npt.NDArray[np.uint8]:

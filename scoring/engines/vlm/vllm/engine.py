@@ -50,15 +50,15 @@ KNOWN_AFTER = 32
 """Answers from which on their mean says how many tokens a request takes."""
 
 PIXELS_PER_TOKEN = 32 * 32
-"""Of the Qwen family: what is assumed before anything is answered."""
+"""Value for the Qwen family, assumed before anything is answered."""
 
 
 @dataclass(frozen=True)
 class VllmSetup:
-    """How vLLM is set up on this machine, beside what the model and the protocol ask for."""
+    """Settings of vLLM for this machine, in addition to those of the model and the protocol."""
 
     options: Mapping[str, Value] = field(default_factory=dict)
-    """Of `scoring.engines.vlm.vllm.options`."""
+    """Values of the options in `scoring.engines.vlm.vllm.options`."""
 
     cpus: float | None = None
     """`EngineOptions.cpus`"""
@@ -70,7 +70,7 @@ class VllmSetup:
     """"dummy" for random weights, which measure as well as real ones."""
 
     def arguments(self) -> dict[str, Value]:
-        """Of vLLM. Its own default of the memory that it takes is for a GPU that nothing else uses."""
+        """Arguments of vLLM. Its own default of the memory that it takes is for a GPU that nothing else uses."""
         found: dict[str, Value] = {}
         if self.gpu_share is not None and self.gpu_share < 1:
             found["gpu_memory_utilization"] = AsyncEngineArgs.gpu_memory_utilization * self.gpu_share
