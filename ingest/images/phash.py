@@ -84,11 +84,6 @@ def _fewer_rows(pixels: Pixels) -> Pixels:
     return total.astype(np.uint8)
 
 
-def phash_distance(text: str, other: str) -> int:
-    """Return the number of bits, 0–64, in which two hashes differ. ValueError if a text is not a hash."""
-    return (_number(text) ^ _number(other)).bit_count()
-
-
 def near_duplicate_groups(hashes: Sequence[str | None], max_distance: int = MAX_DISTANCE) -> Groups:
     """Return the group number of each picture, from 0 in the order of the first picture of each group; shape
     (len(hashes),).

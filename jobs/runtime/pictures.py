@@ -6,11 +6,9 @@ A shard is listed once, up to the last picture that is wanted of it; a picture i
 import hashlib
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
-
-import pyarrow as pa
 
 from ingest.formats import Source, open_source
 from ingest.sample import printable
@@ -81,19 +79,6 @@ class Pictures:
             if shard not in self._located:
                 self._located[shard] = _locators(self._source, self._names.get(shard), self._wanted[shard])
             return self._located[shard]
-
-
-def pictures_of(record: RunRecord, rows: pa.Table) -> Iterator[bytes | None]:
-    """The encoded picture of each row, in order; None if it is gone or no longer the one that was scanned.
-
-    rows: with the columns shard, index, sha256 and key. SourceError or StorageError if the source cannot be read.
-    """
-    columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))
-    wanted = [Where(*row) for row in zip(*columns, strict=True)]
-    pictures = Pictures(record, wanted)
-    for where in wanted:
-        found = pictures.read(where)
-        yield found.encoded if found.state == "found" else None
 
 
 def _locators(source: Source, shard: str | None, wanted: Mapping[int, str]) -> dict[int, tuple[str, Locator]]:

@@ -113,7 +113,8 @@ def _refuse_contradiction(candidate: Candidate, copy: Sample, label: Label, targ
     if (candidate.target, candidate.class_name, candidate.is_private) != (target, label.class_name, is_private(label)):
         raise LabelsError(
             f"{printable(candidate.shard)}/{printable(candidate.key)} and "
-            f"{printable(copy.shard)}/{printable(copy.key)} are the same file and have different labels; give them one label, by sha256"
+            f"{printable(copy.shard)}/{printable(copy.key)} are the same file and have different labels; "
+            "give them one label, by sha256"
         )
 
 

@@ -9,11 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ingest.errors import RunError
 from ingest.fault import Fault
 from ingest.storage.place import place
+from reports.run.warehouse import STALE_AUDIT, Run
 from scoring.assessment import Assessment
 from scoring.labels.reviews import Answers
 from scoring.runs.audit_sample import read_sample
+from scoring.runs.corrected_rates import read_stored
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
@@ -28,6 +31,20 @@ CATEGORIES = ("bar", "beach", "office")
 BIOMETRICS = KEYS.index("biometrics")
 
 AGE = KEYS.index("age")
+
+
+def read_corrected_rates(run: Run) -> pa.Table | None:
+    """Rows of `scoring.runs.corrected_rates.CORRECTED_SCHEMA`; None if the run was not audited.
+
+    RunError in one line if the file is damaged, or of other rows than the run has now.
+    """
+    stored = read_stored(run.root)
+    if stored is None:
+        return None
+    table, state = stored
+    if not run.has_rows_of(state):
+        raise RunError(f"{run.url}: {STALE_AUDIT}")
+    return table
 
 
 def truth() -> npt.NDArray[np.bool_]:

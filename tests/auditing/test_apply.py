@@ -15,7 +15,6 @@ import pytest
 from ingest.errors import RunError
 from ingest.storage.place import place
 from reports.audit.other_run import audit_of_other_run
-from reports.audit.stored import read_corrected_rates
 from reports.report.accuracy import audit_cautions
 from reports.report.summary import summarise
 from reports.run.warehouse import open_run, setup_statements
@@ -33,6 +32,7 @@ from tests.auditing.made import (
     answer,
     filled,
     make_run,
+    read_corrected_rates,
     sample,
     truth,
     write,

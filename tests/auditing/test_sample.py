@@ -11,13 +11,13 @@ import pytest
 
 from ingest.errors import RunError
 from ingest.storage.place import place
-from reports.audit.stored import read_corrected_rates
 from reports.run.warehouse import open_run
 from scoring.runs.audit_sample import read_sample
 from tests.auditing.made import (
     NUM_IMAGES,
     filled,
     make_run,
+    read_corrected_rates,
     sample,
     truth,
     write,

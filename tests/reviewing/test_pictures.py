@@ -15,8 +15,9 @@ from PIL import Image
 from ingest.extras import install_command
 from jobs.review.run import result_of
 from jobs.runtime.feedback import SILENT
-from jobs.runtime.pictures import pictures_of
+from jobs.runtime.pictures import Pictures, Where
 from reports.report.opened import open_run
+from scoring.runs.record import RunRecord
 from tests.audits import write_drawn
 from tests.ingest.test_decode_memory import webp
 from tests.jobs.in_process import scan_in_process
@@ -28,6 +29,15 @@ from tests.tuning_sets.made import drawn, files, parquet, sha256, tree, webdatas
 Capture = pytest.CaptureFixture[str]
 
 
+def _read(record: RunRecord, rows: pa.Table) -> list[bytes | None]:
+    """The encoded picture of each row; None if it is gone or no longer the one that was scanned."""
+    columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))
+    wanted = [Where(*row) for row in zip(*columns, strict=True)]
+    pictures = Pictures(record, wanted)
+    read = [pictures.read(where) for where in wanted]
+    return [picture.encoded if picture.state == "found" else None for picture in read]
+
+
 @pytest.mark.parametrize("corpus", [webdataset, tree, parquet], ids=lambda make: make.__name__)
 def test_the_picture_of_a_row_is_read_from_any_source(corpus, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     contents = files(7)
@@ -35,11 +45,11 @@ def test_the_picture_of_a_row_is_read_from_any_source(corpus, tmp_path: Path) ->
     scan_in_process(source, tmp_path / "run")
     with open_run(str(tmp_path / "run")) as run:
         rows = run.rows(["shard", "index", "sha256", "key"]).take(pa.array([5, 0, 3]))
-        assert [sha256(one or b"") for one in pictures_of(run.record, rows)] == rows["sha256"].to_pylist()
+        assert [sha256(one or b"") for one in _read(run.record, rows)] == rows["sha256"].to_pylist()
         other = rows.set_column(2, "sha256", pa.array(["0" * 64, None, rows["sha256"][2].as_py()]))
-        assert [one is None for one in pictures_of(run.record, other)] == [True, True, False]
+        assert [one is None for one in _read(run.record, other)] == [True, True, False]
         gone = rows.set_column(0, "shard", pa.array(["x", "y", "z"]))
-        assert list(pictures_of(run.record, gone)) == [None] * 3
+        assert _read(run.record, gone) == [None] * 3
 
 
 def test_a_picture_is_encoded_anew_without_what_its_file_says_of_it(tmp_path: Path) -> None:

@@ -12,9 +12,6 @@ from collections.abc import Iterable, Iterator
 from PIL import ExifTags, Image
 from PIL.PngImagePlugin import MAX_TEXT_CHUNK, MAX_TEXT_MEMORY
 
-METADATA_KINDS = ("gps", "datetime", "camera", "serial", "artist", "copyright", "description", "unread")
-"""unread: some metadata is too large to be read, so its kinds are unknown."""
-
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 EXIF_MAGIC = b"Exif\0\0"
 IPTC_MAGIC = b"8BIM\x04\x04"
