@@ -1,13 +1,11 @@
 """Any endpoint that speaks OpenAI's chat completions: `vllm serve`, another server of your own, a hosted model.
 
-    settings.py   the user's choices, checked     endpoint.py   HTTP: retries, and which errors are fatal
-    connections.py   limits of time and size for answers
-    chat.py       protocol prompt -> request, response -> answer      engine.py   views -> outcomes, several at once
+    settings.py   the user's choices, checked      chat.py   protocol prompt -> request, response -> answer
+    engine.py     views -> outcomes, several at once
 
-The protocol defines the prompt and the reading of the answer (`scoring.protocols`). The key comes from the environment
-of the machine that asks (`endpoint.KEY_VARIABLES`) and is not stored.
+The protocol defines the prompt and the reading of the answer (`scoring.protocols`), `scoring.endpoints` talks HTTP.
 
-May import: `ingest`, `scoring.engines`, `scoring.protocols`.
+May import: `ingest`, `scoring.endpoints`, `scoring.engines`, `scoring.protocols`.
 """
 
 from functools import partial
@@ -51,7 +49,7 @@ def check(options: EngineOptions) -> str:
     EngineError if it would answer for no picture: the address, the key, the model's name or a parameter is wrong, or
     there is no answer.
     """
-    from scoring.engines.openai.endpoint import KEY_VARIABLES, RetryPolicy, key_from_environment
+    from scoring.endpoints.endpoint import KEY_VARIABLES, RetryPolicy, key_from_environment
     from scoring.engines.openai.engine import OpenAIEngine
 
     chosen = settings(options)

@@ -10,7 +10,7 @@ import numpy as np
 import simplejpeg
 
 from ingest.images.pixels import Pixels
-from scoring.engines.openai.endpoint import NoAnswerError
+from scoring.endpoints.endpoint import NoAnswerError
 from scoring.engines.openai.settings import JPEG_QUALITY
 from scoring.engines.picture import prepared
 from scoring.protocols.interface import Generate, Prompt, Text, TextAnswer, Token

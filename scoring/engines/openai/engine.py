@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ingest.errors import EngineError
 from scoring.assessment import Outcome, Unscored, View
+from scoring.endpoints.endpoint import Endpoint, NoAnswerError, RefusedError, RetryPolicy
 from scoring.engines.canary import canary
 from scoring.engines.openai.chat import OPTIONAL, answer_of, body_of, jpeg_of, left_out, needed, top_level, usage_of
-from scoring.engines.openai.endpoint import Endpoint, NoAnswerError, RefusedError, RetryPolicy
 from scoring.engines.openai.settings import Settings
 from scoring.protocols.interface import Answer, Generate, Prompt, TextAnswer
 

@@ -2,10 +2,10 @@
 
 import math
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from ingest.errors import EngineError
 from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
+from scoring.endpoints.endpoint import checked_url
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.protocols import chosen_protocol
 from scoring.protocols.interface import FirstToken, Protocol, Slots
@@ -54,7 +54,7 @@ def settings(options: EngineOptions) -> Settings:
             "endpoint does not give; choose --protocol binary or binary:lenient"
         )
     return Settings(
-        _checked(options.endpoint),
+        checked_url(options.endpoint, "--endpoint"),
         options.model,
         asked,
         options.max_pixels or DEFAULT_MAX_PIXELS,
@@ -74,19 +74,3 @@ def description(chosen: Settings) -> EngineDescription:
         max_side_px=max_side_px(chosen.max_pixels),
         batches_at_once=1 + math.ceil(chosen.concurrency / BATCH_VIEWS),
     )
-
-
-def _checked(url: str) -> str:
-    """Check the URL, which goes to run.json and into messages, so it must not hold secrets."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        raise EngineError("--endpoint is not a valid URL; give one such as http://127.0.0.1:8000/v1") from None
-    if "@" in parts.netloc:
-        raise EngineError("--endpoint holds a user name or password; give a key by OPENAI_API_KEY instead")
-    if parts.query or parts.fragment or "?" in url or "#" in url:
-        raise EngineError("--endpoint must end with its path, without ? and #; give a key by OPENAI_API_KEY instead")
-    if parts.scheme not in ("http", "https") or not host or not url.isascii() or any(c.isspace() for c in url):
-        raise EngineError(f'--endpoint "{url}" is not an http or https URL; give one such as http://127.0.0.1:8000/v1')
-    return url.rstrip("/").removesuffix("/chat/completions")

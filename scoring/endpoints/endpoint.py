@@ -10,6 +10,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import urllib3
 from urllib3.exceptions import (
@@ -25,7 +26,7 @@ from urllib3.exceptions import (
 
 from ingest.errors import EngineError, did_you_mean
 from ingest.sample import printable
-from scoring.engines.openai.connections import MAX_ANSWER_BYTES, TooLongError, connections, unpacked
+from scoring.endpoints.connections import MAX_ANSWER_BYTES, TooLongError, connections, unpacked
 
 KEY_VARIABLES = ("PRIVSIEVE_OPENAI_API_KEY", "OPENAI_API_KEY")
 """Variables that may hold the key, in order. An endpoint may need none."""
@@ -89,11 +90,38 @@ def key_from_environment() -> str | None:
     return None
 
 
-class Endpoint:
-    """Safe to use from several threads. url: without a slash at its end. num_connections: kept open at once."""
+def checked_url(url: str, option: str) -> str:
+    """Check the URL, which goes to run.json and into messages, so it must not hold secrets. EngineError names the
+    option."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise EngineError(f"{option} is not a valid URL; give one such as http://127.0.0.1:8000/v1") from None
+    if "@" in parts.netloc:
+        raise EngineError(f"{option} holds a user name or password; give a key by OPENAI_API_KEY instead")
+    if parts.query or parts.fragment or "?" in url or "#" in url:
+        raise EngineError(f"{option} must end with its path, without ? and #; give a key by OPENAI_API_KEY instead")
+    if parts.scheme not in ("http", "https") or not host or not url.isascii() or any(c.isspace() for c in url):
+        raise EngineError(f'{option} "{url}" is not an http or https URL; give one such as http://127.0.0.1:8000/v1')
+    return url.rstrip("/").removesuffix("/chat/completions")
 
-    def __init__(self, url: str, model: str, num_connections: int, retry_policy: RetryPolicy | None = None):
-        self.url, self._model = url, model
+
+class Endpoint:
+    """Safe to use from several threads.
+
+    url: as `checked_url` returns it. num_connections: kept open at once. option: the one that gave the URL, for errors.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        num_connections: int,
+        retry_policy: RetryPolicy | None = None,
+        option: str = "--endpoint",
+    ):
+        self.url, self._model, self._option = url, model, option
         self._retry_policy = retry_policy or RetryPolicy()
         self._key = key_from_environment()
         self._pool = connections(url, num_connections)
@@ -142,8 +170,8 @@ class Endpoint:
             there = f'offers no model "{self._model}"{did_you_mean(self._model, offered)}; there are: {names}'
             return EngineError(f"{self.url} {there}")
         return EngineError(
-            f'{self.url} does not know the model "{self._model}", or is not a chat endpoint ({status}); check --model '
-            "and --endpoint, which mostly ends in /v1"
+            f'{self.url} does not know the model "{self._model}", or is not a chat endpoint ({status}); check the '
+            f"model and {self._option}, which mostly ends in /v1"
         )
 
     def answered(self) -> None:
@@ -186,9 +214,9 @@ class Endpoint:
     def _without_answer(self, reason: Exception | None) -> EngineError | NoAnswerError:
         name = type(reason).__name__
         if isinstance(reason, SSLError):
-            return EngineError(f"{self.url}: no secure connection ({name}); check --endpoint and the certificates")
+            return EngineError(f"{self.url}: no secure connection ({name}); check {self._option} and the certificates")
         if isinstance(reason, (NewConnectionError, ConnectTimeoutError, ProxyError)):
-            return EngineError(f"{self.url} cannot be reached ({name}); check --endpoint and that the server runs")
+            return EngineError(f"{self.url} cannot be reached ({name}); check {self._option} and that the server runs")
         if isinstance(reason, ReadTimeoutError):
             return NoAnswerError("too_many_retries", f"no answer within {self._retry_policy.read_s:g} s, tried again")
         if isinstance(reason, TooLongError):
@@ -207,7 +235,7 @@ class Endpoint:
         if status == 404:
             raise self.unknown_model(status)
         if 300 <= status < 400:
-            raise EngineError(f"{self.url} redirects ({status}); give the address that it leads to as --endpoint")
+            raise EngineError(f"{self.url} redirects ({status}); give the address that it leads to as {self._option}")
         if status in (400, 422):
             raise RefusedError(status, *_code_and_parameter(content))
         if status in PASSING_STATUS:
