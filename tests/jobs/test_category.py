@@ -28,9 +28,9 @@ def test_a_field_that_no_sample_has_is_refused_before_the_scan(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused = {
-        "lable": '--category "lable": none of the 3 samples looked at has that JSON field (did you mean "label"?); '
+        "lable": '--category "lable": none of the 3 samples probed has that JSON field (did you mean "label"?); '
         "their fields are: caption, label, place, weight",
-        "cls": "--category cls: none of the 3 samples looked at has a .cls member that holds anything",
+        "cls": "--category cls: none of the 3 samples probed has a .cls member that holds anything",
     }
     for category, message in refused.items():
         assert _scan(corpus, tmp_path / "run", "--category", category) == 2
