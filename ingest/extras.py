@@ -5,8 +5,6 @@ import sys
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
-from packaging.requirements import Requirement
-
 
 def install_command(extra: str) -> str:
     """A command line that installs the packages of an extra into the environment that runs privsieve.
@@ -22,6 +20,8 @@ def install_command(extra: str) -> str:
 def _packages(extra: str) -> set[str]:
     """Return the requirements of an extra and of the extras that it names; its own name if privsieve is not installed,
     as in a job whose workers only have its files."""
+    from packaging.requirements import Requirement  # only errors need it
+
     try:
         needed = [Requirement(text) for text in requires("privsieve") or []]
     except PackageNotFoundError:

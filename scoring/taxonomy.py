@@ -3,21 +3,17 @@
 Everything else follows from it: columns, weights of the severity score, prompts, reports.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
-from typing import Annotated, Literal
+from typing import Literal
 
 import yaml
-from pydantic import ConfigDict, Field, TypeAdapter
-from pydantic.dataclasses import dataclass
-
-_STRICT = ConfigDict(extra="forbid")
 
 FIRST_VERSION = "cprt-1"
 
 
-@dataclass(frozen=True, config=_STRICT)
+@dataclass(frozen=True)
 class Laws:
     """Articles of laws that an attribute touches; None if nothing is mapped."""
 
@@ -28,7 +24,7 @@ class Laws:
     ccpa: str | None = None
 
 
-@dataclass(frozen=True, config=_STRICT)
+@dataclass(frozen=True)
 class Attribute:
     """One thing that an image can show about a person."""
 
@@ -62,17 +58,17 @@ class Attribute:
         return self.since != FIRST_VERSION
 
 
-@dataclass(frozen=True, config=_STRICT)
+@dataclass(frozen=True)
 class Level:
     """A level of severity."""
 
     name: str
 
-    score: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(le=1)]]
+    score: tuple[float, float]
     """Interval of severity scores whose most severe attribute is of this level."""
 
 
-@dataclass(frozen=True, config=_STRICT)
+@dataclass(frozen=True)
 class Taxonomy:
     """Levels and attributes, in canonical order."""
 
@@ -100,10 +96,14 @@ class Taxonomy:
 
 
 def load_taxonomy(text: bytes) -> Taxonomy:
-    """Parse the YAML of a taxonomy. pydantic.ValidationError for missing, unknown or wrong fields."""
+    """Parse the YAML of a taxonomy. TypeError for missing or unknown fields."""
     content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    content["attributes"] = {key: {"key": key, **fields} for key, fields in content["attributes"].items()}
-    return TypeAdapter(Taxonomy).validate_python(content)
+    levels = {number: Level(level["name"], tuple(level["score"])) for number, level in content["levels"].items()}
+    attributes = {
+        key: Attribute(key, **fields | {"laws": Laws(**fields.get("laws", {}))})
+        for key, fields in content["attributes"].items()
+    }
+    return Taxonomy(content["version"], levels, attributes)
 
 
 TAXONOMY = load_taxonomy(resources.files("scoring").joinpath("taxonomy.yaml").read_bytes())
