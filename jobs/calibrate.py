@@ -70,19 +70,19 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
     run = place(request.run)
     with open_run(request.run) as opened:
         record, cautions = opened.record, tuple(map(printable, opened.cautions))
-    found = labelled_rows(run, record, labels, ROW_COLUMNS, request.drawn)
-    subjects, without = calibrated(found, record, request.at, request.seed)
+    rows = labelled_rows(run, record, labels, ROW_COLUMNS, request.drawn)
+    subjects, without = calibrated(rows, record, request.at, request.seed)
     report = CalibrationReport(
         run=printable(request.run),
         engine=engine_name(record.engine),
         cautions=tuple(filter(None, (*cautions, contradictions(given.labels)))),
         has_attributes=bool(record.engine["assessed"]),
-        join=found.joined.counts,
-        drawn=found.drawn,
-        num_drawn=None if found.sample is None else found.sample.table.num_rows,
-        num_labelled=len(found.one_per_picture),
-        num_open=truth_of(found.joined.labels.take(pa.array(found.one_per_picture))).num_open,
-        num_undecided=num_undecided_of(found.undecided[found.one_per_picture]),
+        join=rows.joined.counts,
+        drawn=rows.drawn,
+        num_drawn=None if rows.sample is None else rows.sample.table.num_rows,
+        num_labelled=len(rows.one_per_picture),
+        num_open=truth_of(rows.joined.labels.take(pa.array(rows.one_per_picture))).num_open,
+        num_undecided=num_undecided_of(rows.undecided[rows.one_per_picture]),
         at=request.at,
         seed=request.seed,
         subjects=subjects,

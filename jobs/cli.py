@@ -148,12 +148,12 @@ def main(args: list[str] | None = None) -> None:
         error.show()
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        found = error.format_message()
+        text = error.format_message()
         context = error.ctx if isinstance(error, click.UsageError) else None
         if isinstance(error, click.MissingParameter):  # click lists the choices of an option one a line
-            found = found.replace("\n\t", " ")
-            found = f"{found.rstrip('.')}; {context.command_path} --help has an example" if context else found
-        message, code = f"{found}{by_variables(found, context)}", error.exit_code
+            text = text.replace("\n\t", " ")
+            text = f"{text.rstrip('.')}; {context.command_path} --help has an example" if context else text
+        message, code = f"{text}{by_variables(text, context)}", error.exit_code
     except PrivsieveError as error:
         message, code = str(error), error.exit_code
     except OSError as error:

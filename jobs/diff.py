@@ -46,10 +46,10 @@ def run_diff(request: DiffRequest, feedback: Feedback = SILENT) -> "RunDifferenc
     from reports.diff.page import write_page
 
     hash_list = hash_list_of(request.hash_list)
-    found = compare_runs(request.run_a, request.run_b, request.by, clear_rows(hash_list, feedback))
+    difference = compare_runs(request.run_a, request.run_b, request.by, clear_rows(hash_list, feedback))
     if request.html is not None:
-        write_page(found, request.html)
-    return found
+        write_page(difference, request.html)
+    return difference
 
 
 @click.command()
@@ -60,15 +60,15 @@ def diff(request: DiffRequest, output: str) -> None:
 
     Pictures are joined by the hash of their bytes, so the runs may be of different engines, versions or crawls.
     """
-    found = run_diff(request, on_terminal(quiet=True))
+    difference = run_diff(request, on_terminal(quiet=True))
     if output == "json":
         from reports.diff.results import as_json
 
-        write_json(as_json(found), indent=1)
+        write_json(as_json(difference), indent=1)
         return
     from jobs.console.tables import write_document
     from reports.diff.tables import document
 
-    write_document(document(found, MAX_GROUPS))
+    write_document(document(difference, MAX_GROUPS))
     if request.html is not None:
         write_line(f"page written to {request.html}")

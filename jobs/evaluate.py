@@ -90,10 +90,10 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Eval
     if request.split is not None:
         import pyarrow.compute as pc
 
-        found = labels["split"].unique().drop_null().to_pylist()
+        splits = labels["split"].unique().drop_null().to_pylist()
         labels = labels.filter(pc.equal(labels["split"], request.split))
         if not labels.num_rows:
-            there = f"there are: {', '.join(sorted(found))}" if found else "the labels name no split"
+            there = f"there are: {', '.join(sorted(splits))}" if splits else "the labels name no split"
             raise LabelsError(f'{request.labels}: no label is of the split "{request.split}"; {there}')
     options = EvaluationOptions(request.seed, request.num_draws, request.threshold, request.by, request.ambiguous)
     one = judged(request.run, labels, options)
@@ -138,9 +138,9 @@ def may_be_named(
         if reads_pictures(run.record, hash_list):
             feedback.notice(READS_AGAIN)
         rows = pa.table({name: [getattr(item, name) for item in first] for name in COLUMNS})
-        found = listings(run, rows, hash_list)
-    clear = tuple(one for one, listing in zip(first, found, strict=True) if listing == "clear")
-    return clear[:most], left_out_note(found, "picture")
+        listed = listings(run, rows, hash_list)
+    clear = tuple(one for one, listing in zip(first, listed, strict=True) if listing == "clear")
+    return clear[:most], left_out_note(listed, "picture")
 
 
 def pictures_of(run_url: str, wrong: Sequence["WrongAnswer"], feedback: Feedback) -> dict[str, bytes]:
@@ -151,9 +151,9 @@ def pictures_of(run_url: str, wrong: Sequence["WrongAnswer"], feedback: Feedback
     from jobs.runtime.pictures import Pictures, Where
     from reports.report.opened import open_run
 
-    found = dict[str, bytes]()
+    thumbnails = dict[str, bytes]()
     if not wrong:
-        return found
+        return thumbnails
     with open_run(run_url) as run:
         record = run.record
     places = [Where(item.shard, item.index, item.sha256, item.key) for item in wrong]
@@ -162,12 +162,12 @@ def pictures_of(run_url: str, wrong: Sequence["WrongAnswer"], feedback: Feedback
     for picture in places:
         decoded = decode(source.read(picture).encoded, limits)
         if isinstance(decoded, DecodedImage) and picture.sha256:
-            found[picture.sha256] = thumbnail(decoded.views[0], (), is_clear=True)
-    if missing := len(wrong) - len(found):
+            thumbnails[picture.sha256] = thumbnail(decoded.views[0], (), is_clear=True)
+    if missing := len(wrong) - len(thumbnails):
         feedback.notice(
             f"{missing} of {len(wrong)} pictures are left out: {printable(record.source)} holds them no more as scanned"
         )
-    return found
+    return thumbnails
 
 
 @click.command()

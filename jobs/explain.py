@@ -63,21 +63,21 @@ def explain(request: ExplainRequest, output: str) -> None:
     KEY is the image's key. If several images have it, write SHARD/KEY, or SHARD#INDEX as in the report; its sha256 will
     do as well. The picture is not opened, unless a hash list has PDQ hashes. No found text is shown: none is stored.
     """
-    found, cautions = run_explain(request, on_terminal(quiet=True), limits_of_command(600))
+    explained, cautions = run_explain(request, on_terminal(quiet=True), limits_of_command(600))
     if output == "json":
-        write_json(asdict(found), indent=1)
+        write_json(asdict(explained), indent=1)
     else:
-        _write_text(found)
+        _write_text(explained)
     write_cautions(cautions)
 
 
-def _write_text(found: "Explanation") -> None:
+def _write_text(explained: "Explanation") -> None:
     from reports.report.explaining import facts_in_words
 
-    for name, value in facts_in_words(found):
+    for name, value in facts_in_words(explained):
         write_line(f"{name:12} {value}")
     write_line()
-    for decision in found.decisions:
+    for decision in explained.decisions:
         write_line(f"policy {decision.policy}: {decision.action}, by the rule {decision.rule}")
         write_line(f"             {decision.reason}")
         if decision.condition:

@@ -66,13 +66,13 @@ class CachedWeights:
 def fetch_weights(asked: str, feedback: Feedback = SILENT) -> FetchedWeights:
     """The weights are on this machine afterwards, whole and checked. EngineError or StorageError in one line."""
     with weights_shown(feedback):
-        found = find_weights(asked, "model")
-        if (found.folder / ADAPTER_CONFIG).is_file():
-            name, digest = f"adapter {found.name}", adapter_in(found).digest()
+        weights = find_weights(asked, "model")
+        if (weights.folder / ADAPTER_CONFIG).is_file():
+            name, digest = f"adapter {weights.name}", adapter_in(weights).digest()
         else:
-            name, digest = found.name, checkpoint_in(found).digest()
-    num_bytes = sum(file.stat().st_size for file in found.folder.iterdir() if file.is_file())
-    return FetchedWeights(found.shown, name, digest, found.folder, num_bytes)
+            name, digest = weights.name, checkpoint_in(weights).digest()
+    num_bytes = sum(file.stat().st_size for file in weights.folder.iterdir() if file.is_file())
+    return FetchedWeights(weights.shown, name, digest, weights.folder, num_bytes)
 
 
 def cached_weights() -> list[CachedWeights]:
@@ -85,11 +85,11 @@ def verify_weights(asked: str | None = None) -> list[tuple[CachedWeights, list[s
 
     asked: a name or URL; None for all. RunError if the cache has nothing of it.
     """
-    found = []
+    result = []
     for slot, entry in entries() if asked is None else _of(asked):
         now, changed = checked(slot, entry, by_content=True)
-        found.append((_cached(slot, now), changed))
-    return found
+        result.append((_cached(slot, now), changed))
+    return result
 
 
 def remove_weights(asked: str) -> list[CachedWeights]:
@@ -144,8 +144,8 @@ def fetch(weights: tuple[str, ...], quiet: bool) -> None:
     """
     with command_session():
         for one in weights:
-            found = fetch_weights(one, on_terminal(quiet))
-            write_line(f"{found.asked}: {in_bytes(found.num_bytes)}, sha256 {found.sha256}, in {found.folder}")
+            fetched = fetch_weights(one, on_terminal(quiet))
+            write_line(f"{fetched.asked}: {in_bytes(fetched.num_bytes)}, sha256 {fetched.sha256}, in {fetched.folder}")
 
 
 @models.command("list")
@@ -158,14 +158,14 @@ def list_(output: str) -> None:
             return "in use"
         return "whole" if weights.is_whole else "a part"
 
-    found = cached_weights()
+    cached = cached_weights()
     if output != "table":
         heads = ("weights", "source", "folder", "num_bytes", "state", "last_used")
         write_rows(
-            heads, [(o.asked, o.source, str(o.folder), o.num_bytes, state(o), o.last_used) for o in found], output
+            heads, [(o.asked, o.source, str(o.folder), o.num_bytes, state(o), o.last_used) for o in cached], output
         )
         return
-    if found:
+    if cached:
         rows = [
             (
                 item.source,
@@ -173,11 +173,11 @@ def list_(output: str) -> None:
                 state(item),
                 f"{datetime.fromtimestamp(item.last_used):%Y-%m-%d %H:%M}",
             )
-            for item in found
+            for item in cached
         ]
         write_table(("weights", "size", "state", "last used"), rows, {1})
-    all_bytes = in_bytes(sum(item.num_bytes for item in found))
-    write_line(f"{number_of(len(found), 'folder')}, {all_bytes}, in {cache_root()}")
+    all_bytes = in_bytes(sum(item.num_bytes for item in cached))
+    write_line(f"{number_of(len(cached), 'folder')}, {all_bytes}, in {cache_root()}")
 
 
 @models.command()
@@ -188,8 +188,8 @@ def verify(weights: str | None) -> None:
     WEIGHTS: a hub name or URL; default all. Files that differ are fetched again when they are next needed. Exit code 1
     if there are any.
     """
-    found = verify_weights(weights)
-    for one, changed in found:
+    verified = verify_weights(weights)
+    for one, changed in verified:
         if changed:
             write_line(f"problem  {one.source}: {', '.join(changed)} was changed since it was fetched")
         elif not one.is_whole:
@@ -197,9 +197,9 @@ def verify(weights: str | None) -> None:
             write_line(f"part     {one.source}: {what}")
         else:
             write_line(f"ok       {one.source}")
-    num_changed = sum(bool(changed) for _, changed in found)
+    num_changed = sum(bool(changed) for _, changed in verified)
     if num_changed:
-        raise IncompleteError(f"{num_changed} of {len(found)} were changed; they will be fetched again")
+        raise IncompleteError(f"{num_changed} of {len(verified)} were changed; they will be fetched again")
 
 
 @models.command()

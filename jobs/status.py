@@ -145,10 +145,10 @@ def _counts(run: Place, record: RunRecord, listed: Listing) -> ImageCounts | str
     if len(listed.score_files) > MAX_COUNTED:
         return f"images are not counted in more than {MAX_COUNTED:,} result files; report counts them"
     settings, names = record.settings_hash(), listed.score_files
-    found = compact_footers(run, listed.manifest) if listed.manifest else footers(run, names, settings)
+    counted = compact_footers(run, listed.manifest) if listed.manifest else footers(run, names, settings)
     num_rows, reasons, damaged = 0, Counter[str](), list[tuple[str, Counter[str]]]()
     try:
-        for name, footer in zip(names, found, strict=True):
+        for name, footer in zip(names, counted, strict=True):
             num_rows += footer.num_rows
             reasons += footer.reasons
             damaged.append((footer.shard or shard_id_of_result(name), footer.reasons))
@@ -172,15 +172,15 @@ def _counted(counts: ImageCounts | str) -> list[str]:
     return [images, f"{counts.damage.caution}: {counts.damage.named}"]
 
 
-def _engine_lines(found: EngineTime | None) -> list[str]:
+def _engine_lines(time_: EngineTime | None) -> list[str]:
     """None where no engine of the run works in steps."""
-    if found is None or found.share_short is None:
+    if time_ is None or time_.share_short is None:
         return []
-    parts = sorted(found.short_s.items(), key=lambda part: -part[1])
-    why = ", ".join(f"{cause} {seconds / found.seconds:.1%}" for cause, seconds in parts)
-    ahead = f"at most {found.most_bytes_ahead / 2**20:,.0f} MiB ahead of one engine"
+    parts = sorted(time_.short_s.items(), key=lambda part: -part[1])
+    why = ", ".join(f"{cause} {seconds / time_.seconds:.1%}" for cause, seconds in parts)
+    ahead = f"at most {time_.most_bytes_ahead / 2**20:,.0f} MiB ahead of one engine"
     return [
-        f"engines had fewer requests than a step takes for {found.share_short:.1%} of {duration(found.seconds)}"
+        f"engines had fewer requests than a step takes for {time_.share_short:.1%} of {duration(time_.seconds)}"
         f"{f' ({why})' if why else ''}; {ahead}"
     ]
 

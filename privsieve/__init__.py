@@ -179,10 +179,10 @@ def report(
     """
     request = asked(ReportRequest, locals())
     with open_run(run) as opened_run:
-        found = opened_run.summary(request.by, request.private, request.min_count)
+        summary = opened_run.summary(request.by, request.private, request.min_count)
     if request.html is not None:
-        write_page(found, request.html, Extras(made_on=date.today()))
-    return found
+        write_page(summary, request.html, Extras(made_on=date.today()))
+    return summary
 
 
 @takes(FilterRequest, FilterResources)

@@ -42,19 +42,19 @@ def framed(page: str) -> str:
     )
 
 
-def audit_in_html(found: Audit) -> str:
-    parts = [f"<p>{escape(line)}</p>" for line in audit_tables.headlines(found)]
-    for table in audit_tables.tables(found):
+def audit_in_html(audit_: Audit) -> str:
+    parts = [f"<p>{escape(line)}</p>" for line in audit_tables.headlines(audit_)]
+    for table in audit_tables.tables(audit_):
         heads = "".join(f"<th>{escape(head)}</th>" for head in table.heads)
         rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
         parts.append(f"<table><caption>{escape(table.title)}</caption><tr>{heads}</tr>{rows}</table>")
-    return "".join([*parts, *(f"<p>{escape(line)}</p>" for line in audit_tables.endnotes(found))])
+    return "".join([*parts, *(f"<p>{escape(line)}</p>" for line in audit_tables.endnotes(audit_))])
 
 
-def explanation_in_html(found: Explanation) -> str:
+def explanation_in_html(explained: Explanation) -> str:
     facts = [
-        *facts_in_words(found),
-        *((f"policy {decision.policy}", f"{decision.action}: {decision.reason}") for decision in found.decisions),
+        *facts_in_words(explained),
+        *((f"policy {decision.policy}", f"{decision.action}: {decision.reason}") for decision in explained.decisions),
     ]
     rows = (f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts)
     return f"<table>{''.join(rows)}</table>"

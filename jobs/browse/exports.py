@@ -131,5 +131,5 @@ def _cvat(rows: pa.Table, source_format: str) -> bytes:
             ElementTree.SubElement(
                 image, "box", {"label": box["attribute"], "source": "auto", "occluded": "0", **more, "z_order": "0"}
             )
-    found: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-    return found
+    content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return content

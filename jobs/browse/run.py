@@ -94,9 +94,9 @@ def _hidden(run: OpenRun, hash_list: HashList, feedback: Feedback) -> tuple[pa.T
             feedback.notice(READS_AGAIN)
         for all_rows in row_chunks(run, (*COLUMNS, "reason", *(["pdq"] if run.record.pdq else []))):
             rows = all_rows.filter(pc.fill_null(pc.not_equal(all_rows["reason"], LISTED), True))
-            found = listings(run, rows, hash_list)
-            withheld.update("listed" if item == "listed" else "not_compared" for item in found if item != "clear")
-            is_hidden = pa.array([item != "clear" for item in found], pa.bool_())
+            listed = listings(run, rows, hash_list)
+            withheld.update("listed" if item == "listed" else "not_compared" for item in listed if item != "clear")
+            is_hidden = pa.array([item != "clear" for item in listed], pa.bool_())
             hidden.append(rows.filter(is_hidden).select(["shard", "index"]))
     return pa.concat_tables(hidden), +withheld
 

@@ -176,9 +176,9 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _details(browsing: Browsing, number: int) -> dict[str, Any]:
     row = browsing.rows.row_at(number)
-    found = explanation(browsing.run, row, list(browsing.policies.values()))
+    explained = explanation(browsing.run, row, list(browsing.policies.values()))
     return {
-        "facts": facts_in_words(found),
+        "facts": facts_in_words(explained),
         "decisions": [
             {
                 "policy": decision.policy,
@@ -187,7 +187,7 @@ def _details(browsing: Browsing, number: int) -> dict[str, Any]:
                 "reason": decision.reason,
                 "condition": decision.condition_in_words,
             }
-            for decision in found.decisions
+            for decision in explained.decisions
         ],
         "boxes": first_frame_boxes(row["boxes"][0].as_py()),
     }

@@ -108,13 +108,13 @@ def _check(connection: "duckdb.DuckDBPyConnection", inputs: Sequence[SliceFile],
     ends = list(accumulate(num_rows for _, num_rows in expected))
     table = {"ordinal": list(range(len(expected))), "first_row": [0, *ends[:-1]][: len(ends)]}
     connection.register("expected", pa.table(table, pa.schema([("ordinal", pa.int64()), ("first_row", pa.int64())])))
-    found = connection.execute(_FOUND, [str(joined)]).fetchall()
+    rows = connection.execute(_FOUND, [str(joined)]).fetchall()
     connection.unregister("expected")
     names = [(num_rows, printable(shard)) for shard, num_rows in expected]
     wanted = [(n, num_rows, name, name, 0) for n, (num_rows, name) in enumerate(names)]
-    if found != wanted:
-        wrong = next((w for w, f in zip(wanted, found, strict=False) if w != f), None)
-        first = f"{wrong[2]} first" if wrong else f"{len(found)} shards instead of {len(wanted)}"
+    if rows != wanted:
+        wrong = next((w for w, f in zip(wanted, rows, strict=False) if w != f), None)
+        first = f"{wrong[2]} first" if wrong else f"{len(rows)} shards instead of {len(wanted)}"
         raise RunError(
             f"{place.path} would not hold the rows of its slices exactly once, in order ({first}); "
             "nothing was removed; scan the source into a new run"

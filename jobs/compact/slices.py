@@ -69,10 +69,10 @@ def refuse_missing(url: str, record: RunRecord, inputs: Sequence[SliceFile], led
 def slice_files(run: Place, record: RunRecord, shards: list[str], ledger: Ledger) -> Iterator[SliceFile]:
     """The slice files in the order of their rows, with the counts of their footers."""
     named, again = tee((shard, name) for shard in shards for name in result_names(shard, ledger))
-    found = footers(run, (name for _, name in again), record.settings_hash())
+    found_footers = footers(run, (name for _, name in again), record.settings_hash())
     yield from (
         SliceFile(shard, name, one.num_rows, one.mark(name), one.blocks_sha256)
-        for (shard, name), one in zip(named, found, strict=True)
+        for (shard, name), one in zip(named, found_footers, strict=True)
     )
 
 

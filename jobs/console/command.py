@@ -38,12 +38,12 @@ class OneSource(click.Argument):
         super().__init__(names, required=required, nargs=-1, metavar="SOURCE")
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:
-        found = super().process_value(ctx, value)
-        if not found or len(found) == 1:
-            return found[0] if found else None
-        first = found[0]
+        value_ = super().process_value(ctx, value)
+        if not value_ or len(value_) == 1:
+            return value_[0] if value_ else None
+        first = value_[0]
         raise click.UsageError(
-            f"{len(found)} SOURCEs, {first} first, and one is wanted: put a pattern between quotation marks, so that "
+            f"{len(value_)} SOURCEs, {first} first, and one is wanted: put a pattern between quotation marks, so that "
             'the shell leaves it alone ("shards/*.tar"), or give the folder that holds them',
             ctx,
         )

@@ -93,11 +93,11 @@ class Recall(click.ParamType[float]):
             return value
         name, _, share = value.partition("=")
         try:
-            found = float(share)
+            number = float(share)
         except ValueError:
-            found = math.nan
-        if name.strip() != "recall" or not 0 < found < 1:
+            number = math.nan
+        if name.strip() != "recall" or not 0 < number < 1:
             self.fail(
                 f'"{value}" is not recall=SHARE with a share above 0 and below 1, such as recall=0.95', param, ctx
             )
-        return found
+        return number

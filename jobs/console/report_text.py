@@ -37,9 +37,9 @@ def write_report(report: "Report") -> None:
         write_line(note)
     if any(rate.is_small for rate in (*report.highest, *report.lowest)):
         write_line(f"{FEW} fewer than 20 images were judged: the rate says little.")
-    for found in (sentences.bounds_of_all(report), sentences.copies_note(report), sentences.unseen_note(report)):
-        if found:
-            write_line(found)
+    for sentence in (sentences.bounds_of_all(report), sentences.copies_note(report), sentences.unseen_note(report)):
+        if sentence:
+            write_line(sentence)
     _reasons(report)
     _corrected(report)
     if report.quarantined:

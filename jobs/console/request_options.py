@@ -22,19 +22,19 @@ def takes(*requests: type) -> Callable[[Function], Function]:
 
     For `click.command`. Two fields of the same name would be one option, so they are refused.
     """
-    found = [parameter for request in requests for parameter in parameters(request)]
-    names = [item.name for item in found]
+    declared = [parameter for request in requests for parameter in parameters(request)]
+    names = [item.name for item in declared]
     assert len(names) == len(set(names)), f"two fields have the same name: {sorted(names)}"
 
     def decorate(function: Function) -> Function:
         @wraps(function)
         def called(**values: Any) -> Any:
             given = {name: values.pop(name) for name in names}
-            given = {item.name: given[item.name] for item in found if _is_given(given[item.name], item)}
+            given = {item.name: given[item.name] for item in declared if _is_given(given[item.name], item)}
             return function(*(asked(request, given) for request in requests), **values)
 
         command: Function = called
-        for item in reversed(found):
+        for item in reversed(declared):
             command = _declared(item)(command)
         command.names_urls = True  # type: ignore[attr-defined]  # the fields of requests do it, each by its type
         return command
@@ -44,11 +44,11 @@ def takes(*requests: type) -> Callable[[Function], Function]:
 
 def headings(*requests: type) -> dict[str, tuple[str, ...]]:
     """Heading -> names of options, for `jobs.console.command.Command`."""
-    found: dict[str, tuple[str, ...]] = {}
+    by_heading: dict[str, tuple[str, ...]] = {}
     for item in (parameter for request in requests for parameter in parameters(request)):
         if heading := item.spelled("heading"):
-            found[heading] = (*found.get(heading, ()), _names(item)[0].partition("/")[0])
-    return found
+            by_heading[heading] = (*by_heading.get(heading, ()), _names(item)[0].partition("/")[0])
+    return by_heading
 
 
 def _is_given(value: Any, parameter: Parameter) -> bool:

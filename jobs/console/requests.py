@@ -163,7 +163,7 @@ def _made(request: type[R], given: Mapping[str, Any]) -> R:
 @cache
 def parameters(request: type) -> tuple[Parameter, ...]:
     """The fields of a request; in the place of a field that is a group of options, the fields of that group."""
-    found = list[Parameter]()
+    result = list[Parameter]()
     texts = docstrings(request)
     for field_ in dataclasses.fields(request):
         kind, metadata = _types(request)[field_.name]
@@ -173,12 +173,12 @@ def parameters(request: type) -> tuple[Parameter, ...]:
             for each in parameters(kind):  # type: ignore[arg-type]  # a class, not an instance
                 if each.name not in below.left_out:
                     own = (below.spellings[each.name],) if each.name in below.spellings else ()
-                    found.append(dataclasses.replace(each, metadata=(*own, *each.metadata, *shared)))
+                    result.append(dataclasses.replace(each, metadata=(*own, *each.metadata, *shared)))
             continue
         made = field_.default_factory() if field_.default_factory is not MISSING else field_.default
         parameter = Parameter(field_.name, kind, metadata, made, texts.get(field_.name, ""))
-        found.append(parameter)
-    return tuple(found)
+        result.append(parameter)
+    return tuple(result)
 
 
 def text_of(parameter: Parameter) -> str:

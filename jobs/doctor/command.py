@@ -25,5 +25,5 @@ def doctor(request: DoctorRequest) -> None:
         raise IncompleteError(f"{len(problems)} of {len(findings)} checks found a problem: {', '.join(problems)}")
 
 
-def _write(found: Finding) -> None:
-    write_line(f"{'ok' if found.is_ok else 'problem':<9}{found.check:<10}{found.text}")
+def _write(finding: Finding) -> None:
+    write_line(f"{'ok' if finding.is_ok else 'problem':<9}{finding.check:<10}{finding.text}")

@@ -79,11 +79,11 @@ def check_packages(extra: str | None) -> str:
     for needed in map(Requirement, requires("privsieve") or []):
         if needed.marker is not None and not needed.marker.evaluate({"extra": known_extra or ""}):
             continue
-        found = installed_version(needed.name)
-        if found is not None and needed.specifier.contains(found, prereleases=True):
+        version = installed_version(needed.name)
+        if version is not None and needed.specifier.contains(version, prereleases=True):
             num_fitting += 1
         else:
-            wrong.append(f"{needed.name} is {found or 'not installed'}, wanted {needed.specifier}")
+            wrong.append(f"{needed.name} is {version or 'not installed'}, wanted {needed.specifier}")
     if wrong:
         how = install_command(known_extra) if known_extra else "install privsieve again"
         raise ProblemError(f"{'; '.join(wrong)}: {how}")
@@ -100,10 +100,10 @@ def installed_version(package: str) -> str | None:
 def check_memory(model_bytes: int) -> str:
     """model_bytes: of a model that runs on the CPU."""
     free, needed = available_bytes(), max(MIN_MEMORY_BYTES, model_bytes)
-    found = f"{free / GIB:.1f} GiB available, {needed / GIB:.1f} GiB wanted for one engine"
+    sentence = f"{free / GIB:.1f} GiB available, {needed / GIB:.1f} GiB wanted for one engine"
     if free < needed:
-        raise ProblemError(f"{found}; end other programs or take a larger machine")
-    return found
+        raise ProblemError(f"{sentence}; end other programs or take a larger machine")
+    return sentence
 
 
 def check_shared_memory() -> str:
@@ -157,22 +157,22 @@ class Gpu:
 
 def check_gpu(engine: str, model: LocalModel | None) -> str:
     """model: None for an engine that uses no GPU."""
-    found = gpus()
+    listed = gpus()
     if model is None:
-        return f"{_listed(found)}; the {engine} engine needs none"
-    if not found:
+        return f"{_listed(listed)}; the {engine} engine needs none"
+    if not listed:
         if model.without_gpu is not None:
             raise ProblemError(f"none found, and {engine} needs one: {model.without_gpu}")
         return "none found; the model runs on the CPU, slowly"
-    if model.num_gpus > len(found):
-        raise ProblemError(f"{_listed(found)}, but --tensor-parallel-size is {model.num_gpus}; lower it")
+    if model.num_gpus > len(listed):
+        raise ProblemError(f"{_listed(listed)}, but --tensor-parallel-size is {model.num_gpus}; lower it")
     needed_mib = model.weight_bytes / model.num_gpus / 2**20
-    if needed_mib > (free_mib := min(gpu.free_mib for gpu in found)):
+    if needed_mib > (free_mib := min(gpu.free_mib for gpu in listed)):
         raise ProblemError(
-            f"{_listed(found)}, of which {free_mib:,} MiB are free; the weights take {needed_mib:,.0f} MiB on each: "
+            f"{_listed(listed)}, of which {free_mib:,} MiB are free; the weights take {needed_mib:,.0f} MiB on each: "
             "stop other programs on it, raise --tensor-parallel-size or choose a smaller model"
         )
-    return f"{_listed(found)}; {_seen_by_torch(found[0]) if installed_version('torch') else 'torch is not installed'}"
+    return f"{_listed(listed)}; {_seen_by_torch(listed[0]) if installed_version('torch') else 'torch is not installed'}"
 
 
 def gpus() -> list[Gpu]:
@@ -204,10 +204,10 @@ def gpus_of(listed: str) -> list[Gpu]:
     return found
 
 
-def _listed(found: Sequence[Gpu]) -> str:
-    if not found:
+def _listed(gpus_: Sequence[Gpu]) -> str:
+    if not gpus_:
         return "none found"
-    return f"{len(found)} x {found[0].name}, {found[0].memory_mib:,} MiB, driver {found[0].driver}"
+    return f"{len(gpus_)} x {gpus_[0].name}, {gpus_[0].memory_mib:,} MiB, driver {gpus_[0].driver}"
 
 
 def _seen_by_torch(gpu: Gpu) -> str:

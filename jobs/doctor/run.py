@@ -62,9 +62,9 @@ def run_doctor(request: DoctorRequest, report: Callable[[Finding], None] = lambd
         ray = finding(*_of_ray(request)[0])
         if ray.is_ok:
             findings = _made([*here, ("ray", lambda: ray.text), *_of_storage(request)], report)
-            for found in _findings_on_worker(request):
-                findings.append(found)
-                report(found)
+            for result in _findings_on_worker(request):
+                findings.append(result)
+                report(result)
             return findings
     return _made([*_of_machine(request), *_of_ray(request), *_of_engine(request), *_of_storage(request)], report)
 
@@ -78,9 +78,9 @@ def _made(checks: Sequence[Check], report: Callable[[Finding], None]) -> list[Fi
     findings = []
     with short_retries():
         for name, check in checks:
-            found = finding(name, check)
-            findings.append(found)
-            report(found)
+            result = finding(name, check)
+            findings.append(result)
+            report(result)
     return findings
 
 
@@ -92,11 +92,11 @@ def _findings_on_worker(request: DoctorRequest) -> list[Finding]:
     num_gpus = 0 if required.local_model is None else required.local_model.num_gpus
     try:
         with ray_session(request.ray_address):
-            found = on_worker(partial(findings_on_machine, request), 1, num_gpus, SILENT, lambda _: None)
+            result = on_worker(partial(findings_on_machine, request), 1, num_gpus, SILENT, lambda _: None)
     except PrivsieveError as error:
         return [Finding("worker", False, str(error))]
-    on_machine = [replace(item, check=f"{item.check}*") for item in found.found]
-    return [Finding("worker", True, f"{found.machine}; what follows (*) was found there"), *on_machine]
+    on_machine = [replace(item, check=f"{item.check}*") for item in result.found]
+    return [Finding("worker", True, f"{result.machine}; what follows (*) was found there"), *on_machine]
 
 
 def _of_machine(request: DoctorRequest) -> list[Check]:
@@ -179,9 +179,9 @@ def list_executors() -> str:
 
 
 def check_engine(engine: str, options: EngineOptions) -> str:
-    found = engine_module(engine).describe(options)
-    weights = f"; {', '.join(found.weights)}" if found.weights else ""
-    return f"{found.name}, {found.protocol}{weights}"
+    description = engine_module(engine).describe(options)
+    weights = f"; {', '.join(description.weights)}" if description.weights else ""
+    return f"{description.name}, {description.protocol}{weights}"
 
 
 def check_adapter(engine: str, options: EngineOptions, model: LocalModel | None) -> str:

@@ -26,17 +26,17 @@ def fetch(request: FetchRequest, resources: FetchResources, quiet: bool) -> None
     _print(run_fetch(request, resources, on_terminal(quiet)), request)
 
 
-def _print(found: FetchResult, request: FetchRequest) -> None:
+def _print(result: FetchResult, request: FetchRequest) -> None:
     """IncompleteError if nothing was downloaded."""
-    num_failed = found.num_urls - found.num_downloaded
-    reasons = ", ".join(f"{reason} {count}" for reason, count in found.failures.items())
-    if found.num_tried_again is not None:
-        write_line(f"{number_of(found.num_tried_again, 'URL')} tried again")
+    num_failed = result.num_urls - result.num_downloaded
+    reasons = ", ".join(f"{reason} {count}" for reason, count in result.failures.items())
+    if result.num_tried_again is not None:
+        write_line(f"{number_of(result.num_tried_again, 'URL')} tried again")
     write_line(
-        f"{number_of(found.num_urls, 'URL')}: {found.num_downloaded} downloaded, {num_failed} failed"
+        f"{number_of(result.num_urls, 'URL')}: {result.num_downloaded} downloaded, {num_failed} failed"
         f"{f' ({reasons})' if reasons else ''}"
     )
-    if found.num_urls and not found.num_downloaded:
+    if result.num_urls and not result.num_downloaded:
         again = f"privsieve fetch {shlex.quote(request.metadata)} --out {shlex.quote(request.out)} --retry-failed"
         raise IncompleteError(f"no image was downloaded; to try the failed URLs again: {again}")
     write_line(f"next: privsieve scan {shlex.quote(request.out)} --run RUN")

@@ -35,8 +35,8 @@ def requirements(out: Place) -> list[str]:
 
 def _drivers(out: Place) -> list[str]:
     package = type(out.fs).__module__.partition(".")[0]
-    found = importlib.metadata.packages_distributions().get(package, []) if package != "fsspec" else []
-    return [f"{name}=={importlib.metadata.version(name)}" for name in found]
+    names = importlib.metadata.packages_distributions().get(package, []) if package != "fsspec" else []
+    return [f"{name}=={importlib.metadata.version(name)}" for name in names]
 
 
 def cluster_requirements(out: Place) -> list[str]:

@@ -82,14 +82,14 @@ def finished_shards(out: Place) -> dict[str, int]:
     """
     finished: dict[str, int] = {}
     for name in out.names():
-        found = _SHARD.fullmatch(name)
-        if not found:
+        match = _SHARD.fullmatch(name)
+        if not match:
             continue
-        num_rows = _num_rows(out, found[1])
+        num_rows = _num_rows(out, match[1])
         if num_rows is None:
             out.at(name).remove()
         else:
-            finished[found[1]] = num_rows
+            finished[match[1]] = num_rows
     return finished
 
 
@@ -97,10 +97,10 @@ def num_rows_announced(out: Place, known: dict[str, int]) -> int:
     """Adds the shards that were finished meanwhile to `known`, and returns their rows; for progress only."""
     before = sum(known.values())
     for name in out.names():
-        found = _SHARD.fullmatch(name)
-        if found and found[1] not in known:
+        match = _SHARD.fullmatch(name)
+        if match and match[1] not in known:
             try:
-                known[found[1]] = int(json.loads(out.at(name).read())["count"])
+                known[match[1]] = int(json.loads(out.at(name).read())["count"])
             except (ValueError, KeyError):
                 continue  # is being written
     return sum(known.values()) - before

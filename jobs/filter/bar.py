@@ -70,12 +70,12 @@ def scores_of(rows: pa.Table, by: str) -> pa.ChunkedArray:
             )
         number = f"CAST({sql} AS DOUBLE)"
         statement = f"SELECT CASE WHEN isfinite({number}) THEN {number} END AS score FROM score_rows"
-        found = Watch(connection, LIMITS).run(lambda: connection.sql(statement).to_arrow_table())
+        table = Watch(connection, LIMITS).run(lambda: connection.sql(statement).to_arrow_table())
     except StoppedError as stop:
         raise QueryError(f"{_OPTION} {shown(by)} was stopped {stop}; write a simpler expression") from None
     except duckdb.Error as error:
         raise QueryError(f"{_OPTION} {shown(by)}: {without_values(error, '')}") from None
-    return found["score"]
+    return table["score"]
 
 
 @cache

@@ -140,8 +140,8 @@ def unseen_in(rows: pa.Table, decisions: pa.Table) -> dict[int, list[str]]:
     as decisions. Older versions recorded no kinds, but how many frames they left out."""
     is_older = pc.and_(pc.is_null(rows["unseen"]), pc.greater(rows["num_frames"], rows["num_frames_scanned"]))
     has_unseen = pc.or_kleene(pc.greater(pc.list_value_length(rows["unseen"]), 0), is_older).fill_null(False)
-    found = rows.filter(pc.and_(has_unseen, pc.not_equal(decisions["action"], "drop"))).select(["index", "unseen"])
-    return {row["index"]: row["unseen"] or ["frames"] for row in found.to_pylist()}
+    kept = rows.filter(pc.and_(has_unseen, pc.not_equal(decisions["action"], "drop"))).select(["index", "unseen"])
+    return {row["index"]: row["unseen"] or ["frames"] for row in kept.to_pylist()}
 
 
 def with_dropped(decisions: pa.Table, dropped: Mapping[int, str]) -> pa.Table:

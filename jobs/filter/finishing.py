@@ -103,11 +103,11 @@ def left_out(written: Iterable[Written]) -> dict[str, int]:
 
     Rare kinds are added up.
     """
-    found = Counter[str]()
+    counts = Counter[str]()
     for done in written:
-        found.update(done.left_out)
-    kinds = dict(found.most_common(MAX_KINDS))
-    others = found.total() - sum(kinds.values())
+        counts.update(done.left_out)
+    kinds = dict(counts.most_common(MAX_KINDS))
+    others = counts.total() - sum(kinds.values())
     return kinds | ({"(other)": kinds.get("(other)", 0) + others} if others else {})
 
 

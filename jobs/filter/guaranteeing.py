@@ -122,20 +122,20 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
     """
     given = read_judged(request.labels)
     labels = agreed(given)
-    found = labelled_rows(run, record, labels, SCHEMA.names, request.drawn)
-    if found.drawn == "audit" and policy.quarantined != "drop":
+    rows = labelled_rows(run, record, labels, SCHEMA.names, request.drawn)
+    if rows.drawn == "audit" and policy.quarantined != "drop":
         raise PolicyError(
             f"{policy.file}: quarantined images are kept, and the audit sample holds none of them: how many "
             "are private is unknown; write quarantined: drop"
         )
-    private = _private(found, request, run)
+    private = _private(rows, request, run)
     decided = private.rows.filter(pa.array(~private.is_undecided[private.pictures]))
     by = request.by or _first_with_scores(decided, record)
     lowest = _lowest_per_picture(_outcomes(private.rows, policy, by), private)
     scores, undecided = lowest[~private.is_undecided], lowest[private.is_undecided]
     bound = bound_of(scores, request.recall, request.confidence, undecided)
     if bound is None:
-        raise _too_few(len(scores), private, found, request)
+        raise _too_few(len(scores), private, rows, request)
     num_as_private = bound.num_private - len(scores)
     counts_as_private = ~private.is_undecided
     counts_as_private[np.flatnonzero(private.is_undecided)[np.argsort(undecided)[:num_as_private]]] = True
@@ -155,12 +155,12 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
         num_dropped_by_policy=int((scores == np.inf).sum()),
         num_without_score=int((scores == -np.inf).sum()),
         failure_probability=bound.failure_probability,
-        drawn=found.drawn,
+        drawn=rows.drawn,
         num_private_drawn=private.num_drawn,
         num_undecided=len(undecided),
         num_undecided_as_private=num_as_private,
         labels_sha256=_sha256(request.labels),
-        assumption=ASSUMPTIONS[found.drawn],
+        assumption=ASSUMPTIONS[rows.drawn],
         promise=PROMISE.format(recall=recall, confidence=confidence),
     )
     at_threshold = _names(private, counts_as_private & (lowest == bound.threshold))
@@ -188,10 +188,10 @@ class _Private:
     """Private pictures before those of an audit were thinned."""
 
 
-def _private(found: LabelledRows, request: GuaranteeRequest, run: Place) -> _Private:
+def _private(rows: LabelledRows, request: GuaranteeRequest, run: Place) -> _Private:
     """LabelsError if no label says private, or if some say too little to tell."""
-    truth, is_undecided = truth_of(found.joined.labels), np.asarray(found.undecided[:, 0], dtype=np.bool_)
-    num_open = truth_of(found.joined.labels.filter(pa.array(~is_undecided))).num_open
+    truth, is_undecided = truth_of(rows.joined.labels), np.asarray(rows.undecided[:, 0], dtype=np.bool_)
+    num_open = truth_of(rows.joined.labels.filter(pa.array(~is_undecided))).num_open
     if num_open:
         raise LabelsError(
             f"{request.labels}: of {number_of(num_open, 'labelled picture')} only some of the attributes are "
@@ -201,12 +201,12 @@ def _private(found: LabelledRows, request: GuaranteeRequest, run: Place) -> _Pri
     is_private = (truth.private == 1) & ~is_undecided
     if not is_private.any():
         raise LabelsError(f"{request.labels}: no label says that a picture of the run is private")
-    if found.sample is not None:
-        return _of_audit(found, is_private, is_undecided, _least_probability(found.sample.design, run))
+    if rows.sample is not None:
+        return _of_audit(rows, is_private, is_undecided, _least_probability(rows.sample.design, run))
     is_used = is_private | is_undecided
-    _, first, pictures = np.unique(found.joined.label_places[is_used], return_index=True, return_inverse=True)
+    _, first, pictures = np.unique(rows.joined.label_places[is_used], return_index=True, return_inverse=True)
     undecided = is_undecided[is_used][first]
-    return _Private(found.joined.rows.filter(pa.array(is_used)), pictures, undecided, int((~undecided).sum()))
+    return _Private(rows.joined.rows.filter(pa.array(is_used)), pictures, undecided, int((~undecided).sum()))
 
 
 def _of_audit(found: LabelledRows, is_private: Flags, is_undecided: Flags, least: float) -> _Private:
@@ -290,13 +290,13 @@ def _names(private: _Private, is_named: Flags) -> tuple[str, ...]:
     return tuple(sorted(names[picture] for picture in np.flatnonzero(is_named).tolist()))
 
 
-def _too_few(num: int, private: _Private, found: LabelledRows, request: GuaranteeRequest) -> LabelsError:
+def _too_few(num: int, private: _Private, rows: LabelledRows, request: GuaranteeRequest) -> LabelsError:
     needed = num_needed(request.recall, request.confidence)
     promise = f"recall {request.recall:g} with confidence {request.confidence:g}"
     if needed is None:
         return LabelsError(f"{promise} cannot be proven by labels; ask for less")
     thinned = ""
-    if found.drawn == "audit":
+    if rows.drawn == "audit":
         thinned = f" ({private.num_drawn:,} were drawn with unequal probabilities; {num:,} are left once all are equal)"
     return LabelsError(
         f"{promise} needs at least {needed:,} labelled private pictures with none missed; there are {num:,}{thinned}, "

@@ -99,16 +99,16 @@ class Plan:
 def plan_release(run: Place, record: RunRecord, corpus: Source, policy: Policy, bar: Bar | None = None) -> Plan:
     """Decides for every row of a complete run. RunError where rows are missing; PolicyError where a rule fails."""
     refuse_foreign(run, record.settings_hash())
-    found = results(run)
+    listed = results(run)
     is_whole = record.sample is None and record.limit is None
     tally, shares = _Tally(run, policy, bar), list[Share]()
     for shard in corpus.shards:
-        if not is_whole and not has_any_result(shard, found.ledger):
+        if not is_whole and not has_any_result(shard, listed.ledger):
             continue
-        if not finished(shard, found.ledger):
+        if not finished(shard, listed.ledger):
             raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
-        shares.append(tally.share(shard, found.of(shard), is_whole))
-    _refuse_incomplete(record, corpus, found, num_rows=sum(share.num_rows for share in shares))
+        shares.append(tally.share(shard, listed.of(shard), is_whole))
+    _refuse_incomplete(record, corpus, listed, num_rows=sum(share.num_rows for share in shares))
     return Plan(
         shares, tally.counts(), tally.num_older, tally.num_kept_bytes, tally.num_scored_left, damage_of(tally.damaged)
     )
@@ -157,14 +157,14 @@ class _Tally:
         return Share(shard, ranges, num_rows, kept.num_kept, is_whole, kept.hexdigest(is_whole))
 
 
-def _refuse_incomplete(record: RunRecord, corpus: Source, found: Results, num_rows: int) -> None:
-    gone = len(shard_ids_of_others(corpus.shards, found.ledger))
+def _refuse_incomplete(record: RunRecord, corpus: Source, listed: Results, num_rows: int) -> None:
+    gone = len(shard_ids_of_others(corpus.shards, listed.ledger))
     if gone:
         raise IncompleteError(
             f"{record.source} has changed since it was scanned: {number_of(gone, 'shard')} of the run "
             f"{'is' if gone == 1 else 'are'} gone; nothing is "
             "released; restore what is gone, or scan the source into a new run"
         )
-    if not has_all_chosen(record, num_rows, corpus.shards, found.ledger):
+    if not has_all_chosen(record, num_rows, corpus.shards, listed.ledger):
         wanted = record.num_chosen
         raise RunError(f"{num_rows} of {wanted} chosen images are scanned; run the same scan again, then filter")

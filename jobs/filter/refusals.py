@@ -41,12 +41,12 @@ def refuse_own_names(plan: Plan, corpus: Source, run: Place, policy: Policy, bar
 
 def _own_names_of_loose_files(share: Share, corpus: Source, run: Place, policy: Policy, bar: Bar | None) -> set[str]:
     """Return the names of the pictures at the top of a tree, and of their sidecars."""
-    found = set[str]()
+    names = set[str]()
     for rows in row_chunks(run, share.rows, policy, bar):
         keys = kept_rows(decisions_of(rows, policy, bar))["key"].to_pylist()
         beside = OWN_NAMES & {f"{Path(key).stem}.json" for key in keys}
-        found |= OWN_NAMES & {*keys} | {name for name in beside if corpus.root.at(name).exists()}
-    return found
+        names |= OWN_NAMES & {*keys} | {name for name in beside if corpus.root.at(name).exists()}
+    return names
 
 
 def refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, overwrite: bool) -> None:

@@ -193,25 +193,25 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     if promise is None:
         plan = plan_release(run, record, corpus, policy)
         return FilterPlan(request, run, record, corpus, policy, plan, tuple(cautions(record, plan, policy)), None, None)
-    found = guarantee(promise, run, record, policy)
-    plan = plan_release(run, record, corpus, policy, found.bar)
-    found = found.with_price(plan.counts)
+    proven = guarantee(promise, run, record, policy)
+    plan = plan_release(run, record, corpus, policy, proven.bar)
+    proven = proven.with_price(plan.counts)
     notes = (
         *cautions(record, plan, policy),
-        *filter(None, [found.caution, _refuse_nothing_left(found, plan, promise)]),
+        *filter(None, [proven.caution, _refuse_nothing_left(proven, plan, promise)]),
     )
-    return FilterPlan(request, run, record, corpus, policy, plan, notes, found.bar, found.record)
+    return FilterPlan(request, run, record, corpus, policy, plan, notes, proven.bar, proven.record)
 
 
-def _refuse_nothing_left(found: Guarantee, plan: Plan, wanted: GuaranteeRequest) -> str | None:
+def _refuse_nothing_left(guarantee_: Guarantee, plan: Plan, wanted: GuaranteeRequest) -> str | None:
     """PolicyError where the guarantee drops every image with a score; a caution where that was accepted."""
-    if plan.num_scored_left or not found.record.num_dropped:
+    if plan.num_scored_left or not guarantee_.record.num_dropped:
         return None
     if wanted.accept_all:
-        return found.all_dropped()
+        return guarantee_.all_dropped()
     raise PolicyError(
-        f"{found.all_dropped()}; more labels, a lower recall or an engine that sees why these are private can keep "
-        "some images; --accept-all goes on all the same"
+        f"{guarantee_.all_dropped()}; more labels, a lower recall or an engine that sees why these are private can "
+        "keep some images; --accept-all goes on all the same"
     )
 
 

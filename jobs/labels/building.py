@@ -48,11 +48,11 @@ def run_build_vispr(request: VisprRequest, feedback: Feedback = SILENT) -> Candi
             "vispr", importer, place(request.root), mapping, advance=lambda _, num_all: meter.advance(1)
         )
     annotated = None if request.labels is None else labels_of(request.labels)
-    found = candidates(imported.labels, request.like_paper, annotated, request.seed or 0)
+    chosen = candidates(imported.labels, request.like_paper, annotated, request.seed or 0)
     note = "A list of candidates: labels come from annotation, not from VISPR."
-    origin = LabelsOrigin("build vispr", imported.origin.mapping, found.labels.num_rows, {}, (note, *found.too_few))
-    write_labels(found.labels, request.out, origin)
-    return found
+    origin = LabelsOrigin("build vispr", imported.origin.mapping, chosen.labels.num_rows, {}, (note, *chosen.too_few))
+    write_labels(chosen.labels, request.out, origin)
+    return chosen
 
 
 def run_build_privbench(request: PrivbenchRequest) -> KeywordHits:

@@ -74,13 +74,13 @@ def consensus(request: ConsensusRequest) -> None:
     """
     from jobs.labels.joining import run_consensus
 
-    found = run_consensus(request, on_terminal(quiet=True))
-    num_rows = found.labels.num_rows
-    write_line(f"{number_of(num_rows, 'picture')} in {request.out}, {found.num_shared} with a row of every annotator")
-    write_line(f"method {found.method}, {len(found.annotators)} annotators: {', '.join(found.annotators)}")
-    for what, counts in (("values of attributes", found.num_values), ("private", found.num_private)):
+    result = run_consensus(request, on_terminal(quiet=True))
+    num_rows = result.labels.num_rows
+    write_line(f"{number_of(num_rows, 'picture')} in {request.out}, {result.num_shared} with a row of every annotator")
+    write_line(f"method {result.method}, {len(result.annotators)} annotators: {', '.join(result.annotators)}")
+    for what, counts in (("values of attributes", result.num_values), ("private", result.num_private)):
         write_line(f"{what}: " + ", ".join(f"{count:,} are {value}" for value, count in counts.items()))
-    for name, share in found.accuracy.items():
+    for name, share in result.accuracy.items():
         write_line(f"estimated to be right: {name} {share:.1%}")
 
 
@@ -100,32 +100,32 @@ def agreement(request: AgreementRequest, output: str) -> None:
     from jobs.labels.comparing import run_agreement
     from reports.evaluation.tables import FEW_NOTE
 
-    found = run_agreement(request, on_terminal(quiet=True))
+    result = run_agreement(request, on_terminal(quiet=True))
     if output == "json":
-        write_json(asdict(found), indent=2)
+        write_json(asdict(result), indent=2)
         return
-    if found.checks is not None:
-        for name, num_asked in found.checks.num_asked.items():
-            ending = ": dropped" if name in found.checks.dropped else ""
-            if name in found.checks.reversed:
+    if result.checks is not None:
+        for name, num_asked in result.checks.num_asked.items():
+            ending = ": dropped" if name in result.checks.dropped else ""
+            if name in result.checks.reversed:
                 ending += "; the scores run the other way: 1 is the most private, so give 1 - score"
-            write_line(f"attention checks: {name} {found.checks.num_right[name]} of {num_asked} right{ending}")
-    write_line(f"{number_of(len(found.annotators), 'annotator')}: {', '.join(found.annotators)}")
-    write_line(f"{number_of(found.num_pictures, 'picture')} with rows of at least two")
+            write_line(f"attention checks: {name} {result.checks.num_right[name]} of {num_asked} right{ending}")
+    write_line(f"{number_of(len(result.annotators), 'annotator')}: {', '.join(result.annotators)}")
+    write_line(f"{number_of(result.num_pictures, 'picture')} with rows of at least two")
     heads = ["", "items", "by a pair", "identical", "same", "Cohen", "95 %", "Fleiss", "alpha", "95 %", "ordinal alpha"]
-    rows = [_agreement_cells(row) for row in found.rows]
+    rows = [_agreement_cells(row) for row in result.rows]
     write_table(heads, rows, set(range(1, len(heads))))
-    if any(interval.is_few for row in found.rows for interval in row.intervals.values()):
+    if any(interval.is_few for row in result.rows for interval in row.intervals.values()):
         write_line(FEW_NOTE)
-    if chance := [f"{row.name} ({_percent(row.most_common)})" for row in found.rows if row.is_mostly_chance]:
+    if chance := [f"{row.name} ({_percent(row.most_common)})" for row in result.rows if row.is_mostly_chance]:
         write_line(
             f"nearly all answers are the same one: {', '.join(chance)}. Chance alone then makes nearly every pair "
             "agree, so kappa and alpha are low or not defined although most pairs agree; read the share of pairs that "
             "are the same."
         )
-    if found.pairwise.mean is not None:
-        bands = ", ".join(f"{name} {count:,}" for name, count in found.pairwise.bands.items())
-        write_line(f"pairwise agreement of {found.pairwise.of}: {found.pairwise.mean:.3f} ({bands})")
+    if result.pairwise.mean is not None:
+        bands = ", ".join(f"{name} {count:,}" for name, count in result.pairwise.bands.items())
+        write_line(f"pairwise agreement of {result.pairwise.of}: {result.pairwise.mean:.3f} ({bands})")
 
 
 @labels.command()
@@ -140,13 +140,13 @@ def export(request: ExportRequest) -> None:
     """
     from jobs.labels.exporting import run_export
 
-    found = run_export(request, on_terminal(quiet=True))
-    if found.left_out:
-        write_line(found.left_out)
-    write_line(f"{number_of(found.labels.num_rows, 'row')} in {request.out}")
-    if found.interface:
-        write_line(f"labelling interface: {found.interface}")
-    corrected = "EXPORTED.json" if found.interface else request.out
+    result = run_export(request, on_terminal(quiet=True))
+    if result.left_out:
+        write_line(result.left_out)
+    write_line(f"{number_of(result.labels.num_rows, 'row')} in {request.out}")
+    if result.interface:
+        write_line(f"labelling interface: {result.interface}")
+    corrected = "EXPORTED.json" if result.interface else request.out
     write_line(f"next: privsieve labels import {request.format} {corrected} --out labels.parquet")
 
 
@@ -189,11 +189,11 @@ def build_vispr(request: VisprRequest, quiet: bool) -> None:
     """
     from jobs.labels.building import run_build_vispr
 
-    found = run_build_vispr(request, on_terminal(quiet))
-    for use, classes in found.num_found.items():
+    result = run_build_vispr(request, on_terminal(quiet))
+    for use, classes in result.num_found.items():
         write_line(f"candidates for {use}: " + ", ".join(f"{name} {count:,}" for name, count in classes.items()))
-    write_line(f"{number_of(found.labels.num_rows, 'picture')} in {request.out}")
-    for line in found.too_few:
+    write_line(f"{number_of(result.labels.num_rows, 'picture')} in {request.out}")
+    for line in result.too_few:
         write_line(f"too few of {line}")
 
 
@@ -206,13 +206,13 @@ def build_privbench(request: PrivbenchRequest) -> None:
     """
     from jobs.labels.building import run_build_privbench
 
-    found = run_build_privbench(request)
+    result = run_build_privbench(request)
     rows = [
-        [class_, word, f"{count:,}", _percent(count / found.num_rows if found.num_rows else None)]
-        for class_, words in found.hits.items()
+        [class_, word, f"{count:,}", _percent(count / result.num_rows if result.num_rows else None)]
+        for class_, words in result.hits.items()
         for word, count in words.items()
     ]
     write_table(["class", "keyword", "captions", "of all"], rows, {2, 3})
     write_line(
-        f"{found.num_rows:,} rows; in {request.out}: " + ", ".join(f"{k} {n:,}" for k, n in found.num_chosen.items())
+        f"{result.num_rows:,} rows; in {request.out}: " + ", ".join(f"{k} {n:,}" for k, n in result.num_chosen.items())
     )

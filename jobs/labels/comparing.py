@@ -25,5 +25,5 @@ def run_agreement(request: AgreementRequest, feedback: Feedback = SILENT) -> Agr
     place = known.column_names.index("annotator")
     known = known.set_column(place, known.schema.field(place), pa.array([CHECKS] * known.num_rows, pa.string()))
     least = MIN_ATTENTION if request.min_attention is None else request.min_attention
-    found, checks = without_inattentive(judgements([*tables, (request.attention_checks, known)]), least)
-    return agreement_table(found, checks)
+    judged, checks = without_inattentive(judgements([*tables, (request.attention_checks, known)]), least)
+    return agreement_table(judged, checks)

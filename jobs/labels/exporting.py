@@ -40,9 +40,9 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
     hash_list = hash_list_of(request.hash_list)
     labels = labels_of(request.source)
     warn_of_contradictions([(request.source, labels)], feedback)
-    found = _listings(request.source, labels, hash_list, feedback)
-    labels = labels.filter(pa.array([item == "clear" for item in found], pa.bool_()))
-    left_out = left_out_note(found, "picture")
+    listings_ = _listings(request.source, labels, hash_list, feedback)
+    labels = labels.filter(pa.array([item == "clear" for item in listings_], pa.bool_()))
+    left_out = left_out_note(listings_, "picture")
     if request.format == "csv":
         place(request.out).write(as_csv(labels))
         return ExportResult(labels, None, left_out)
@@ -63,8 +63,8 @@ def _listings(source: str, labels: pa.Table, hash_list: HashList, feedback: Feed
             if reads_pictures(run.record, hash_list):
                 feedback.notice(READS_AGAIN)
             rows = run.rows((*COLUMNS, "pdq"))
-            found = dict(zip(rows["sha256"].to_pylist(), listings(run, rows, hash_list), strict=True))
-        return [found[sha256] for sha256 in hashes]
+            by_hash = dict(zip(rows["sha256"].to_pylist(), listings(run, rows, hash_list), strict=True))
+        return [by_hash[sha256] for sha256 in hashes]
     if hash_list.needs_pdq:
         raise LabelsError(
             f"{source} holds no pictures, with which the PDQ hashes of --hash-list could be compared; export from the "

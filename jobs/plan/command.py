@@ -28,56 +28,56 @@ def plan(request: PlanRequest, output: str, quiet: bool) -> None:
 
     Up to 16 shards are listed, which reads remote tars of small images whole.
     """
-    found = run_plan(request, on_terminal(quiet))
+    result = run_plan(request, on_terminal(quiet))
     if output == "json":
-        write_json(asdict(found), indent=1)
+        write_json(asdict(result), indent=1)
     else:
-        _write_text(found)
+        _write_text(result)
 
 
-def _write_text(found: PlanResult) -> None:
+def _write_text(result: PlanResult) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     from jobs.console.tables import console
 
-    stated = f"stated next to the shards, and right for the {found.num_listed_shards} that were listed"
+    stated = f"stated next to the shards, and right for the {result.num_listed_shards} that were listed"
     counted = (
         "counted"
-        if found.images_are_counted
+        if result.images_are_counted
         else stated
-        if found.images_are_stated
-        else f"from {found.num_listed_shards} of the shards, at random"
+        if result.images_are_stated
+        else f"from {result.num_listed_shards} of the shards, at random"
     )
-    formats = ", ".join(f"{name} {count}" for name, count in found.formats.items()) or "none"
-    broken = ", ".join(f"{reason} {count}" for reason, count in found.broken.items()) or "none"
+    formats = ", ".join(f"{name} {count}" for name, count in result.formats.items()) or "none"
+    broken = ", ".join(f"{reason} {count}" for reason, count in result.broken.items()) or "none"
     reads = "of remote tars twice: the walk over their headers comes in 4 MiB ranges"
     here = "one thread of this machine"
-    steps = "decoding, downscaling and preparing" if found.host_ms else "decoding"
-    read_twice = found.read_terabytes.value > found.terabytes.value
-    with_engines = f"with {found.gpus} {'GPU or process' if found.gpus == 1 else 'GPUs or processes'}"
+    steps = "decoding, downscaling and preparing" if result.host_ms else "decoding"
+    read_twice = result.read_terabytes.value > result.terabytes.value
+    with_engines = f"with {result.gpus} {'GPU or process' if result.gpus == 1 else 'GPUs or processes'}"
     lines = [
-        ("shards", f"{found.num_shards:,}", "", "listed"),
-        ("images", *_counted(found.images), counted),
-        ("size", *_sized(found.terabytes), f"from {number_of(found.num_sampled, 'sampled image')}"),
-        *([("read", *_sized(found.read_terabytes), reads)] if read_twice else []),
-        ("per image", *_sized(_scaled(found.bytes_per_image, 1e-12)), "mean"),
-        ("picture size", *_shown(found.megapixels, ",.3g", " megapixels"), "mean, and 5 to 95 % of the images"),
+        ("shards", f"{result.num_shards:,}", "", "listed"),
+        ("images", *_counted(result.images), counted),
+        ("size", *_sized(result.terabytes), f"from {number_of(result.num_sampled, 'sampled image')}"),
+        *([("read", *_sized(result.read_terabytes), reads)] if read_twice else []),
+        ("per image", *_sized(_scaled(result.bytes_per_image, 1e-12)), "mean"),
+        ("picture size", *_shown(result.megapixels, ",.3g", " megapixels"), "mean, and 5 to 95 % of the images"),
         ("formats", formats, "", "by content, of the sample"),
-        ("broken", f"{found.broken_share:.1%}", "", broken),
-        ("decoding", *_shown(found.decode_ms, ",.3g", " ms/image"), here),
-        *([("downscaling", *_shown(found.downscale_ms, ",.3g", " ms/image"), here)] if found.downscale_ms else []),
-        *([("preparing", *_shown(found.host_ms, ",.3g", " ms/image"), found.host_origin)] if found.host_ms else []),
-        ("speed", *_shown(found.images_per_s, ",.4g", " images/s"), found.speed_origin),
+        ("broken", f"{result.broken_share:.1%}", "", broken),
+        ("decoding", *_shown(result.decode_ms, ",.3g", " ms/image"), here),
+        *([("downscaling", *_shown(result.downscale_ms, ",.3g", " ms/image"), here)] if result.downscale_ms else []),
+        *([("preparing", *_shown(result.host_ms, ",.3g", " ms/image"), result.host_origin)] if result.host_ms else []),
+        ("speed", *_shown(result.images_per_s, ",.4g", " images/s"), result.speed_origin),
         (
             "time",
-            *_in_unit(found.hours, TIMES),
+            *_in_unit(result.hours, TIMES),
             with_engines,
         ),
-        *([("cost", *_cost(found.cost), "hours × GPUs × price")] if found.cost else []),
-        ("CPUs per GPU", f"{found.cpus_per_gpu:.2g}", "", f"speed × time of {steps}"),
-        ("results", _sized(Figure(*[found.result_gigabytes / 1000] * 3))[0], "", "rows of the sample as zstd Parquet"),
+        *([("cost", *_cost(result.cost), "hours × GPUs × price")] if result.cost else []),
+        ("CPUs per GPU", f"{result.cpus_per_gpu:.2g}", "", f"speed × time of {steps}"),
+        ("results", _sized(Figure(*[result.result_gigabytes / 1000] * 3))[0], "", "rows of the sample as zstd Parquet"),
     ]
     table = Table(box=box.SIMPLE)
     for head in ("", "estimate", "range 5–95 %", "how"):

@@ -129,17 +129,17 @@ def without_listed(
         schema=pa.schema({name: pa.int64() if name == "index" else pa.string() for name in COLUMNS}),
     )
     of_place = dict(zip(rows, listings(run, table, hash_list), strict=True))
-    found: list[Listing] = [of_place.get((image.shard, image.index), "gone") for image in severest]
-    clear = tuple(image for image, listing in zip(severest, found, strict=True) if listing == "clear")
-    return Screened(clear, left_out_note(found, "image"))
+    listings_: list[Listing] = [of_place.get((image.shard, image.index), "gone") for image in severest]
+    clear = tuple(image for image, listing in zip(severest, listings_, strict=True) if listing == "clear")
+    return Screened(clear, left_out_note(listings_, "image"))
 
 
 def _wanted(run: OpenRun, severest: Sequence[SevereImage]) -> list[Wanted]:
     rows = _rows(run, severest)
-    found = [(image, rows.get((image.shard, image.index))) for image in severest]
+    pairs = [(image, rows.get((image.shard, image.index))) for image in severest]
     return [
         Wanted(image, Where(row["shard"], row["index"], row["sha256"], row["key"]), whole_boxes(row["boxes"]))
-        for image, row in found
+        for image, row in pairs
         if row is not None and row["sha256"]
     ]
 

@@ -53,34 +53,34 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
                 f"{request.run} has {opened.num_score_files:,} score files, and every question of a report opens each; "
                 f"privsieve compact {request.run} joins them"
             )
-        found = opened.summary(request.by, request.private, request.min_count, request.top, details)
-        _refuse_sizes(found, request)
+        report = opened.summary(request.by, request.private, request.min_count, request.top, details)
+        _refuse_sizes(report, request)
         if hash_list is not NOTHING:
             from jobs.report.gallery import without_listed
 
-            screened = without_listed(opened, found.severest, hash_list, feedback)
-            found = replace(found, severest=screened.images, severest_note=screened.note)
+            screened = without_listed(opened, report.severest, hash_list, feedback)
+            report = replace(report, severest=screened.images, severest_note=screened.note)
         if request.html is None:
-            return ReportResult(found, ())
-        extras = _extras(opened, found, request, feedback)
+            return ReportResult(report, ())
+        extras = _extras(opened, report, request, feedback)
     from reports.report.page import write_page
 
-    write_page(found, request.html, extras)
-    return ReportResult(found, (request.html,))
+    write_page(report, request.html, extras)
+    return ReportResult(report, (request.html,))
 
 
-def _refuse_sizes(found: Report, request: ReportRequest) -> None:
+def _refuse_sizes(report: Report, request: ReportRequest) -> None:
     """A source smaller than what was scanned of it."""
-    if request.source_size is not None and request.source_size < found.num_images:
+    if request.source_size is not None and request.source_size < report.num_images:
         raise QueryError(
-            f"--source-size {request.source_size:,}: the run has {found.num_images:,} images, and a source has no "
+            f"--source-size {request.source_size:,}: the run has {report.num_images:,} images, and a source has no "
             "fewer; give the number of images of the whole source"
         )
     if not request.category_sizes:
         return
-    if found.by != "category":
+    if report.by != "category":
         raise QueryError("--category-sizes are of categories; leave out --by")
-    audited = found.audited.category_sizes
+    audited = report.audited.category_sizes
     if audited and dict(audited) != dict(category_sizes(request.category_sizes)):
         raise QueryError(
             f"--category-sizes {request.category_sizes}: corrected rates of this run are weighted with other sizes; "
@@ -88,18 +88,18 @@ def _refuse_sizes(found: Report, request: ReportRequest) -> None:
         )
 
 
-def _extras(opened: OpenRun, found: Report, request: ReportRequest, feedback: Feedback) -> "Extras":
+def _extras(opened: OpenRun, report: Report, request: ReportRequest, feedback: Feedback) -> "Extras":
     from jobs.report.digest import digest_of
     from jobs.report.gallery import pictures
     from reports.report.page import Extras
 
-    shown = found.severest[: request.gallery or 0]
-    if request.gallery and not found.severest:
+    shown = report.severest[: request.gallery or 0]
+    if request.gallery and not report.severest:
         feedback.notice("no image shows anything, so there is no picture for --gallery")
     digest = None
     if request.digest_endpoint is not None:
         known = {key: key.replace("_", " ") for key in KEYS}
-        digest = digest_of(found.evidence, request.digest_endpoint, request.digest_model or "", known)
+        digest = digest_of(report.evidence, request.digest_endpoint, request.digest_model or "", known)
     return Extras(
         title=request.title,
         made_on=date.today(),

@@ -38,10 +38,10 @@ def known_answers(run: OpenRun, url: str, judged: Judged, feedback: Feedback = S
         run.joined_with("known_hashes", pa.table({"name": hashes})),
         run.joined_with("known_names", pa.table({"name": names})),
     ):
-        found = run.connection.sql(statement).to_arrow_table()
-    if not found.num_rows:
+        rows = run.connection.sql(statement).to_arrow_table()
+    if not rows.num_rows:
         raise LabelsError(f"{url}: no label is of a picture of {run.url}; gold pictures must be in the run")
-    joined = join(distinct(found), labels)
+    joined = join(distinct(rows), labels)
     checks = _checks(joined.rows, joined.labels, judged)
     if not checks.num_rows:
         wanted = "says whether a picture is private" if judged == "private" else "has values of attributes"

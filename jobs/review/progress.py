@@ -78,9 +78,9 @@ def right_answers(labels: pa.Table, checks: pa.Table) -> dict[str, tuple[int, in
     names = set(asked["annotator"].to_pylist())
     if not names:
         return {}
-    found = judgements([("reviews", asked), (CHECKS, checks)])
+    judged = judgements([("reviews", asked), (CHECKS, checks)])
     try:
-        _, counted = without_inattentive(found, 0.0)
+        _, counted = without_inattentive(judged, 0.0)
     except LabelsError:  # all of them were skipped
         return {}
     return {name: (counted.num_right[name], counted.num_asked[name]) for name in sorted(names)}

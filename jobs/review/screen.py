@@ -103,16 +103,16 @@ class Screen:
 
     def _begun(self, number: int) -> Future[Screened]:
         with self._lock:
-            found = self._kept.get(number)
-            if found is None or (found.done() and found.result().state == "unreachable"):
-                found = self._threads.submit(self._load, number)
-                self._kept[number] = found
+            future = self._kept.get(number)
+            if future is None or (future.done() and future.result().state == "unreachable"):
+                future = self._threads.submit(self._load, number)
+                self._kept[number] = future
             self._kept.move_to_end(number)
             num_bytes = sum(map(_num_bytes, self._kept.values()))
             while len(self._kept) > self._max_kept or (num_bytes > self._max_bytes and len(self._kept) > 1):
                 dropped = self._kept.popitem(last=False)[1]
                 num_bytes -= _num_bytes(dropped)
-            return found
+            return future
 
     def _load(self, number: int) -> Screened:
         screened = self._screened(number)
@@ -124,16 +124,16 @@ class Screen:
         if number in self._hidden:
             return Screened(self._hidden[number])
         try:
-            found = self._pictures.read(self._places[number])
+            picture = self._pictures.read(self._places[number])
         except (StorageError, SourceError):
             return Screened("unreachable")
-        if found.state != "found":
-            return Screened(found.state)
-        decoded = decode(found.encoded, self._limits)
+        if picture.state != "found":
+            return Screened(picture.state)
+        decoded = decode(picture.encoded, self._limits)
         if not isinstance(decoded, DecodedImage):
             return Screened("undecodable")
         if self._compared.needs_pdq:
-            listing = self._compared.listings([None], [pdq_of(found.encoded, self._record)])[0]
+            listing = self._compared.listings([None], [pdq_of(picture.encoded, self._record)])[0]
             if listing != "clear":
                 return Screened("listed" if listing == "listed" else "not_compared")
         return Screened("shown", simplejpeg.encode_jpeg(decoded.views[0], quality=QUALITY, colorspace="RGB"))

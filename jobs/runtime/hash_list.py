@@ -61,19 +61,19 @@ class HashList:
 
         ValueError if a text is no PDQ hash.
         """
-        found: list[Listing] = ["listed" if hash_ in self.sha256 else "clear" for hash_ in sha256]
+        result: list[Listing] = ["listed" if hash_ in self.sha256 else "clear" for hash_ in sha256]
         if not self.needs_pdq:
-            return found
+            return result
         files = [number for number, hashes in enumerate(pdq) for hash_ in hashes or () if hash_ is not None]
         known = (hash_ for hashes in pdq for hash_ in hashes or () if hash_ is not None)
         is_near = self._search.near(hashes_of(known, NUM_HASHES))
         listed = {files[number] for number in np.flatnonzero(is_near)}
         for number, hashes in enumerate(pdq):
             if number in listed:
-                found[number] = "listed"
-            elif found[number] == "clear" and not is_complete(hashes):
-                found[number] = "not_compared"
-        return found
+                result[number] = "listed"
+            elif result[number] == "clear" and not is_complete(hashes):
+                result[number] = "not_compared"
+        return result
 
     @cached_property
     def _search(self) -> PdqSearch:
@@ -108,7 +108,7 @@ def read_hash_list(url: str) -> HashList:
         raise LabelsError(f"{url}: cannot be read: {reason_of(error)}") from None
     except UnicodeDecodeError:
         raise LabelsError(f"{url}: is not text in UTF-8") from None
-    found: dict[str, set[str]] = {"sha256": set(), "pdq": set()}
+    by_kind: dict[str, set[str]] = {"sha256": set(), "pdq": set()}
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip().lower()
         if not line or line.startswith("#"):
@@ -118,8 +118,8 @@ def read_hash_list(url: str) -> HashList:
             raise LabelsError(
                 f"{url}, line {number}: is no hash; write 64 hexadecimal digits, after sha256 or pdq if it is only that"
             )
-        for kind in found if match[1] is None else (match[1],):
-            found[kind].add(match[2])
-    if not any(found.values()):
+        for kind in by_kind if match[1] is None else (match[1],):
+            by_kind[kind].add(match[2])
+    if not any(by_kind.values()):
         raise LabelsError(f"{url}: holds no hash; leave --hash-list out if there is none")
-    return HashList(frozenset(found["sha256"]), hashes_of(sorted(found["pdq"]))[:, 0])
+    return HashList(frozenset(by_kind["sha256"]), hashes_of(sorted(by_kind["pdq"]))[:, 0])

@@ -45,9 +45,9 @@ def listings(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Listing]
         pictures = Pictures(run.record, [place for place in places if place.sha256 not in hash_list.sha256])
     except SourceError as error:
         raise SourceError(f"--hash-list has PDQ hashes, which are compared with the pictures: {error}") from None
-    found = [_Read() if place.sha256 in hash_list.sha256 else _read(pictures, place, run.record) for place in places]
-    compared = _compared(run, hashes, [item.pdq for item in found], hash_list)
-    return ["gone" if one.is_gone else listing for one, listing in zip(found, compared, strict=True)]
+    read = [_Read() if place.sha256 in hash_list.sha256 else _read(pictures, place, run.record) for place in places]
+    compared = _compared(run, hashes, [item.pdq for item in read], hash_list)
+    return ["gone" if one.is_gone else listing for one, listing in zip(read, compared, strict=True)]
 
 
 def reads_pictures(record: RunRecord, hash_list: HashList) -> bool:
@@ -118,10 +118,10 @@ def withheld(run: OpenRun, hash_list: HashList) -> Withheld:
     return Withheld(frozenset(listed), frozenset(not_compared - listed))
 
 
-def left_out_note(found: Sequence[Listing], noun: str) -> str | None:
+def left_out_note(listings_: Sequence[Listing], noun: str) -> str | None:
     """How many are left out and why, without naming any; None if none is. noun: such as "picture"."""
-    num_listed = found.count("listed")
-    num_unknown = len(found) - num_listed - found.count("clear")
+    num_listed = listings_.count("listed")
+    num_unknown = len(listings_) - num_listed - listings_.count("clear")
     parts = [f"{number_of(num_listed, noun)} on the hash list"] if num_listed else []
     if num_unknown:
         parts.append(f"{number_of(num_unknown, noun)} that cannot be compared with it")
@@ -138,12 +138,12 @@ class _Read:
 
 def _read(pictures: Pictures, place: Where, record: RunRecord) -> _Read:
     try:
-        found = pictures.read(place)
+        picture = pictures.read(place)
     except (SourceError, StorageError):
         return _Read(is_gone=True)
-    if found.state != "found":
+    if picture.state != "found":
         return _Read(is_gone=True)
-    return _Read(pdq_of(found.encoded, record))
+    return _Read(pdq_of(picture.encoded, record))
 
 
 def pdq_of(encoded: bytes, record: RunRecord) -> PdqOfFile | None:
@@ -169,8 +169,8 @@ def _stored(run: OpenRun, rows: pa.Table) -> list[PdqOfFile | None]:
         return list(rows["pdq"].to_pylist())
     with run.joined_with("wanted", pa.table({"sha256": rows["sha256"]})):
         statement = "SELECT DISTINCT ON (sha256) sha256, pdq FROM images SEMI JOIN wanted USING (sha256)"
-        found = run.connection.sql(statement).to_arrow_table().to_pydict()
-    of_sha256 = dict(zip(found["sha256"], found["pdq"], strict=True))
+        columns = run.connection.sql(statement).to_arrow_table().to_pydict()
+    of_sha256 = dict(zip(columns["sha256"], columns["pdq"], strict=True))
     return [of_sha256.get(sha256) for sha256 in rows["sha256"].to_pylist()]
 
 

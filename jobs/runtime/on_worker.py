@@ -52,10 +52,10 @@ def on_worker(
         raise EngineError(_other_program(machine, version))
     waits(f"looking at machine {machine}")
     # A result or an error, since Ray would drop the cause of an exception.
-    found = ray.get(remote(_caught).remote(function))
-    if isinstance(found, PrivsieveError):
-        raise type(found)(f"machine {machine}: {found}")
-    return OnWorker(machine, found)
+    result = ray.get(remote(_caught).remote(function))
+    if isinstance(result, PrivsieveError):
+        raise type(result)(f"machine {machine}: {result}")
+    return OnWorker(machine, result)
 
 
 def _identity() -> Callable[[], tuple[str, str | None, str]]:

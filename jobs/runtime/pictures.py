@@ -85,7 +85,7 @@ def _locators(source: Source, shard: str | None, wanted: Mapping[int, str]) -> d
     """Return index -> shard name and position of the sample; without missing ones. wanted: index -> key."""
     if shard is None:
         return {}
-    found = dict[int, tuple[str, Locator]]()
+    located = dict[int, tuple[str, Locator]]()
     if source.format == "tree":
         names = {printable(at["name"]): at for slice_ in source.slices(shard) for at in slice_.locators}
         return {index: (shard, names[key]) for index, key in wanted.items() if key in names}
@@ -93,7 +93,7 @@ def _locators(source: Source, shard: str | None, wanted: Mapping[int, str]) -> d
     for slice_ in source.slices(shard):
         for locator in slice_.locators:
             if locator["index"] in wanted:
-                found[locator["index"]] = (shard, locator)
+                located[locator["index"]] = (shard, locator)
             if locator["index"] >= last:
-                return found
-    return found
+                return located
+    return located

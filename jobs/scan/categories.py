@@ -22,11 +22,11 @@ def check_category(source: Source) -> str | None:
     """
     if source.format != "webdataset" or source.class_list is not None or source.keyword_list is not None:
         return None
-    found = _looked_at(source, 1 if source.category is None else NUM_SHARDS)
-    num_samples = sum(beside.num_samples for beside in found)
-    fields = list(dict.fromkeys(name for beside in found for name in beside.fields))
+    probes = _looked_at(source, 1 if source.category is None else NUM_SHARDS)
+    num_samples = sum(beside.num_samples for beside in probes)
+    fields = list(dict.fromkeys(name for beside in probes for name in beside.fields))
     if source.category is None:
-        num_contradicting = sum(beside.num_contradicting for beside in found)
+        num_contradicting = sum(beside.num_contradicting for beside in probes)
         if not num_contradicting:
             return None
         return (
@@ -34,7 +34,7 @@ def check_category(source: Source) -> str | None:
             f"{number_of(num_samples, 'sample')}; .cls is taken: choose with --category cls or --category category"
         )
     named = (source.category, source.category.partition(".")[0])  # a nested field may be missing in these samples
-    is_there = any(beside.num_with_category for beside in found) or any(printable(name) in fields for name in named)
+    is_there = any(beside.num_with_category for beside in probes) or any(printable(name) in fields for name in named)
     if not num_samples or is_there:
         return None
     probed = f"none of the {number_of(num_samples, 'sample')} probed"
@@ -65,8 +65,8 @@ def _looked_at(source: Source, num_shards: int) -> list[CategoryProbe]:
     """Probe the first shard, or shards spread from the first to the last; the scan reports unreadable ones."""
     last = len(source.shards) - 1
     numbers = sorted({last * n // max(1, num_shards - 1) for n in range(num_shards)})
-    found = list[CategoryProbe]()
+    probes = list[CategoryProbe]()
     for number in numbers:
         with suppress(StorageError):
-            found.append(webdataset.category_probe(source.root, source.shards[number], source.category))
-    return found
+            probes.append(webdataset.category_probe(source.root, source.shards[number], source.category))
+    return probes

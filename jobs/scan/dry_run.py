@@ -60,14 +60,14 @@ def dry_run(prepared: Prepared) -> DryRun:
 def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> None:
     """Prints what `dry_run` finds; on a cluster, on a machine that could run the engine."""
     prepared = prepare(request)
-    found = _on_cluster(prepared, resources, feedback) if is_on_cluster(resources) else dry_run(prepared)
-    write_line(f"engine     {found.description.name}")
-    write_line(f"protocol   {found.description.protocol}")
-    write_line(f"assesses   {_assessed(found.description)}")
-    _show_prompt(found.preview)
-    write_line(f"images     {found.counts}")
-    write_line(f"pictures   the first {len(found.pictures)}:")
-    for picture in found.pictures:
+    description = _on_cluster(prepared, resources, feedback) if is_on_cluster(resources) else dry_run(prepared)
+    write_line(f"engine     {description.description.name}")
+    write_line(f"protocol   {description.description.protocol}")
+    write_line(f"assesses   {_assessed(description.description)}")
+    _show_prompt(description.preview)
+    write_line(f"images     {description.counts}")
+    write_line(f"pictures   the first {len(description.pictures)}:")
+    for picture in description.pictures:
         write_line(f"  {picture}")
 
 

@@ -27,15 +27,15 @@ def causes(num_missing: int, num_prepared: int, flow: Mapping[str, int], slices_
         return {}
     preparing = min(num_prepared, num_missing)
     decoding = min(flow.get("decoding", 0), num_missing - preparing)
-    found = {"preparing": preparing, "decoding": decoding}
+    shares = {"preparing": preparing, "decoding": decoding}
     if flow.get("memory", 0):
         rest = "memory"
     elif flow.get("reading", 0):
         rest = "reading"
     else:
         rest = "slices" if flow.get("slices", 0) < slices_at_once and not flow.get("writing", 0) else "writing"
-    found[rest] = num_missing - preparing - decoding
-    return {cause: number / num_missing for cause, number in found.items() if number}
+    shares[rest] = num_missing - preparing - decoding
+    return {cause: number / num_missing for cause, number in shares.items() if number}
 
 
 class EngineWatch:
@@ -59,13 +59,13 @@ class EngineWatch:
     def taken(self) -> EngineTime:
         """What was seen since this was last asked."""
         with self._lock:
-            found = EngineTime(
+            time_ = EngineTime(
                 seconds=self._seconds,
                 short_s={cause: self._short_s[cause] for cause in CAUSES if self._short_s[cause]},
                 most_bytes_ahead=self._flow.most_bytes_ahead(),
             )
             self._seconds, self._short_s = 0.0, defaultdict[str, float](float)
-        return found
+        return time_
 
     def look(self, seconds: float) -> None:
         """Attribute the seconds to the present causes."""

@@ -63,15 +63,15 @@ def looked_through(engine: str, options: EngineOptions, source: Source, run: Pla
     first_sample(source)
     _check_folder(run, probe)
     module = engine_module(engine)
-    found = module.describe(options)
+    description = module.describe(options)
     gpu = finding("gpu", partial(check_gpu, engine, module.requirements(options).local_model))
     if not gpu.is_ok:
         raise EngineError(f"GPU: {gpu.text}")
     if isinstance(module, RemoteEngineModule):
         module.check(options)
-    if found.num_gpus:
+    if description.num_gpus:
         _check_answers(engine, options)
-    return found
+    return description
 
 
 def _check_folder(run: Place, probe: str) -> None:

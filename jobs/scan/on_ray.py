@@ -142,18 +142,18 @@ def categories_of(source: Source, shards: list[str]) -> list[list[str | None]]:
 
     def listed(row: dict[str, Any]) -> dict[str, Any]:
         try:
-            found = list(source.categories(shards[int(row["number"])]))
+            by_shard = list(source.categories(shards[int(row["number"])]))
         except PrivsieveError as error:
             return {"number": row["number"], "categories": "[]", "failure": str(error)}
-        return {"number": row["number"], "categories": json.dumps(found), "failure": ""}
+        return {"number": row["number"], "categories": json.dumps(by_shard), "failure": ""}
 
     numbers = ray.data.from_items([{"number": n} for n in range(len(shards))])
-    found: dict[int, list[str | None]] = {}
+    by_shard: dict[int, list[str | None]] = {}
     for row in numbers.map(listed, num_cpus=SLICER_CPUS).iter_rows():
         if row["failure"]:
             raise SourceError(f"a sample per category needs every shard listed: {row['failure']}")
-        found[int(row["number"])] = json.loads(row["categories"])
-    return [found[n] for n in range(len(shards))]
+        by_shard[int(row["number"])] = json.loads(row["categories"])
+    return [by_shard[n] for n in range(len(shards))]
 
 
 def count_samples(source: Source, shards: list[str]) -> list[int]:

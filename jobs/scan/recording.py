@@ -73,9 +73,9 @@ def _unicode(text: str) -> str:
     return text
 
 
-def refuse_other_shards(run_url: str, shards: list[str], found: Results) -> None:
+def refuse_other_shards(run_url: str, shards: list[str], listed: Results) -> None:
     """RunError where the source lost shards that have rows, or a compacted run, which is closed, would get more."""
-    gone = shard_ids_of_others(shards, found.ledger)
+    gone = shard_ids_of_others(shards, listed.ledger)
     if gone:
         are = "is" if len(gone) == 1 else "are"
         raise RunError(
@@ -83,8 +83,8 @@ def refuse_other_shards(run_url: str, shards: list[str], found: Results) -> None
             f"({printable(gone[0])} first); "
             "restore them, or scan the source into a new run"
         )
-    new = [shard for shard in shards if not finished(shard, found.ledger)]
-    if new and found.ranges is not None:
+    new = [shard for shard in shards if not finished(shard, listed.ledger)]
+    if new and listed.ranges is not None:
         raise RunError(
             f"{run_url} is compacted, and the source has {number_of(len(new), 'shard')} more "
             f"({printable(new[0])} first); scan them into a run of their own"

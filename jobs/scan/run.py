@@ -187,8 +187,8 @@ class _Scan:
                 self._stated = stated_counts(self._prepared.source)
                 self._progress.expect_about(self._stated.num_images)
             self._progress.phase(f"loading {self._request.engine}")
-            with closing(scan_left(settings, left, chosen, before.ledger, self._progress.under_way)) as found:
-                failures = self._follow(found, len(left), len(shards), held, begun)
+            with closing(scan_left(settings, left, chosen, before.ledger, self._progress.under_way)) as counts:
+                failures = self._follow(counts, len(left), len(shards), held, begun)
         remove_unfinished(self._run)
         self._notice_wrong_counts(left, before.ledger)
         return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
@@ -333,11 +333,11 @@ class _Scan:
         """
         url, source, now = self._request.run, self._prepared.source, results(self._run)
         missing = [shard for shard in shards if not finished(shard, now.ledger)]
-        found = tally(self._run, settings_hash, source, earlier, now)
+        tally_ = tally(self._run, settings_hash, source, earlier, now)
         result = ScanResult(
-            num_images=found.num_images,
-            reasons=found.reasons,
-            damage=found.damage,
+            num_images=tally_.num_images,
+            reasons=tally_.reasons,
+            damage=tally_.damage,
             num_shards=len(shards),
             num_finished_shards=len(shards) - len(missing),
             num_new_images=self._num_new,
@@ -345,16 +345,16 @@ class _Scan:
             images_per_s=self._progress.overall_images_per_s,
         )
         changed = [printable(s) for s in missing if now.ledger.last.get(shard_id_in(s, now.ledger)) == CONFLICT]
-        changed += found.changed
+        changed += tally_.changed
         if changed:
             raise IncompleteScanError(
                 f"{changed[0]} changed between two scans of this run ({number_of(len(changed), 'such shard')}): remove "
                 f"its results from {url}/scores and run the same scan again, or scan into a new run",
                 result,
             )
-        if not missing and num_chosen not in (None, found.num_rows):
+        if not missing and num_chosen not in (None, tally_.num_rows):
             raise IncompleteScanError(
-                f"{found.num_rows} images have a row and {num_chosen} were chosen: the source changed between two "
+                f"{tally_.num_rows} images have a row and {num_chosen} were chosen: the source changed between two "
                 "scans of this run; scan into a new run",
                 result,
             )
@@ -366,13 +366,13 @@ class _Scan:
                 f"{why}; `privsieve status {url}` lists them; run the same scan again to continue",
                 result,
             )
-        num_named = found.num_images - found.reasons.get(LISTED, 0)
-        if source.class_list is not None and found.num_with_category < num_named:
-            without = number_of(num_named - found.num_with_category, "image")
+        num_named = tally_.num_images - tally_.reasons.get(LISTED, 0)
+        if source.class_list is not None and tally_.num_with_category < num_named:
+            without = number_of(num_named - tally_.num_with_category, "image")
             self._feedback.notice(
-                f"{without} of {found.num_images:,} without a category: {source.class_list.url} does not name them"
+                f"{without} of {tally_.num_images:,} without a category: {source.class_list.url} does not name them"
             )
-        if source.category is not None and num_named and not found.num_with_category:
+        if source.category is not None and num_named and not tally_.num_with_category:
             self._feedback.notice(f"the category is null in every row: {no_category(source, source.category)}")
         return result
 

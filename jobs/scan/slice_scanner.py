@@ -91,10 +91,10 @@ class SliceScanner:
         """Scores a slice and writes its file. WorkerCrash where an image made a decoder or engine raise."""
         if self._broken:
             return SliceCounts(failure=self._broken, is_fatal=True)
-        found = SliceCounts(len(task.slice.locators), task.slice.is_last, name=task.name)
+        counts = SliceCounts(len(task.slice.locators), task.slice.is_last, name=task.name)
         try:
             if self._settings.run.at(SCORES, task.name).exists():  # Ray asks again for what a lost machine had done
-                return found
+                return counts
             before = self._attempts.begin(task.name)
         except StorageError as error:
             return SliceCounts(failure=str(error), is_fatal=True)
@@ -114,15 +114,15 @@ class SliceScanner:
             raise WorkerCrash(type(error).__name__) from None
         with suppress(StorageError):  # a file that stays counts as a death, no more
             self._attempts.end(task.name)
-        return self._with_engine(found)
+        return self._with_engine(counts)
 
-    def _with_engine(self, found: SliceCounts) -> SliceCounts:
+    def _with_engine(self, counts: SliceCounts) -> SliceCounts:
         """With what the driver keeps of the engine."""
         built_with, more = self._host.built_with(), self._host.engine_time()
         if more is not None and self._metrics is not None:
             self._metrics.engine_time(more)
         return replace(
-            found,
+            counts,
             built_with="" if built_with is None else json.dumps(built_with),
             engine_time="" if more is None else more.model_dump_json(),
         )

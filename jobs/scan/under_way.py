@@ -80,11 +80,11 @@ class UnderWay:
             with self._lock:
                 sent = list(self._ended)
             try:
-                found = ray.get(self.actor.under_way.remote(sent), timeout=ANSWER_LIMIT_S)
+                answer = ray.get(self.actor.under_way.remote(sent), timeout=ANSWER_LIMIT_S)
             except ray.exceptions.RayError:
                 continue
             with self._lock:
                 del self._ended[: len(sent)]
-                if found is not None and not self._is_over.is_set():
-                    self._num_done = {name: n for name, n in found.items() if name not in self._ended}
+                if answer is not None and not self._is_over.is_set():
+                    self._num_done = {name: n for name, n in answer.items() if name not in self._ended}
                     self._show(sum(self._num_done.values()))

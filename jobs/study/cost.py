@@ -63,5 +63,5 @@ def drawn_pictures(request: CostRequest, max_pixels: int) -> Iterator[Pixels | N
     for number, places in sorted(chosen.items()):
         for at, sample in enumerate(source.read(slices[number])):
             if at in places:
-                found = decode(sample.encoded, limits)
-                yield found.views[0] if isinstance(found, DecodedImage) else None
+                decoded = decode(sample.encoded, limits)
+                yield decoded.views[0] if isinstance(decoded, DecodedImage) else None

@@ -98,13 +98,13 @@ def begin_folder(folder: Path, content: Mapping[str, object], out: str) -> None:
     record = folder / RECORD
     if record.is_file():
         try:
-            found = json.loads(record.read_bytes())
+            stored = json.loads(record.read_bytes())
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            stored = None
+        if not isinstance(stored, dict):
             raise LabelsError(f"{out}: its {RECORD} is damaged; name another --out")
         for name, wanted in content.items():
-            if found.get(name) != wanted:
+            if stored.get(name) != wanted:
                 raise LabelsError(f"{out} holds a study with another {name}; give the same, or name another --out")
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise LabelsError(f"{out} already exists and holds no study; name another --out")
@@ -152,8 +152,8 @@ def draw_set(request: StudyRequest, folder: Path, name: str, draw: Draw, feedbac
 def tuned(request: StudyRequest, folder: Path, name: str, draw: Draw, feedback: Feedback) -> PointResult:
     """A model that was tuned on the set of the point."""
     at = folder / name
-    if (found := _stored(at)) is not None:
-        return found
+    if (stored := _stored(at)) is not None:
+        return stored
     card = run_tune(
         TuneRequest(
             training_set=str(at / SET),
@@ -175,8 +175,8 @@ def tuned(request: StudyRequest, folder: Path, name: str, draw: Draw, feedback: 
 def _measured(
     request: StudyRequest, at: Path, point: PointResult, adapter: str | None, feedback: Feedback
 ) -> PointResult:
-    if (found := _stored(at)) is not None:
-        return found
+    if (stored := _stored(at)) is not None:
+        return stored
     options = EngineOptions(
         model=request.model,
         adapter=adapter,

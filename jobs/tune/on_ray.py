@@ -139,7 +139,7 @@ def _in_one_line(error: Exception) -> PrivsieveError:
     """Our own error, if a process raised one."""
     failures: dict[int, Exception] = getattr(error, "worker_failures", {})
     for _, failure in sorted(failures.items()):
-        if isinstance(found := getattr(failure, "_base_exc", failure), PrivsieveError):
-            return found
+        if isinstance(cause := getattr(failure, "_base_exc", failure), PrivsieveError):
+            return cause
     kind = next((type(failure).__name__ for failure in failures.values()), type(error).__name__)
     return IncompleteError(f"a tuning process ended ({kind}); run the same command again to continue")

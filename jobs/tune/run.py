@@ -255,15 +255,15 @@ def _is_begun(out: Place, name: str, content: dict[str, object]) -> bool:
 def _refuse_another(before: dict[str, object], content: dict[str, object], where: str) -> None:
     """LabelsError naming the first difference. A card does not say in which micro-batches the work was done."""
     for name, wanted in content.items():
-        found = before.get(name)
-        if found == wanted or (name == "micro_batch_size" and name not in before):
+        former = before.get(name)
+        if former == wanted or (name == "micro_batch_size" and name not in before):
             continue
         difference = f"another {SAID[name]}"
-        if isinstance(found, dict) and isinstance(wanted, dict):
-            field = next(item for item in {**wanted, **found} if found.get(item) != wanted.get(item))
-            difference = f"another recipe: {field} {_short(found.get(field))}, not {_short(wanted.get(field))}"
-        elif isinstance(found, int):
-            difference = f"{SAID[name]} {found}, not {wanted}"
+        if isinstance(former, dict) and isinstance(wanted, dict):
+            field = next(item for item in {**wanted, **former} if former.get(item) != wanted.get(item))
+            difference = f"another recipe: {field} {_short(former.get(field))}, not {_short(wanted.get(field))}"
+        elif isinstance(former, int):
+            difference = f"{SAID[name]} {former}, not {wanted}"
         raise LabelsError(f"{where} with {difference}; give the same, or name another --out")
 
 

@@ -57,42 +57,42 @@ def labelled_pictures(
     source: Source, labels: LabelOf, targets: Targets, feedback: Feedback, hash_list: HashList = NOTHING
 ) -> Found:
     """LabelsError if a label is of two pictures, or two copies of a picture have different labels."""
-    found = Found()
+    pictures = Found()
     first: dict[str, int] = {}
     listings = dict[str, Listing]()
     limits = replace(LIMITS, max_frames=ImageLimits.max_frames, has_pdq=True) if hash_list.needs_pdq else LIMITS
     with feedback.meter("reading", None) as meter:
         for sample in samples(source):
             meter.advance(1)
-            found.num_pictures += 1
+            pictures.num_pictures += 1
             if sample.fault:
-                found.num_unreadable += 1
+                pictures.num_unreadable += 1
                 continue
             sha256 = hashlib.sha256(sample.encoded).hexdigest()
             label = labels.of(sample, sha256)
             if label is None:
-                found.num_unlabelled += 1
+                pictures.num_unlabelled += 1
             elif (target := targets.of(label, sample, sha256)) is None:
-                found.num_without_target += 1
+                pictures.num_without_target += 1
             elif sha256 in hash_list.sha256 or listings.get(sha256) == "listed":
-                found.num_listed += 1
+                pictures.num_listed += 1
             elif listings.get(sha256) == "not_compared":
-                found.num_not_compared += 1
+                pictures.num_not_compared += 1
             elif sha256 in first:
-                _refuse_contradiction(found.candidates[first[sha256]], sample, label, target)
-                found.num_copies += 1
+                _refuse_contradiction(pictures.candidates[first[sha256]], sample, label, target)
+                pictures.num_copies += 1
             elif not isinstance(decoded := decode(sample.encoded, limits), DecodedImage):
-                found.num_unreadable += 1
+                pictures.num_unreadable += 1
             elif (listing := hash_list.listings([sha256], [decoded.pdq])[0]) != "clear":
                 listings[sha256] = listing
-                found.num_listed += listing == "listed"
-                found.num_not_compared += listing == "not_compared"
+                pictures.num_listed += listing == "listed"
+                pictures.num_not_compared += listing == "not_compared"
             else:
-                first[sha256] = len(found.candidates)
-                found.candidates.append(_candidate(sample, sha256, decoded.format, label, target))
-                found.phashes.append(phash(decoded.views[0]))
-    _group(found)
-    return found
+                first[sha256] = len(pictures.candidates)
+                pictures.candidates.append(_candidate(sample, sha256, decoded.format, label, target))
+                pictures.phashes.append(phash(decoded.views[0]))
+    _group(pictures)
+    return pictures
 
 
 def _candidate(sample: Sample, sha256: str, format_name: str, label: Label, target: Target) -> Candidate:
@@ -118,10 +118,10 @@ def _refuse_contradiction(candidate: Candidate, copy: Sample, label: Label, targ
         )
 
 
-def _group(found: Found) -> None:
-    groups = near_duplicate_groups(found.phashes).tolist()
+def _group(pictures: Found) -> None:
+    groups = near_duplicate_groups(pictures.phashes).tolist()
     names: dict[int, str] = {}
-    for group, candidate in zip(groups, found.candidates, strict=True):
+    for group, candidate in zip(groups, pictures.candidates, strict=True):
         names[group] = min(candidate.sha256, names.get(group, candidate.sha256))
     for at, group in enumerate(groups):
-        found.candidates[at] = replace(found.candidates[at], group=names[group])
+        pictures.candidates[at] = replace(pictures.candidates[at], group=names[group])

@@ -106,11 +106,11 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
     excluded = evaluation_pictures(request.exclude, feedback)
     if caution := contradictions_of(labels.private, labels.values):
         feedback.notice(f"caution: {request.labels}: {caution}")
-    found = labelled_pictures(source, labels, targets, feedback, hash_list)
-    if not found.candidates:
-        raise LabelsError(_none_usable(request, found))
+    pictures = labelled_pictures(source, labels, targets, feedback, hash_list)
+    if not pictures.candidates:
+        raise LabelsError(_none_usable(request, pictures))
     _say_what_is_unused(request, targets, feedback)
-    left, num_excluded = _without(found, excluded)
+    left, num_excluded = _without(pictures, excluded)
     chosen = drawn(left, request.draw)
     parts = splits(chosen, request.draw)
     _refuse_useless(chosen, parts["train"], request)
@@ -128,14 +128,14 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
         licences=tuple(sorted({*labels.licences, *([request.licence] if request.licence else [])})),
         draw=asdict(request.draw),
         keeps_ambiguous=request.keep_ambiguous,
-        num_pictures=found.num_pictures,
-        num_labelled=len(found.candidates),
-        num_copies=found.num_copies,
-        num_without_target=found.num_without_target,
-        num_unreadable=found.num_unreadable,
-        num_unlabelled=found.num_unlabelled,
-        num_listed=found.num_listed,
-        num_not_compared=found.num_not_compared,
+        num_pictures=pictures.num_pictures,
+        num_labelled=len(pictures.candidates),
+        num_copies=pictures.num_copies,
+        num_without_target=pictures.num_without_target,
+        num_unreadable=pictures.num_unreadable,
+        num_unlabelled=pictures.num_unlabelled,
+        num_listed=pictures.num_listed,
+        num_not_compared=pictures.num_not_compared,
         num_unused_labels=labels.num_unused,
         num_excluded=num_excluded,
         num_groups=len({c.group for c in chosen}),
@@ -174,13 +174,15 @@ def _protocol(request: TuneSetRequest) -> Protocol:
     return asked
 
 
-def _none_usable(request: TuneSetRequest, found: Found) -> str:
-    listed = f", {found.num_listed} on the hash list" if found.num_listed else ""
-    listed += f", {found.num_not_compared} that cannot be compared with it" if found.num_not_compared else ""
+def _none_usable(request: TuneSetRequest, pictures: Found) -> str:
+    listed = f", {pictures.num_listed} on the hash list" if pictures.num_listed else ""
+    listed += f", {pictures.num_not_compared} that cannot be compared with it" if pictures.num_not_compared else ""
     return (
-        f"no picture of {request.source} can be used: of {found.num_pictures}, {found.num_unlabelled} without a label, "
-        f"{found.num_without_target} {WITHOUT[request.target]}, "
-        f"{found.num_unreadable} unreadable{listed}; the labels name pictures by sha256, or by key as a scan writes it"
+        f"no picture of {request.source} can be used: of {pictures.num_pictures}, "
+        f"{pictures.num_unlabelled} without a label, "
+        f"{pictures.num_without_target} {WITHOUT[request.target]}, "
+        f"{pictures.num_unreadable} unreadable{listed}; the labels name pictures by sha256, or by key as a scan writes "
+        "it"
     )
 
 
@@ -191,10 +193,10 @@ def _say_what_is_unused(request: TuneSetRequest, targets: Targets, feedback: Fee
         )
 
 
-def _without(found: Found, excluded: EvaluationPictures) -> tuple[list[Candidate], dict[str, int]]:
-    candidates = found.candidates
+def _without(pictures: Found, excluded: EvaluationPictures) -> tuple[list[Candidate], dict[str, int]]:
+    candidates = pictures.candidates
     same = [c.sha256 in excluded.sha256 for c in candidates]
-    near = excluded.near(found.phashes)
+    near = excluded.near(pictures.phashes)
     left = [c for c, is_same, is_near in zip(candidates, same, near, strict=True) if not is_same and not is_near]
     counts = {"sha256": sum(same), "phash": len(candidates) - len(left) - sum(same)}
     if not left:

@@ -101,7 +101,7 @@ def _remove_shards(out: Path) -> int:
     """Only where the mark says that they are of an interrupted tune-set."""
     if not (out / UNFINISHED).exists():
         return 0
-    found = [file for file in out.iterdir() if SHARD_NAME.fullmatch(file.name)]
-    for file in found:
+    shards = [file for file in out.iterdir() if SHARD_NAME.fullmatch(file.name)]
+    for file in shards:
         file.unlink()
-    return len(found)
+    return len(shards)

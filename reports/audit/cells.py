@@ -101,10 +101,10 @@ def guesses(num_images: Counts | Numbers) -> Numbers:
     """
     rate = min(0.9, float(num_images[IS_YES].sum()) / max(1.0, float(num_images.sum())))
     missed = 0.2 * rate / (1 - rate)
-    found = np.empty(NUM_CELLS)
-    found[: 2 * NUM_BINS] = np.clip(np.tile(_MIDDLES, 2), max(0.1 * rate, 0.001), 0.9)
-    found[ABSENT] = np.clip(missed, 0.002, 0.3)
-    found[NEAR] = np.clip(3 * missed, 0.01, 0.4)
-    found[NOT_JUDGED] = np.clip(rate, 0.02, 0.5)
-    found[UNCLEAR], found[PRESENT] = 0.5, 0.8
-    return found
+    shares = np.empty(NUM_CELLS)
+    shares[: 2 * NUM_BINS] = np.clip(np.tile(_MIDDLES, 2), max(0.1 * rate, 0.001), 0.9)
+    shares[ABSENT] = np.clip(missed, 0.002, 0.3)
+    shares[NEAR] = np.clip(3 * missed, 0.01, 0.4)
+    shares[NOT_JUDGED] = np.clip(rate, 0.02, 0.5)
+    shares[UNCLEAR], shares[PRESENT] = 0.5, 0.8
+    return shares

@@ -31,12 +31,12 @@ def densities(num_images: Mapping[str, Counts], purpose: Purpose) -> dict[str, N
     """
     of_private = PRIVATE_SHARE[purpose]
     shares = {PRIVATE: of_private, **dict.fromkeys(KEYS, (1 - EVEN_SHARE - of_private) / len(KEYS))}
-    found = {}
+    densities_ = {}
     for subject, counts in num_images.items():
         guess = guesses(counts)
         spread = np.sqrt(guess * (1 - guess))
-        found[subject] = shares[subject] * spread * counts.sum() / max(1e-300, float(counts @ spread))
-    return found
+        densities_[subject] = shares[subject] * spread * counts.sum() / max(1e-300, float(counts @ spread))
+    return densities_
 
 
 def largest_density(of_cells: Mapping[str, Numbers], num_images: Mapping[str, Counts]) -> float:

@@ -50,8 +50,8 @@ def labelled(rows: pa.Table, judged: Judged, private: str, whose: str, is_in_ord
     """
     labels = _with_hashes(rows, judged.labels)
     skipped = judged.is_skipped | _passed_over(rows, labels) if is_in_order else judged.is_skipped
-    found = agreed(replace(judged, labels=labels, is_skipped=skipped), private)
-    labels = found.labels
+    answers = agreed(replace(judged, labels=labels, is_skipped=skipped), private)
+    labels = answers.labels
     if not _share_names(rows, labels):
         raise LabelsError(
             f"no label is of a picture of {whose}; label the pictures of the list that audit sample wrote"
@@ -59,7 +59,7 @@ def labelled(rows: pa.Table, judged: Judged, private: str, whose: str, is_in_ord
     joined = join(rows.append_column("place", pa.array(np.arange(rows.num_rows))), labels)
     of_attributes = attribute_values(joined.labels).astype(np.float64)
     given = np.asarray(joined.labels["private"].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
-    undecided = dict(zip(SUBJECTS, found.undecided[joined.label_places].T, strict=True))
+    undecided = dict(zip(SUBJECTS, answers.undecided[joined.label_places].T, strict=True))
     truth = {PRIVATE: private_of_labels(given, of_attributes, private)}
     ambiguous = {PRIVATE: 0}
     for place, key in enumerate(KEYS):
@@ -80,7 +80,7 @@ def labelled(rows: pa.Table, judged: Judged, private: str, whose: str, is_in_ord
     )
     places = joined.rows["place"].to_numpy().astype(np.int64)
     num_yes, num_no = (
-        dict(zip(SUBJECTS, votes[joined.label_places].T, strict=True)) for votes in (found.num_yes, found.num_no)
+        dict(zip(SUBJECTS, votes[joined.label_places].T, strict=True)) for votes in (answers.num_yes, answers.num_no)
     )
     return Labelled(places, truth, ambiguous, undecided, num_yes, num_no, counts)
 

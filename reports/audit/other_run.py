@@ -36,9 +36,9 @@ def audit_of_other_run(
         raise RunError(f"{other.url} was made by another engine or with other settings of it than {run.url}")
     condition = private_condition(run.record.engine) if private is None else private
     rows = _cells(other, condition)
-    found = labelled(rows, judged, condition, other.url)
-    undecided = num_undecided_of(np.stack(list(found.undecided.values()), axis=1))
-    probabilities = _probabilities(other, rows, found)
+    labels = labelled(rows, judged, condition, other.url)
+    undecided = num_undecided_of(np.stack(list(labels.undecided.values()), axis=1))
+    probabilities = _probabilities(other, rows, labels)
     sql_of_other = audit_sql(other, condition)
     of_other = None if probabilities is None else cell_counts(other, sql_of_other).of_run
     answered = {subject: counts.num_answered for subject, counts in raw_counts(other, sql_of_other)[None].items()}
@@ -49,7 +49,7 @@ def audit_of_other_run(
     for number, subject in enumerate(SUBJECTS):
         random = np.random.default_rng([number, 2])
         num_images = None if of_other is None else of_other[subject]
-        errors, num_labels, num_positive = _errors(subject, rows, found, probabilities, num_images, random)
+        errors, num_labels, num_positive = _errors(subject, rows, labels, probabilities, num_images, random)
         whole = raw[None][subject]
         corrected = rogan_gladen(whole.num_yes, whole.num_scored, errors, random)
         subjects.append(
@@ -57,8 +57,8 @@ def audit_of_other_run(
                 subject=subject,
                 num_labels=num_labels,
                 num_positive=num_positive,
-                num_ambiguous=found.num_ambiguous[subject],
-                num_undecided=int(found.undecided[subject].sum()),
+                num_ambiguous=labels.num_ambiguous[subject],
+                num_undecided=int(labels.undecided[subject].sum()),
                 second_looks=NONE,
                 raw_rate=whole.rate,
                 is_raw_lower_bound=whole.is_lower_bound,
@@ -86,7 +86,7 @@ def audit_of_other_run(
         num_images=run.num_images(),
         num_scored=raw[None][PRIVATE].num_scored,
         population=SCORED,
-        labels=found.counts,
+        labels=labels.counts,
         subjects=tuple(subjects),
         categories=tuple(categories),
         cautions=cautions,
@@ -109,11 +109,11 @@ def _cells(run: Run, condition: str) -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
-def _probabilities(other: Run, rows: pa.Table, found: Labelled) -> Numbers | None:
+def _probabilities(other: Run, rows: pa.Table, labels: Labelled) -> Numbers | None:
     """How likely each labelled picture was to be drawn, 0 for one whose label does not count. Shape (m,), as in
     `Labelled`. None if the labels are not of the run's audit sample; 1 for all if every image has a label.
     """
-    has_answer: Flags = np.any(~np.isnan(np.stack(list(found.truth.values()))), axis=0)
+    has_answer: Flags = np.any(~np.isnan(np.stack(list(labels.truth.values()))), axis=0)
     if has_answer.sum() == rows.num_rows:
         return np.ones(len(has_answer))
     if not has_sample(other.root):
@@ -123,7 +123,7 @@ def _probabilities(other: Run, rows: pa.Table, found: Labelled) -> Numbers | Non
         (row["shard"], row["index"]): row["inclusion_probability"]
         for row in sample.table.select(["shard", "index", "inclusion_probability"]).to_pylist()
     }
-    pictures = rows.select(["shard", "index", "sha256"]).take(pa.array(found.places)).to_pylist()
+    pictures = rows.select(["shard", "index", "sha256"]).take(pa.array(labels.places)).to_pylist()
     probabilities = np.array([drawn.get((picture["shard"], picture["index"]), 0.0) for picture in pictures])
     # A hash names the copies of a drawn picture too; they were not drawn themselves.
     hashes = set(sample.table["sha256"].drop_null().to_pylist())
@@ -144,18 +144,18 @@ def _probabilities(other: Run, rows: pa.Table, found: Labelled) -> Numbers | Non
 def _errors(
     subject: str,
     rows: pa.Table,
-    found: Labelled,
+    labels: Labelled,
     probabilities: Numbers | None,
     num_images: Counts | None,
     random: np.random.Generator,
 ) -> tuple[Errors, int, int]:
     """Also the labels that count, and how many of them say yes. num_images: of the labelled run in each cell."""
-    truth = found.truth[subject]
+    truth = labels.truth[subject]
     known = ~np.isnan(truth)
     if probabilities is not None:
         known &= probabilities > 0
     is_there, num_labels = truth[known] == 1, int(known.sum())
-    cells = rows[f"cell_{subject}"].to_numpy(zero_copy_only=False)[found.places[known]].astype(np.int64)
+    cells = rows[f"cell_{subject}"].to_numpy(zero_copy_only=False)[labels.places[known]].astype(np.int64)
     if not num_labels:
         errors = counted_errors(0, 0, 0, 0, random)
     elif probabilities is None or num_images is None:

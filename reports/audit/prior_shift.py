@@ -44,23 +44,23 @@ class ShiftTest:
     """The same times the number of subjects that were tested (Bonferroni), at most 1. What the audit goes by."""
 
 
-def can_tell(found: Evidence, num_with: int, num_without: int) -> bool:
+def can_tell(evidence: Evidence, num_with: int, num_without: int) -> bool:
     """Whether the labels are enough, and the answers differ between images with and without the subject."""
     if min(num_with, num_without) < MIN_OF_EACH_KIND:
         return False
-    with_, without = _distributions(found.shares, found.smoothed_rates[None])
+    with_, without = _distributions(evidence.shares, evidence.smoothed_rates[None])
     return float(np.abs(with_ - without).sum()) / 2 >= MIN_DISTANCE
 
 
-def category_rates(found: Evidence, num_images: Counts, random: np.random.Generator) -> list[Estimate]:
+def category_rates(evidence: Evidence, num_images: Counts, random: np.random.Generator) -> list[Estimate]:
     """The rate of each category. num_images: in each cell, shape (K, NUM_CELLS), with at least one in each category."""
-    used = found.shares > 0
-    counts, shares = num_images[:, used].astype(np.float64), found.shares[used]
-    value = mixture_shares(counts[None], *_distributions(shares, found.smoothed_rates[None, used]))[0]
+    used = evidence.shares > 0
+    counts, shares = num_images[:, used].astype(np.float64), evidence.shares[used]
+    value = mixture_shares(counts[None], *_distributions(shares, evidence.smoothed_rates[None, used]))[0]
     # The cells into which a category's few images fall are chance too: Dirichlet draws, with one image as the run has
     # them, so that a category of two images does not seem certain. Only the proportions matter.
     again = random.standard_gamma(counts + shares, size=(NUM_DRAWS, *counts.shape))
-    drawn = mixture_shares(again, *_distributions(shares, found.chances(random, num_draws=NUM_DRAWS)[:, used]))
+    drawn = mixture_shares(again, *_distributions(shares, evidence.chances(random, num_draws=NUM_DRAWS)[:, used]))
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0, method="weibull")
     return [Estimate(float(v), float(min(v, a)), float(max(v, b))) for v, a, b in zip(value, low, high, strict=True)]
 

@@ -45,8 +45,8 @@ def estimate_of(run: Run, sample: AuditSample) -> Estimate:
     num_images = cell_counts(run, audit_sql(run, sample.design.private)).of_run[PRIVATE]
 
     def estimate(labels: pa.Table) -> tuple[float, float] | None:
-        found = private_rate(sample, num_images, as_judged(labels))
-        return None if found.low is None or found.high is None else (found.low, found.high)
+        rate = private_rate(sample, num_images, as_judged(labels))
+        return None if rate.low is None or rate.high is None else (rate.low, rate.high)
 
     return estimate
 
@@ -75,10 +75,10 @@ def agreement_of(labels: pa.Table) -> tuple[Agreement, ...]:
     """
     if len(set(labels["annotator"].to_pylist())) < 2:
         return ()
-    found = judgements([("reviews", labels)])
+    judged = judgements([("reviews", labels)])
     rows = (
-        agreement("private", found.private.astype(np.float64)),
-        agreement("all attributes", found.values.reshape(len(found.annotators), -1).astype(np.float64)),
+        agreement("private", judged.private.astype(np.float64)),
+        agreement("all attributes", judged.values.reshape(len(judged.annotators), -1).astype(np.float64)),
     )
     return tuple(row for row in rows if row.num_items)
 

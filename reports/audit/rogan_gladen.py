@@ -51,19 +51,19 @@ def errors_of(is_there: Flags, is_yes: Flags, random: np.random.Generator) -> Er
     return counted_errors(found, missed, false, right, random)
 
 
-def weighted_errors(found: Evidence, random: np.random.Generator) -> Errors:
+def weighted_errors(evidence: Evidence, random: np.random.Generator) -> Errors:
     """Return the errors for pictures pictures that were drawn with unequal probabilities.
 
     The corpus itself counts as a sample here, since the errors are to hold for another one: no label makes them
     certain, and the shares of the cells are drawn too.
     """
-    chances = found.chances(random)
-    shares = random.standard_gamma(found.num_images, size=chances.shape)
+    chances = evidence.chances(random)
+    shares = random.standard_gamma(evidence.num_images, size=chances.shape)
     with_, without = shares * chances, shares * (1 - chances)
     sensitivities = with_[:, IS_YES].sum(axis=1) / with_.sum(axis=1)
     specificities = without[:, ~IS_YES].sum(axis=1) / without.sum(axis=1)
-    right = float(share_in(found.shares, found.rates[None], IS_YES)[0])
-    right_of_others = float(share_in(found.shares, 1 - found.rates[None], ~IS_YES)[0])
+    right = float(share_in(evidence.shares, evidence.rates[None], IS_YES)[0])
+    right_of_others = float(share_in(evidence.shares, 1 - evidence.rates[None], ~IS_YES)[0])
     return Errors(
         _with_interval(None if np.isnan(right) else right, sensitivities),
         _with_interval(None if np.isnan(right_of_others) else right_of_others, specificities),
@@ -95,8 +95,8 @@ def rogan_gladen(num_yes: int, num_images: int, errors: Errors, random: np.rando
 
 
 def _share(part: int, rest: int, drawn: Numbers) -> Estimate:
-    found = _with_interval(part / (part + rest) if part + rest else None, drawn)
-    return Estimate(found.value, 0.0 if found.value == 0 else found.low, 1.0 if found.value == 1 else found.high)
+    share = _with_interval(part / (part + rest) if part + rest else None, drawn)
+    return Estimate(share.value, 0.0 if share.value == 0 else share.low, 1.0 if share.value == 1 else share.high)
 
 
 def _with_interval(value: float | None, drawn: Numbers) -> Estimate:

@@ -41,13 +41,13 @@ class _Subject:
 
 
 def calibrated(
-    found: LabelledRows, record: RunRecord, at: float, seed: int
+    rows: LabelledRows, record: RunRecord, at: float, seed: int
 ) -> tuple[tuple[SubjectCalibration, ...], tuple[str, ...]]:
     """The subjects, and the attributes that have no labelled picture with a probability.
 
     at: calibrated probability from which an attribute is present. LabelsError if nothing has a probability.
     """
-    subjects = _subjects(found, record)
+    subjects = _subjects(rows, record)
     if not subjects:
         raise LabelsError(_without_probabilities(record))
     found_of = {
@@ -159,10 +159,10 @@ def _share(said: Flags, points: Points, members: Flags) -> float | None:
     return float(weights[said[members] != points.truth[members]].sum() / weights.sum())
 
 
-def _threshold(found: ProbabilityMap, at: float) -> tuple[float, str | None]:
+def _threshold(map_: ProbabilityMap, at: float) -> tuple[float, str | None]:
     """The next number in single precision, in which probabilities are stored and compared."""
-    note = "its probabilities do not rise with the truth" if isinstance(found, Platt) and found.slope == 0 else None
-    start = found.reaching(at)
+    note = "its probabilities do not rise with the truth" if isinstance(map_, Platt) and map_.slope == 0 else None
+    start = map_.reaching(at)
     if start is None:
         why = f": {note}" if note else ""
         return NEVER, f"no probability given means {100 * at:g} % or more{why}; only 1 counts as present"

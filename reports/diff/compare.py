@@ -229,8 +229,8 @@ def _column(database: duckdb.DuckDBPyConnection, question: str) -> list[str]:
 def _table(database: duckdb.DuckDBPyConnection, table: str, states: Sequence[str]) -> tuple[tuple[int, ...], ...]:
     """Pictures by the state in both runs."""
     question = f"SELECT a, b, sum(num)::BIGINT FROM {table} GROUP BY ALL"
-    found = {(one, other): num for one, other, num in database.execute(question).fetchall()}
-    return tuple(tuple(found.get((row, column), 0) for column in states) for row in states)
+    counts = {(one, other): num for one, other, num in database.execute(question).fetchall()}
+    return tuple(tuple(counts.get((row, column), 0) for column in states) for row in states)
 
 
 def _pictures(

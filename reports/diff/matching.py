@@ -69,16 +69,16 @@ def match_hashes(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
         database.execute(f"""INSERT INTO kept_{side} FROM {side}
             WHERE sha256 IS NULL OR n IN (SELECT n FROM alone WHERE is_kept)""")
         num_kept = _number(database, f"SELECT count(*) FROM kept_{side}") - num_before
-        found: Matched = getattr(pairs, side)
+        matched: Matched = getattr(pairs, side)
         num_rows = _number(database, f"SELECT count(*) FROM {side}")
         num_copies = _number(database, f"SELECT coalesce(sum(num - 1), 0) FROM pictures_{side}")
         num_alone = _number(database, "SELECT count(*) FROM alone WHERE NOT is_kept")
         # Counted one by one, not as what is left over: a row in two pairs would be noticed here.
         assert num_rows == num_pairs + num_copies + num_alone + num_kept, "the rows of a run do not add up"
-        found.num_rows += num_rows
-        found.num_copies += num_copies
-        found.num_differing_copies += _number(database, f"SELECT count(*) FROM pictures_{side} WHERE differs")
-        found.num_only_here += num_alone
+        matched.num_rows += num_rows
+        matched.num_copies += num_copies
+        matched.num_differing_copies += _number(database, f"SELECT count(*) FROM pictures_{side} WHERE differs")
+        matched.num_only_here += num_alone
         database.execute("DROP TABLE alone")
     pairs.num += num_pairs
     _compare(database, "a", "b")
@@ -104,14 +104,14 @@ def match_names(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
             database.execute(f"DELETE FROM left_{side} WHERE n IN (SELECT n_{side} FROM pairs)")
     num_pairs = _number(database, "SELECT count(*) FROM pairs")
     for side, other in (SIDES, SIDES[::-1]):
-        found: Matched = getattr(pairs, side)
-        found.num_ambiguous = _number(
+        matched: Matched = getattr(pairs, side)
+        matched.num_ambiguous = _number(
             database,
             f'SELECT count(*) FROM left_{side} WHERE NOT has_hash AND "key" IN (SELECT "key" FROM left_{other})',
         )
         num_left = _number(database, f"SELECT count(*) FROM left_{side}")
         assert num_left + num_pairs == _number(database, f"SELECT count(*) FROM kept_{side}"), "rows do not add up"
-        found.num_only_here += num_left - found.num_ambiguous
+        matched.num_only_here += num_left - matched.num_ambiguous
     pairs.num += num_pairs
     pairs.num_by_name = num_pairs
     _compare(database, "kept_a", "kept_b")

@@ -17,23 +17,23 @@ MINOR = frozenset(
 """Columns that a phone has no room for."""
 
 
-def render(found: RunDifference) -> str:
+def render(difference: RunDifference) -> str:
     """One HTML page that needs nothing else and may load nothing."""
     return fill(
         "diff",
         {"percent": percent, "shortened": shortened},
-        found=found,
-        headlines=list(headlines(found)),
-        findings=list(findings(found)),
-        notes=list(notes(found)),
+        found=difference,
+        headlines=list(headlines(difference)),
+        findings=list(findings(difference)),
+        notes=list(notes(difference)),
         minor=MINOR,
-        by=shortened(found.by),
-        tables=list(tables(found, MAX_GROUPS)),
+        by=shortened(difference.by),
+        tables=list(tables(difference, MAX_GROUPS)),
         level_states=LEVEL_STATES,
         private_states=PRIVATE_STATES,
     )
 
 
-def write_page(found: RunDifference, path: Path) -> None:
+def write_page(difference: RunDifference, path: Path) -> None:
     """The page as a file of this machine, whole or not at all. StorageError."""
-    write(render(found), path)
+    write(render(difference), path)

@@ -72,7 +72,7 @@ def _paired(counts: Counts, is_tested: bool) -> list[tuple[PairedRate, float | N
     }
     changes = np.stack([counts[name] for name in ("only_a", "only_b", "only_a_open_b", "only_b_open_a")], axis=1)
     p_values = adjusted_p_values(changes, ~(seldom["a"] | seldom["b"]) & is_tested)
-    found = []
+    rates = []
     for place, (p_value, p_holm) in enumerate(p_values):
         one = {name: int(column[place]) for name, column in counts.items()}
         num, num_a, num_b = sum(list(one.values())[:4]), one["both"] + one["only_a"], one["both"] + one["only_b"]
@@ -90,8 +90,8 @@ def _paired(counts: Counts, is_tested: bool) -> list[tuple[PairedRate, float | N
             seldom_denied_in=tuple(name for name in ("a", "b") if seldom[name][place]),
             p_value=p_value,
         )
-        found.append((paired, p_holm))
-    return found
+        rates.append((paired, p_holm))
+    return rates
 
 
 def _last(p_value: float | None) -> float:

@@ -267,6 +267,6 @@ class RunDifference:
     """How many of these were left out: on the operator's hash list, or not to be compared with it."""
 
 
-def as_json(found: RunDifference) -> dict[str, Any]:
+def as_json(difference: RunDifference) -> dict[str, Any]:
     """Plain data for JSON, with the names of the rows and columns of the tables."""
-    return asdict(found) | {"level_states": LEVEL_STATES, "private_states_named": PRIVATE_STATES}
+    return asdict(difference) | {"level_states": LEVEL_STATES, "private_states_named": PRIVATE_STATES}

@@ -20,7 +20,7 @@ def score_changes(
 ) -> tuple[ScoreChange, ...]:
     """Return the change of each column that some picture has in both runs. unnamed: groups that may not be named.
     is_tested: whether pictures are independent, so that there are intervals."""
-    return tuple(found for column in COLUMNS if (found := _change(database, column, unnamed, is_tested)) is not None)
+    return tuple(change for column in COLUMNS if (change := _change(database, column, unnamed, is_tested)) is not None)
 
 
 def _change(
@@ -82,8 +82,8 @@ def _moments(database: duckdb.DuckDBPyConnection, column: str, by: str) -> list[
 
 def _mean_change(is_tested: bool, num: int, *moments: Any) -> MeanChange:
     """Without an interval if pictures are not independent."""
-    found = mean_change(num, *moments)
-    return found if is_tested else replace(found, interval=None)
+    change = mean_change(num, *moments)
+    return change if is_tested else replace(change, interval=None)
 
 
 def mean_change(

@@ -47,7 +47,9 @@ def adjusted_p_values(changes: Counts, is_tested: npt.NDArray[np.bool_]) -> list
 
     What did not change in any picture takes no part: given that none changed, its test could not come out small.
     """
-    found = np.where(is_tested, p_values(changes), np.nan)
-    places = np.flatnonzero(~np.isnan(found))
-    adjusted = dict(zip(places.tolist(), holm(found[places].tolist()), strict=True))
-    return [(float(found[place]) if place in adjusted else None, adjusted.get(place)) for place in range(len(found))]
+    p_values_ = np.where(is_tested, p_values(changes), np.nan)
+    places = np.flatnonzero(~np.isnan(p_values_))
+    adjusted = dict(zip(places.tolist(), holm(p_values_[places].tolist()), strict=True))
+    return [
+        (float(p_values_[place]) if place in adjusted else None, adjusted.get(place)) for place in range(len(p_values_))
+    ]

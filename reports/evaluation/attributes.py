@@ -85,7 +85,7 @@ def attribute_metrics(
     is_both = ~np.isnan(truth) & ~np.isnan(answers)
     counted = cells(truth >= bound, answers >= bound) * is_both[..., None]  # (n, 22, 4)
     counts = counted.sum(axis=0)
-    found = {}
+    by_key = {}
     for place, key in enumerate(KEYS):
         num_labelled = int((~np.isnan(truth[:, place])).sum())
         if not num_labelled:
@@ -94,7 +94,7 @@ def attribute_metrics(
         metrics = of_counts(counts[place])
         intervals = of_shares(counted[:, place], draws) if draws is not None else {}
         both = ~np.isnan(truth[:, place]) & ~np.isnan(probabilities[:, place])
-        found[key] = AttributeMetrics(
+        by_key[key] = AttributeMetrics(
             **vars(metrics),
             kappa=known(rates(counts[place])["kappa"]),
             num_labelled=num_labelled,
@@ -105,18 +105,18 @@ def attribute_metrics(
             intervals={name: intervals[name] for name in WITH_INTERVALS if name in intervals},
             calibration=calibration(truth[both, place] >= bound, probabilities[both, place]),
         )
-    return found, _summary(found, ambiguous, counted, draws)
+    return by_key, _summary(by_key, ambiguous, counted, draws)
 
 
 def _summary(
-    found: Mapping[str, AttributeMetrics], ambiguous: Ambiguous, counted: Numbers, draws: Draws | None
+    by_key: Mapping[str, AttributeMetrics], ambiguous: Ambiguous, counted: Numbers, draws: Draws | None
 ) -> AttributeSummary:
-    scores = [item.f1 for item in found.values() if item.f1 is not None]
+    scores = [item.f1 for item in by_key.values() if item.f1 is not None]
     interval = None if draws is None else of_macro_f1(counted, draws)
     return AttributeSummary(
         macro_f1=float(np.mean(scores)) if scores else None,
         num_in_macro=len(scores),
-        without_f1=tuple(key for key, one in found.items() if one.f1 is None),
+        without_f1=tuple(key for key, one in by_key.items() if one.f1 is None),
         ambiguous=ambiguous,
         intervals={} if interval is None else {"macro_f1": interval},
     )

@@ -15,13 +15,13 @@ def wrong_answers(judged: Judged) -> list[WrongAnswer]:
     score = np.where(np.isnan(judged.answers.holistic_score), judged.answers.score, judged.answers.holistic_score)
     of_private = np.nan_to_num(np.where(np.isnan(judged.answers.prob_private), score, judged.answers.prob_private))
     confidence = np.where(given == 1, of_private, 1 - of_private)
-    found = dict[str, WrongAnswer]()
+    by_hash = dict[str, WrongAnswer]()
     rows = judged.joined.rows.select(["shard", "index", "key", "sha256"])
     for place in sorted(np.flatnonzero(is_wrong).tolist(), key=lambda place: (-confidence[place], place)):
         row = rows.slice(place, 1).to_pylist()[0]
-        if row["sha256"] is None or row["sha256"] in found:
+        if row["sha256"] is None or row["sha256"] in by_hash:
             continue
-        found[row["sha256"]] = WrongAnswer(
+        by_hash[row["sha256"]] = WrongAnswer(
             row["shard"],
             row["index"],
             printable(row["key"]),
@@ -30,4 +30,4 @@ def wrong_answers(judged: Judged) -> list[WrongAnswer]:
             float(confidence[place]),
             tuple(key for key, value in zip(KEYS, judged.answers.values[place], strict=True) if value == 1),
         )
-    return list(found.values())
+    return list(by_hash.values())

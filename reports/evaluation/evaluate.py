@@ -171,16 +171,16 @@ def _score(one: Judged, column: str, predicted: Numbers, draws: Draws) -> ScoreR
     both = labelled & ~np.isnan(predicted)
     if not labelled.any():
         return None
-    truth, found, levels = one.truth.score[both], predicted[both], one.truth.levels[both]
+    truth, scores, levels = one.truth.score[both], predicted[both], one.truth.levels[both]
     own_levels = one.answers.levels[both] if column == "score" else None
-    answered = severity.band_of(found) if own_levels is None else own_levels
+    answered = severity.band_of(scores) if own_levels is None else own_levels
     is_right = severity.as_four_levels(answered) == severity.as_four_levels(levels)
     return ScoreResult(
-        **vars(severity.score_metrics(truth, found, levels, own_levels)),
+        **vars(severity.score_metrics(truth, scores, levels, own_levels)),
         column=column,
         num_not_scored=int((labelled & ~both).sum()),
         num_unlabelled=int((~labelled).sum()),
-        intervals=of_scores(truth, found, is_right, draws.of(both)),
+        intervals=of_scores(truth, scores, is_right, draws.of(both)),
     )
 
 
@@ -196,13 +196,13 @@ def _groups(one: Judged, by: By) -> tuple[GroupResult, ...]:
 def _group(one: Judged, name: str, members: npt.NDArray[np.bool_]) -> GroupResult:
     labelled = members & ~np.isnan(one.truth.private)
     truth, answers = one.truth.private[labelled] == 1, one.answers.private[labelled]
-    found = None
+    metrics = None
     if one.answers.says_private and labelled.any():
-        found = binary_metrics(truth, rejections_as_wrong(truth, answers))
+        metrics = binary_metrics(truth, rejections_as_wrong(truth, answers))
     predicted = main_score(one.answers)
     both = members & ~np.isnan(one.truth.score) & ~np.isnan(predicted)
     mae = float(np.abs(one.truth.score - predicted)[both].mean()) if both.any() else None
-    return GroupResult(name, int(np.isnan(answers).sum()) if found else 0, found, mae)
+    return GroupResult(name, int(np.isnan(answers).sum()) if metrics else 0, metrics, mae)
 
 
 def main_score(answers: Answers) -> Numbers:

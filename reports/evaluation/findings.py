@@ -7,38 +7,38 @@ from reports.words import shortened
 
 def findings(evaluation: Evaluation) -> tuple[str, ...]:
     """One sentence each; none where neither the run nor the labels say what they would need."""
-    found = []
+    sentences = []
     if evaluation.private:
-        found += _of_private(evaluation.private)
+        sentences += _of_private(evaluation.private)
     if evaluation.score and evaluation.score.mae is not None:
         off = evaluation.score.bias or 0
         side = "neither too high nor too low" if abs(off) < 0.005 else f"on average too {'high' if off > 0 else 'low'}"
-        found.append(f"Its severity score is off by {evaluation.score.mae:.2f} on average, {side}.")
+        sentences.append(f"Its severity score is off by {evaluation.score.mae:.2f} on average, {side}.")
     if evaluation.comparison:
-        found += _of_comparison(evaluation.comparison)
-    return tuple(found)
+        sentences += _of_comparison(evaluation.comparison)
+    return tuple(sentences)
 
 
 def _of_private(private: PrivateResult) -> list[str]:
     num_private = private.num_true_positive + private.num_false_negative
     num_public = private.num_true_negative + private.num_false_positive
-    found = []
+    sentences = []
     if num_private:
-        found.append(
+        sentences.append(
             f"Of {_pictures(num_private, 'private')} the run finds {private.num_true_positive:,}"
             f"{_percent(private.recall, private.intervals.get('recall'))}."
         )
     if num_public:
-        found.append(
+        sentences.append(
             f"Of {_pictures(num_public, 'public')} it calls {private.num_true_negative:,} public"
             f"{_percent(private.specificity, private.intervals.get('specificity'))}."
         )
     if private.num_rejected:
         one = private.num_rejected == 1
-        found.append(
+        sentences.append(
             f"{_pictures(private.num_rejected, '')} without an answer {'is' if one else 'are'} counted as wrong."
         )
-    return found
+    return sentences
 
 
 def _of_comparison(comparison: Comparison) -> list[str]:

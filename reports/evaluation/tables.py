@@ -227,12 +227,12 @@ def _groups(evaluation: Evaluation) -> Table:
                 shortened(group.group),
                 *(
                     ["–"] * 7
-                    if (found := group.private) is None
+                    if (metrics := group.private) is None
                     else [
-                        f"{found.num_pictures:,}",
-                        f"{found.num_true_positive + found.num_false_negative:,}",
+                        f"{metrics.num_pictures:,}",
+                        f"{metrics.num_true_positive + metrics.num_false_negative:,}",
                         f"{group.num_rejected:,}",
-                        *map(number, (found.mcc, found.f1, found.recall, found.specificity)),
+                        *map(number, (metrics.mcc, metrics.f1, metrics.recall, metrics.specificity)),
                     ]
                 ),
                 number(group.mae),

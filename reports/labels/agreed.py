@@ -79,12 +79,12 @@ def _votes(labels: pa.Table, condition: str) -> Numbers:
 
 def _could_not_say(judged: Judged, votes: Numbers) -> Flags:
     """Shape (rows, subjects): the person saw the picture and gave no answer."""
-    found = np.tile((judged.is_unclear | judged.is_skipped)[:, None], (1, len(SUBJECTS)))
+    flags = np.tile((judged.is_unclear | judged.is_skipped)[:, None], (1, len(SUBJECTS)))
     is_joined, half = _of_consensus(judged.labels)
-    found[:, 1:] |= half
-    found[:, 0] |= is_joined & np.isnan(votes[:, 0])
-    found |= judged.is_complete[:, None] & np.isnan(votes)
-    return np.asarray(found, dtype=np.bool_)
+    flags[:, 1:] |= half
+    flags[:, 0] |= is_joined & np.isnan(votes[:, 0])
+    flags |= judged.is_complete[:, None] & np.isnan(votes)
+    return np.asarray(flags, dtype=np.bool_)
 
 
 def _of_consensus(labels: pa.Table) -> tuple[Flags, Flags]:

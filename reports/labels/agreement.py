@@ -111,33 +111,33 @@ class AgreementTable:
     checks: AttentionChecks | None = None
 
 
-def agreement_table(found: Judgements, checks: AttentionChecks | None = None) -> AgreementTable:
+def agreement_table(judged: Judgements, checks: AttentionChecks | None = None) -> AgreementTable:
     """One row per attribute, per level's attributes, for all attributes, the level, `private` and `class`.
 
     LabelsError if there are fewer than two annotators, or one shares no picture with the others.
     """
-    if len(found.annotators) < 2:
-        raise LabelsError(f"there is {len(found.annotators)} annotator to compare; agreement needs at least two")
-    found.refuse_strangers()
-    num_annotators = len(found.annotators)
-    rows = [agreement(a.key, found.values[:, :, i]) for i, a in enumerate(ATTRIBUTES)]
+    if len(judged.annotators) < 2:
+        raise LabelsError(f"there is {len(judged.annotators)} annotator to compare; agreement needs at least two")
+    judged.refuse_strangers()
+    num_annotators = len(judged.annotators)
+    rows = [agreement(a.key, judged.values[:, :, i]) for i, a in enumerate(ATTRIBUTES)]
     for level in (1, 2, 3, 4):
         places = [i for i, attribute in enumerate(ATTRIBUTES) if attribute.level == level]
-        answers = found.values[:, :, places].reshape(num_annotators, -1)
+        answers = judged.values[:, :, places].reshape(num_annotators, -1)
         rows.append(agreement(f"attributes of level {level} ({LEVELS[level]})", answers, num_per_picture=len(places)))
-    answers = found.values.reshape(num_annotators, -1)
+    answers = judged.values.reshape(num_annotators, -1)
     rows.append(agreement("all attributes", answers, num_per_picture=len(ATTRIBUTES)))
-    levels = found.levels()
+    levels = judged.levels()
     is_known = ~np.isnan(levels)
     levels[is_known] = SEVERITY_ORDER[levels[is_known].astype(int)]
     rows.append(agreement("level", levels))
-    rows.append(agreement("private", found.private))
-    rows.append(agreement("class", _numbered(found.texts["class"]), has_order=False))
-    num_scored = (~np.isnan(found.score)).any(axis=1).sum()
-    of, answers = ("score", found.score) if num_scored >= 2 else ("private", found.private)
+    rows.append(agreement("private", judged.private))
+    rows.append(agreement("class", _numbered(judged.texts["class"]), has_order=False))
+    num_scored = (~np.isnan(judged.score)).any(axis=1).sum()
+    of, answers = ("score", judged.score) if num_scored >= 2 else ("private", judged.private)
     return AgreementTable(
-        found.annotators,
-        int((found.is_listed.sum(axis=0) >= 2).sum()),
+        judged.annotators,
+        int((judged.is_listed.sum(axis=0) >= 2).sum()),
         tuple(row for row in rows if row.num_items),
         pairwise_agreement(answers, of),
         checks,
@@ -191,8 +191,8 @@ def pairwise_agreement(scores: Floats, of: str = "score") -> PairwiseAgreement:
     agreements = 1 - differences / (num_answers * (num_answers - 1) / 2)
     ends = np.array(list(BANDS.values())[1:-1])
     bands = np.where(agreements < BANDS["none"], 0, 1 + (agreements[:, None] > ends + 1e-9).sum(axis=1))
-    found = {name: int((bands == place).sum()) for place, name in enumerate(BANDS)}
-    return PairwiseAgreement(of, kept.shape[1], float(agreements.mean()) if kept.shape[1] else None, found)
+    counts = {name: int((bands == place).sum()) for place, name in enumerate(BANDS)}
+    return PairwiseAgreement(of, kept.shape[1], float(agreements.mean()) if kept.shape[1] else None, counts)
 
 
 def _coincidences(counts: Floats) -> npt.NDArray[np.float64]:
@@ -205,15 +205,15 @@ def _cohens(answers: Floats) -> dict[tuple[int, int], float]:
     """Return the coefficient of each pair of annotators that has one; none if there are too many annotators."""
     if len(answers) > MAX_ANNOTATORS_FOR_COHEN:
         return {}
-    found = {}
+    kappas = {}
     for a, b in itertools.combinations(range(len(answers)), 2):
         both = ~np.isnan(answers[a]) & ~np.isnan(answers[b])
         first, second = answers[a][both], answers[b][both]
         shares = [[(item == k).sum() for k in np.union1d(first, second)] for item in (first, second)]
         kappa = _known(cohen((first == second).sum(), both.sum(), *np.array(shares, float))) if both.any() else None
         if kappa is not None:
-            found[a, b] = kappa
-    return found
+            kappas[a, b] = kappa
+    return kappas
 
 
 def _known(value: npt.NDArray[np.float64]) -> float | None:

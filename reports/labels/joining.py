@@ -74,7 +74,7 @@ def join(rows: pa.Table, labels: pa.Table) -> Joined:
     for key, hash_ in zip(keys, hashes, strict=True):
         pictures.setdefault(key, set()).add(hash_)
     annotators = labels["annotator"].to_pylist()
-    found = np.full(rows.num_rows, -1, dtype=np.int64)
+    positions = np.full(rows.num_rows, -1, dtype=np.int64)
     num_ambiguous = 0
     for place, (key, hash_, shard) in enumerate(zip(keys, hashes, shards, strict=True)):
         of_hash = names.by_hash.get(hash_ or "")
@@ -86,13 +86,13 @@ def join(rows: pa.Table, labels: pa.Table) -> Joined:
             raise _named_in_two_ways(key)
         label = of_name if of_hash is None else of_hash
         if label is not None:
-            found[place] = label
+            positions[place] = label
         elif is_shared and names.named(key, hash_) is not None:
             num_ambiguous += 1
-    joined = np.flatnonzero(found >= 0)
+    joined = np.flatnonzero(positions >= 0)
     if not len(joined):
         raise _nothing(rows, labels)
-    num_used = len(np.unique(found[joined]))
+    num_used = len(np.unique(positions[joined]))
     counts = JoinCounts(
         num_rows=rows.num_rows,
         num_labels=labels.num_rows,
@@ -102,7 +102,7 @@ def join(rows: pa.Table, labels: pa.Table) -> Joined:
         num_labels_without_row=labels.num_rows - num_used,
         num_ambiguous_rows=num_ambiguous,
     )
-    return Joined(rows.take(pa.array(joined)), labels.take(pa.array(found[joined])), found[joined], counts)
+    return Joined(rows.take(pa.array(joined)), labels.take(pa.array(positions[joined])), positions[joined], counts)
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ class _Names:
 
     def named(self, name: str, hash_: str | None) -> int | None:
         """The label of a row with this name and hash, by its name."""
-        found = self.by_name.get(name)
-        return self.also_by_name.get(name) if found is None and hash_ is None else found
+        position = self.by_name.get(name)
+        return self.also_by_name.get(name) if position is None and hash_ is None else position
 
 
 def _names(labels: pa.Table) -> _Names:

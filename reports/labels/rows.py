@@ -66,14 +66,14 @@ class LabelledRows:
 
 
 def labelled_rows(
-    run: Place, record: RunRecord, found: AgreedLabels, columns: Sequence[str], drawn: Drawn | None
+    run: Place, record: RunRecord, agreed: AgreedLabels, columns: Sequence[str], drawn: Drawn | None
 ) -> LabelledRows:
     """columns: with `NEEDED`. drawn: None for `audit` if all labelled pictures are of the audit sample.
 
     LabelsError if nothing is joined, or if only some of the labelled pictures are of the sample and `drawn` is None.
     RunError if there is no sample although `drawn` says so, or if a file of the run is damaged or of another run.
     """
-    labels = found.labels
+    labels = agreed.labels
     sample = read_sample(run) if drawn != "evenly" and has_sample(run) else None
     found_rows = _candidates(run, record, labels, sample, columns)
     num_images = found_rows.num_images
@@ -82,7 +82,7 @@ def labelled_rows(
     joined = replace(
         joined, counts=replace(joined.counts, num_rows=num_images, num_rows_without_label=num_images - num_joined)
     )
-    undecided = found.undecided[joined.label_places]
+    undecided = agreed.undecided[joined.label_places]
     evenly = LabelledRows(joined, undecided, "evenly", np.ones(num_joined), None)
     if sample is not None:
         _refuse_other_state(run, record, sample, found_rows)
@@ -161,9 +161,9 @@ def _candidates(
     return _Candidates(pa.concat_tables(parts), num_images, num_rows, checked.rows_sha256)
 
 
-def _refuse_other_state(root: Place, record: RunRecord, sample: AuditSample, found: _Candidates) -> None:
+def _refuse_other_state(root: Place, record: RunRecord, sample: AuditSample, candidates: _Candidates) -> None:
     """RunError if the sample is of other rows than the run has now."""
-    if not sample.design.are(record.settings_hash(), found.num_rows, found.rows_sha256):
+    if not sample.design.are(record.settings_hash(), candidates.num_rows, candidates.rows_sha256):
         raise RunError(
             f"{root.path}: the audit sample was drawn from another state of the run; draw it again, or say "
             "--drawn evenly"

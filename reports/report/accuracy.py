@@ -13,7 +13,7 @@ def audit_cautions(report: Report) -> tuple[str, ...]:
     """What a reader must know of the labels of an audit, one sentence each; empty without corrected rates."""
     if not report.corrected:
         return ()
-    gaps, found = report.label_gaps, list[str]()
+    gaps, cautions = report.label_gaps, list[str]()
     few = [
         row.subject
         for row in report.corrected
@@ -21,9 +21,11 @@ def audit_cautions(report: Report) -> tuple[str, ...]:
     ]
     if few:
         number = f"{few[0]} and {number_of(len(few) - 1, 'attribute')}" if len(few) > 3 else ", ".join(few)
-        found.append(f"Fewer than {MIN_LABELS} labels: label more before you rely on the corrected rate of {number}.")
+        cautions.append(
+            f"Fewer than {MIN_LABELS} labels: label more before you rely on the corrected rate of {number}."
+        )
     if gaps.num_without_label:
-        found.append(
+        cautions.append(
             f"{gaps.num_without_label:,} of {gaps.num_drawn or 0:,} drawn pictures have no label. The corrected rates "
             "hold only if chance decided which."
         )
@@ -35,8 +37,8 @@ def audit_cautions(report: Report) -> tuple[str, ...]:
             if is_left_out
             else "The intervals cover all of them being so, and none."
         )
-        found.append(
+        cautions.append(
             f"Undecided, since people differ, cannot say, or skipped them: {in_words(dict(gaps.num_undecided))}. {end}"
         )
-    found.append(label_errors(gaps.num_judged_twice, gaps.share_differing, gaps.kappa, gaps.allows_for_errors))
-    return tuple(found)
+    cautions.append(label_errors(gaps.num_judged_twice, gaps.share_differing, gaps.kappa, gaps.allows_for_errors))
+    return tuple(cautions)

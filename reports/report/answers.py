@@ -72,12 +72,12 @@ def levels_of(groups: Sequence[Row]) -> tuple[Level, ...]:
 
 
 def levels_by_group(groups: Sequence[Row]) -> tuple[GroupLevels, ...]:
-    found = []
+    levels = []
     for group in sorted(groups, key=lambda group: str(group["group_name"])):
         if group["num_scored"]:
             one, two, three, four, zero = (group[count] for count in LEVEL_COUNTS.values())
-            found.append(GroupLevels(printable(group["group_name"]), (one, two, three, four, zero)))
-    return tuple(found)
+            levels.append(GroupLevels(printable(group["group_name"]), (one, two, three, four, zero)))
+    return tuple(levels)
 
 
 def prevalence_of(attribute: Attribute, row: Row | None, affirmed: Collection[str]) -> Prevalence:
@@ -150,5 +150,5 @@ def copies_of(run: Run, by_sql: str, private_sql: str) -> tuple[Copies, dict[str
     private = sum(row["num_private"] for row in rows if row["group_name"] is not None)
     num_images = whole["num_images"]
     rate = private / num_images if num_images else None
-    found = Copies(num_images, whole["num_distinct"], whole["num_in_largest"], rate, whole["rate_distinct"])
-    return found, {row["group_name"]: row for row in rows if row["group_name"] is not None}
+    copies = Copies(num_images, whole["num_distinct"], whole["num_in_largest"], rate, whole["rate_distinct"])
+    return copies, {row["group_name"]: row for row in rows if row["group_name"] is not None}

@@ -20,8 +20,8 @@ def first_frame_boxes(
     boxes: as in the column of that name. Sides lie within the picture and attributes are known or None, whatever the
     run holds.
     """
-    found = [box for box in boxes or () if box["view"] in (0, None)]
-    return [_box(box) for box in found[:most]]
+    shown = [box for box in boxes or () if box["view"] in (0, None)]
+    return [_box(box) for box in shown[:most]]
 
 
 def _box(box: Mapping[str, Any]) -> dict[str, Any]:

@@ -98,10 +98,10 @@ class BrowsedRows:
         self._fitting = OrderedDict[str, str]()
         self._num_tables = 0
         fits = f"coalesce(reason, '') <> {literal(LISTED)} AND {where or 'true'}"
-        found = run.sql(f"SELECT count(*) AS num_rows FROM images WHERE {fits}")["num_rows"][0].as_py()
-        if found > MAX_ROWS:
+        num_rows = run.sql(f"SELECT count(*) AS num_rows FROM images WHERE {fits}")["num_rows"][0].as_py()
+        if num_rows > MAX_ROWS:
             raise QueryError(
-                f"{found:,} rows are too many to browse at once; choose at most {MAX_ROWS:,} with --where, such as "
+                f"{num_rows:,} rows are too many to browse at once; choose at most {MAX_ROWS:,} with --where, such as "
                 '"level IN (1, 2)"'
             )
         columns = ", ".join(f'"{name}"' for name in _COLUMNS)
@@ -196,33 +196,33 @@ class BrowsedRows:
 
     def _conditions(self, wanted: Filter) -> dict[str, str]:
         """What is asked of the table `browsed`: filter or attribute -> SQL."""
-        found = {key: _is_value(key, value) for key, value in wanted.attributes.items()}
+        conditions = {key: _is_value(key, value) for key, value in wanted.attributes.items()}
         for name in ("category", "status", "reason"):
             if (value := getattr(wanted, name)) is not None:
-                found[name] = f"{name} = {literal(value)}"
+                conditions[name] = f"{name} = {literal(value)}"
         if wanted.has_no_category:
-            found["category"] = "category IS NULL"
+            conditions["category"] = "category IS NULL"
         if wanted.level is not None:
-            found["level"] = "level IS NULL" if wanted.level == NULL else f"level = {wanted.level}"
+            conditions["level"] = "level IS NULL" if wanted.level == NULL else f"level = {wanted.level}"
         if wanted.kind is not None:
-            found["kind"] = f"list_contains(kinds, {literal(wanted.kind)})"
+            conditions["kind"] = f"list_contains(kinds, {literal(wanted.kind)})"
         if wanted.policy is not None and wanted.policy not in self._policies:
             raise QueryError("there are no decisions of this policy; choose one on the page")
         if wanted.action is not None and wanted.policy is None:
             raise QueryError("an action is one of a policy; choose a policy, too")
         if wanted.action is not None and wanted.policy is not None:
             decided = self._policies[wanted.policy]
-            found["action"] = f"number IN (SELECT number FROM {decided} WHERE action = {literal(wanted.action)})"
+            conditions["action"] = f"number IN (SELECT number FROM {decided} WHERE action = {literal(wanted.action)})"
         if wanted.condition is not None and wanted.condition.strip():
-            found["condition"] = f"number IN (SELECT number FROM {self._fits(wanted.condition)})"
-        return found
+            conditions["condition"] = f"number IN (SELECT number FROM {self._fits(wanted.condition)})"
+        return conditions
 
     def _fits(self, condition: str) -> str:
         """A table of the numbers of the rows that fit."""
         checked = boolean_expression(condition, IMAGE_SCHEMA)
         if checked not in self._fitting:
-            found = self._run.sql(f'SELECT shard, "index" FROM images WHERE {checked}')
-            self._fitting[checked] = self._kept('SELECT number FROM browsed JOIN given USING (shard, "index")', found)
+            rows = self._run.sql(f'SELECT shard, "index" FROM images WHERE {checked}')
+            self._fitting[checked] = self._kept('SELECT number FROM browsed JOIN given USING (shard, "index")', rows)
         self._fitting.move_to_end(checked)
         while len(self._fitting) > MAX_CONDITIONS:
             self._run.connection.execute(f"DROP TABLE {self._fitting.popitem(last=False)[1]}")

@@ -106,7 +106,7 @@ def of_reported_images(
 def _of_source(row: CorrectedRate, num_images: int, fraction: float) -> CorrectedRate:
     rate = of_source(Estimate(row.corrected_rate, row.low, row.high), num_images, fraction)
     share = row.corrected_rate or 0.0
-    found = of_source(
+    estimate = of_source(
         Estimate(row.sensitivity, row.sensitivity_low, row.sensitivity_high), share * num_images, fraction
     )
     right = of_source(
@@ -116,8 +116,8 @@ def _of_source(row: CorrectedRate, num_images: int, fraction: float) -> Correcte
         row,
         low=rate.low,
         high=rate.high,
-        sensitivity_low=found.low,
-        sensitivity_high=found.high,
+        sensitivity_low=estimate.low,
+        sensitivity_high=estimate.high,
         specificity_low=right.low,
         specificity_high=right.high,
     )

@@ -112,12 +112,12 @@ def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = al
     that name has it. may_name: asked of each image that an error would name.
     """
     for condition in _ways(name):
-        found = _places(run, condition, shard)
-        if found.num_rows > 1:
-            clear = found.filter(pa.array(may_name(run, found), pa.bool_()))
-            raise QueryError(_several(found.num_rows, clear.to_pylist(), name, shard))
-        if found.num_rows:
-            place = found.to_pylist()[0]
+        rows = _places(run, condition, shard)
+        if rows.num_rows > 1:
+            clear = rows.filter(pa.array(may_name(run, rows), pa.bool_()))
+            raise QueryError(_several(rows.num_rows, clear.to_pylist(), name, shard))
+        if rows.num_rows:
+            place = rows.to_pylist()[0]
             where = f'shard = {literal(place["shard"])} AND "index" = {place["index"]}'
             return run.sql(f"SELECT * FROM all_rows WHERE {where}")
     raise QueryError(_unknown(run, name, shard, may_name))
@@ -134,39 +134,45 @@ def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Exp
     return _explained(rows.to_pylist()[0], private, may_hold_own_words(engine), decisions)
 
 
-def facts_in_words(found: Explanation) -> list[tuple[str, str]]:
+def facts_in_words(explained: Explanation) -> list[tuple[str, str]]:
     """Name and value of all but the decisions; what has no value is left out."""
-    size = f"{found.width} x {found.height} px" if found.width else None
-    num_bytes = None if found.num_bytes is None else f"{found.num_bytes:,} bytes"
+    size = f"{explained.width} x {explained.height} px" if explained.width else None
+    num_bytes = None if explained.num_bytes is None else f"{explained.num_bytes:,} bytes"
     lines = [
-        ("image", found.key),
-        ("where", f"shard {found.shard}, index {found.index}"),
-        ("category", found.category),
-        ("file", ", ".join(filter(None, (found.format, size, num_bytes)))),
-        ("sha256", found.sha256),
-        ("not scanned", ", ".join(found.unseen)),
-        ("quarantined", found.reason),
-        ("private", found.private),
-        ("score", None if found.holistic_score is None else f"{found.holistic_score:.3f}, as the model gave it"),
-        ("probability", None if found.prob_private is None else f"{found.prob_private:.3f} that it is private"),
-        ("level", _level(found)),
-        ("shows", ", ".join(found.present)),
-        ("doubtful", ", ".join(found.doubtful)),
-        ("absent", ", ".join(found.absent)),
-        ("not judged", ", ".join(found.not_judged)),
-        ("evidence", "not shown: it may hold a model's own words" if found.rationale is None else found.rationale),
-        ("boxes", "; ".join(found.boxes)),
+        ("image", explained.key),
+        ("where", f"shard {explained.shard}, index {explained.index}"),
+        ("category", explained.category),
+        ("file", ", ".join(filter(None, (explained.format, size, num_bytes)))),
+        ("sha256", explained.sha256),
+        ("not scanned", ", ".join(explained.unseen)),
+        ("quarantined", explained.reason),
+        ("private", explained.private),
+        (
+            "score",
+            None if explained.holistic_score is None else f"{explained.holistic_score:.3f}, as the model gave it",
+        ),
+        ("probability", None if explained.prob_private is None else f"{explained.prob_private:.3f} that it is private"),
+        ("level", _level(explained)),
+        ("shows", ", ".join(explained.present)),
+        ("doubtful", ", ".join(explained.doubtful)),
+        ("absent", ", ".join(explained.absent)),
+        ("not judged", ", ".join(explained.not_judged)),
+        (
+            "evidence",
+            "not shown: it may hold a model's own words" if explained.rationale is None else explained.rationale,
+        ),
+        ("boxes", "; ".join(explained.boxes)),
     ]
     return [(name, value) for name, value in lines if value]
 
 
-def _level(found: Explanation) -> str | None:
-    if found.level is None or found.score is None:
+def _level(explained: Explanation) -> str | None:
+    if explained.level is None or explained.score is None:
         return None
     more = ""
-    if found.score_high is not None and found.score_high > found.score:
-        more = f", {found.score_high:.3f} with what is doubtful"
-    return f"{found.level} {found.level_name}, severity score {found.score:.3f}{more}"
+    if explained.score_high is not None and explained.score_high > explained.score:
+        more = f", {explained.score_high:.3f} with what is doubtful"
+    return f"{explained.level} {explained.level_name}, severity score {explained.score:.3f}{more}"
 
 
 def _ways(name: str) -> Iterator[str]:
@@ -188,19 +194,19 @@ def _places(run: OpenRun, condition: str, shard: str | None) -> pa.Table:
     )
 
 
-def _several(num: int, found: Sequence[Mapping[str, Any]], name: str, shard: str | None) -> str:
+def _several(num: int, rows: Sequence[Mapping[str, Any]], name: str, shard: str | None) -> str:
     """In words that can be given instead of the name. num: images with the name; found: those that may be named."""
-    named = [f"{printable(place['shard'])}/{printable(place['key'])}" for place in found]
+    named = [f"{printable(place['shard'])}/{printable(place['key'])}" for place in rows]
     if len(set(named)) < len(named):  # SHARD/KEY does not tell them apart
-        named = [f"{printable(place['shard'])}#{place['index']}" for place in found]
-    more = ", ..." if len(found) > MAX_LISTED else ""
+        named = [f"{printable(place['shard'])}#{place['index']}" for place in rows]
+    more = ", ..." if len(rows) > MAX_LISTED else ""
     at_least = "at least " if num > MAX_LISTED else ""
     where = "" if shard is None else f' in the shard "{shown(shard)}"'
     listed = ", ".join(f'"{shown(one)}"' for one in named[:MAX_LISTED])
     what = f'{at_least}{number_of(num, "image")} have the name "{shown(name)}"{where}'
-    if not found:
+    if not rows:
         return f"{what}; none of them may be named: they are on the hash list, or cannot be compared with it"
-    unnamed = ", those that the hash list allows to name" if len(found) < num else ""
+    unnamed = ", those that the hash list allows to name" if len(rows) < num else ""
     return f"{what}; give one of {listed}{more}{unnamed}"
 
 
@@ -225,8 +231,8 @@ def _all_may_be_named(run: OpenRun, key: str, may_name: MayName) -> bool:
     """Whether the images with this key may be named; not, if there are too many of them to ask."""
     if may_name is all_named:
         return True
-    found = _places(run, f"key = {literal(key)}", None)
-    return found.num_rows <= MAX_LISTED and all(may_name(run, found))
+    rows = _places(run, f"key = {literal(key)}", None)
+    return rows.num_rows <= MAX_LISTED and all(may_name(run, rows))
 
 
 def _explained(

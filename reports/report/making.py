@@ -60,8 +60,8 @@ def _adapter(weights: Mapping[str, str]) -> str:
 
 
 def _map(engine: Mapping[str, Any], name: str) -> dict[str, str]:
-    found = engine.get(name)
-    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+    mapping = engine.get(name)
+    return {str(key): str(value) for key, value in mapping.items()} if isinstance(mapping, dict) else {}
 
 
 def _listed(of: Mapping[str, str]) -> str:

@@ -203,5 +203,5 @@ class OpenRun:
 
         self._refuse_closed()
         details = details or summary.NOTHING_MORE
-        found = summary.summarise(self._run, by, private, min_count, top, details)
-        return found.covering(self.coverage, self.record, details.sizes)
+        report = summary.summarise(self._run, by, private, min_count, top, details)
+        return report.covering(self.coverage, self.record, details.sizes)

@@ -123,10 +123,10 @@ def _filled(report: Report, extras: Extras, most_groups: int) -> str:
 
 
 def _by_group(report: Report) -> list[tuple[str, list[Any]]]:
-    found: dict[str, list[Any]] = {}
+    groups: dict[str, list[Any]] = {}
     for item in report.evidence:
-        found.setdefault(item.group, []).append(item)
-    return list(found.items())
+        groups.setdefault(item.group, []).append(item)
+    return list(groups.items())
 
 
 def _figures(report: Report) -> str:

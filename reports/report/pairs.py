@@ -47,11 +47,11 @@ class Matrix:
 def matrix(report: Report) -> Matrix:
     """Lines: attributes that were found. Columns: those found or assessed, where any line has a share of them."""
     pairs = {(pair.attribute, pair.other): pair for pair in report.cooccurrence}
-    found = {pair.attribute: pair.num_images for pair in report.cooccurrence}
-    rows = [attribute for attribute in ATTRIBUTES if attribute.key in found]
-    columns = [attribute for attribute in ATTRIBUTES if attribute.key in found or attribute.key in report.assessed]
+    counts = {pair.attribute: pair.num_images for pair in report.cooccurrence}
+    rows = [attribute for attribute in ATTRIBUTES if attribute.key in counts]
+    columns = [attribute for attribute in ATTRIBUTES if attribute.key in counts or attribute.key in report.assessed]
     lines = tuple(
-        Line(row, found[row.key], tuple(_cell(pairs.get((row.key, column.key)), row, column) for column in columns))
+        Line(row, counts[row.key], tuple(_cell(pairs.get((row.key, column.key)), row, column) for column in columns))
         for row in rows
     )
     bounds = any(pair.is_lower_bound and pair.num_both for pair in report.cooccurrence if pair.attribute != pair.other)

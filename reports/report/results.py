@@ -164,8 +164,8 @@ class Report:
     def cautions(self) -> tuple[str, ...]:
         """Why the figures are not those of the whole source, or of no picture at all; one line each."""
         part = None if self.scope in (WHOLE, READABLE) else self.scope
-        found = (part, self.damage.caution, self.warning, self.made_up, self.private_caution)
-        return tuple(caution for caution in found if caution)
+        cautions_ = (part, self.damage.caution, self.warning, self.made_up, self.private_caution)
+        return tuple(caution for caution in cautions_ if caution)
 
     @property
     def has_claim(self) -> bool:

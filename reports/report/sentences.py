@@ -55,8 +55,8 @@ def _how_much(report: Report) -> str:
             f"{counts[0].upper()}{counts[1:]} were found private{most}; that is no rate of the whole source{corrected}."
         )
     where = f"first {headline.of.replace('scanned ', '')}" if report.design.kind == "first" else headline.of
-    found = f"{percent(headline.rate)} of the {where} were found private ({counts})"
-    return f"{found}{most}; the rest of the source can differ."
+    sentence = f"{percent(headline.rate)} of the {where} were found private ({counts})"
+    return f"{sentence}{most}; the rest of the source can differ."
 
 
 def _rate(headline: Headline) -> str:
@@ -210,28 +210,30 @@ def correction_note(report: Report) -> str | None:
 
 def notes(report: Report) -> tuple[str, ...]:
     """How the rates were made, one sentence each."""
-    found = ["N: scored images; quarantined images are in no rate."]
+    sentences = ["N: scored images; quarantined images are in no rate."]
     if not report.assessed and report.total.num_unknown == report.total.num_scored:
-        found.append(
+        sentences.append(
             f'The engine judged no attribute. For answers of the protocol binary use --private "{BY_ANSWER}", for '
             f'those of severity --private "{BY_SCORE}" (levels 1 and 2).'
         )
     if report.total.num_unknown:
         such_as = ", such as text in a script that is not read" if report.assessed else ""
-        found.append(
+        sentences.append(
             f"unknown ({report.total.num_unknown:,}): scored images for which the condition needs what could not be "
             f"judged in them{such_as}. rate: private / (N - unknown)."
         )
     without = sum(rate.privacy_rate is None and rate.num_unknown > 0 for rate in report.rates)
     if without:
-        found.append(f"{without:,} of {report.num_groups:,} groups have no rate, since all their images are unknown.")
+        sentences.append(
+            f"{without:,} of {report.num_groups:,} groups have no rate, since all their images are unknown."
+        )
     hidden = report.num_groups - len(report.rates)
     if hidden:
         few = "no scored image"
         if report.min_count != 1:
             few = f"fewer than {report.min_count:,} scored images (--min-count)"
-        found.append(f"Not listed: {hidden:,} of {report.num_groups:,} groups, with {few}.")
-    return tuple(found)
+        sentences.append(f"Not listed: {hidden:,} of {report.num_groups:,} groups, with {few}.")
+    return tuple(sentences)
 
 
 def interval_note(report: Report) -> str:
@@ -275,15 +277,15 @@ def unseen_note(report: Report) -> str | None:
 
 def copies_note(report: Report) -> str | None:
     """What copies change; None where they were not looked for."""
-    found = report.copies
-    if found is None:
+    copies = report.copies
+    if copies is None:
         return None
-    if found.num_distinct == found.num_images:
-        return f"Copies: none of the {found.num_images:,} judged images has the perceptual hash of another."
+    if copies.num_distinct == copies.num_images:
+        return f"Copies: none of the {copies.num_images:,} judged images has the perceptual hash of another."
     return (
-        f"Copies: {found.num_images:,} judged images are {found.num_distinct:,} pictures by their perceptual hash, the "
-        f"most frequent one {found.num_in_largest:,} times. Private are {percent(found.rate_each)} of the images and "
-        f"{percent(found.rate_distinct)} of the pictures."
+        f"Copies: {copies.num_images:,} judged images are {copies.num_distinct:,} pictures by their perceptual hash, "
+        f"the most frequent one {copies.num_in_largest:,} times. Private are {percent(copies.rate_each)} of the images and "
+        f"{percent(copies.rate_distinct)} of the pictures."
     )
 
 
@@ -340,6 +342,6 @@ def _quality(whole: CorrectedRate) -> str:
     """How often the engine is right, after "the engine"."""
     of_private = (whole.sensitivity_low, whole.sensitivity_high)
     of_others = (whole.specificity_low, whole.specificity_high)
-    found = f"{percent_within(whole.sensitivity, *of_private)} ({spread(*of_private)})"
+    quality = f"{percent_within(whole.sensitivity, *of_private)} ({spread(*of_private)})"
     left = f"{percent_within(whole.specificity, *of_others)} ({spread(*of_others)})"
-    return f"finds {found} of the private images, and is right about {left} of the others"
+    return f"finds {quality} of the private images, and is right about {left} of the others"

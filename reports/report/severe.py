@@ -67,9 +67,9 @@ def boxes_in_words(boxes: Any) -> tuple[str, ...]:
     for box in boxes:
         words = f"{printable(box['kind'] or box['attribute'])[:60]}, {_where(box)}"
         counted[words] = counted.get(words, 0) + 1
-    found = [words if count == 1 else f"{count} × {words}" for words, count in counted.items()]
-    left = len(found) - MAX_BOXES
-    return tuple(found if left <= 0 else [*found[:MAX_BOXES], f"{left} more"])
+    listed = [words if count == 1 else f"{count} × {words}" for words, count in counted.items()]
+    left = len(listed) - MAX_BOXES
+    return tuple(listed if left <= 0 else [*listed[:MAX_BOXES], f"{left} more"])
 
 
 def _where(box: Mapping[str, Any]) -> str:

@@ -85,7 +85,7 @@ def summarise(
         rates = tuple(_with_copies(rate, by_group.get(name)) for rate, name in zip(rates, names, strict=True))
         total = replace(total, num_distinct=copies.num_distinct, rate_distinct=copies.rate_distinct)
     corrected = corrected_rates(run, by, private)
-    found = Report(
+    report = Report(
         run=printable(run.url),
         source=printable(run.record.source),
         scope=run.record.scope,
@@ -126,12 +126,12 @@ def summarise(
         has_stale_audit=corrected.is_stale,
         audited_condition=corrected.other_condition,
     )
-    found = found.covering(_taken_as_finished(found.num_images), run.record, details.sizes)
+    report = report.covering(_taken_as_finished(report.num_images), run.record, details.sizes)
     names_of = {printable(group["group_name"]): group for group in kept}
-    highest = [names_of[rate.group] for rate in found.highest]
+    highest = [names_of[rate.group] for rate in report.highest]
     # Where the condition is unknown the image is not private here, so the plain one will do; it reads fewer columns.
     evidence = answers.evidence_of(run, by_sql, boolean_expression(private, IMAGE_SCHEMA), highest)
-    return replace(found, coverage=None, evidence=evidence)
+    return replace(report, coverage=None, evidence=evidence)
 
 
 def rates(run: Run, by: str = "category", private: str | None = None) -> tuple[Rate, ...]:

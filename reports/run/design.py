@@ -196,13 +196,17 @@ def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes) -> Overall:
     none = "No overall rate: each category has the same weight in this sample, whatever its size in the source"
     if not sizes.by_category:
         return Overall(None, None, None, f"{none} (--category-sizes).")
-    found = {rate.group: rate for rate in rates}
-    missing = [name for name in sizes.by_category if name not in found or not found[name].num_judged]
-    unnamed = sorted(found.keys() - sizes.by_category.keys())
+    by_group = {rate.group: rate for rate in rates}
+    missing = [name for name in sizes.by_category if name not in by_group or not by_group[name].num_judged]
+    unnamed = sorted(by_group.keys() - sizes.by_category.keys())
     if unnamed:
         why = f"{len(unnamed):,} of its categories have no size there, such as {unnamed[0]:.60}"
         return Overall(None, None, None, f"{none}; {why} (--category-sizes).")
-    drawn = {name: found[name].num_scored + found[name].num_quarantined for name in sizes.by_category if name in found}
+    drawn = {
+        name: by_group[name].num_scored + by_group[name].num_quarantined
+        for name in sizes.by_category
+        if name in by_group
+    }
     larger = next((name for name, num in drawn.items() if num > sizes.by_category[name]), None)
     if larger is not None:
         why = f"of {larger:.60} the run has {drawn[larger]:,} images, and {sizes.by_category[larger]:,} are given"
@@ -216,7 +220,7 @@ def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes) -> Overall:
     strata = [
         Stratum(size, item.num_scored + item.num_quarantined, item.num_judged, item.num_private)
         for name, size in sizes.by_category.items()
-        for item in [found[name]]
+        for item in [by_group[name]]
     ]
     weighted = post_stratified(strata)
     assert weighted is not None

@@ -86,8 +86,8 @@ class RunFiles(ReadOnlyFiles):
 
     def glob(self, path: str, **_: Any) -> list[str]:
         pattern = path.removeprefix(RUN_URL)
-        found = [pattern] if pattern in self._others else fnmatch.filter(self._names, pattern)
-        return [f"{RUN_URL}{name}" for name in found]
+        names = [pattern] if pattern in self._others else fnmatch.filter(self._names, pattern)
+        return [f"{RUN_URL}{name}" for name in names]
 
     def _place(self, path: str) -> Place:
         name = path.removeprefix(RUN_URL)
@@ -127,11 +127,11 @@ class _File(io.RawIOBase):
             return b""
         with self._files.noting(self._place):
             if self._local is None:
-                found = self._place.read_range(start, end)
+                content = self._place.read_range(start, end)
             else:
-                found = os.pread(self._local.fileno(), end - start, start)
-        self._position.offset = start + len(found)
-        return found
+                content = os.pread(self._local.fileno(), end - start, start)
+        self._position.offset = start + len(content)
+        return content
 
     def close(self) -> None:
         if not self.closed and self._local is not None:

@@ -133,12 +133,12 @@ def _functions() -> Mapping[str, bool]:
     begin with __ are for DuckDB itself.
     """
     with duckdb.connect() as connection:
-        found = connection.execute(
+        rows = connection.execute(
             "SELECT lower(function_name), bool_and(function_type = 'macro' OR stability = 'CONSISTENT') "
             "AND bool_and(schema_name = 'main' AND NOT starts_with(function_name, '__')) FROM duckdb_functions() "
             "WHERE function_type IN ('scalar', 'aggregate', 'window', 'macro') GROUP BY ALL"
         ).fetchall()
-    allowed = dict(found) | dict.fromkeys(_ALSO | {*MACROS}, True) | dict.fromkeys(_NOT, False)
+    allowed = dict(rows) | dict.fromkeys(_ALSO | {*MACROS}, True) | dict.fromkeys(_NOT, False)
     return {name: bool(is_allowed) for name, is_allowed in allowed.items()}
 
 
@@ -146,8 +146,8 @@ def _functions() -> Mapping[str, bool]:
 def _own_tables() -> frozenset[str]:
     """Names of the tables and views that DuckDB itself has, such as duckdb_settings."""
     with duckdb.connect() as connection:
-        found = connection.execute("SELECT view_name FROM duckdb_views() UNION SELECT table_name FROM duckdb_tables()")
-        return frozenset(str(name).lower() for (name,) in found.fetchall())
+        rows = connection.execute("SELECT view_name FROM duckdb_views() UNION SELECT table_name FROM duckdb_tables()")
+        return frozenset(str(name).lower() for (name,) in rows.fetchall())
 
 
 def _no_view(name: str) -> str:
@@ -157,16 +157,16 @@ def _no_view(name: str) -> str:
 def refuse(error: duckdb.Error, statement: str) -> NoReturn:
     """QueryError in one line, with what is near a misspelt name."""
     message, whole = first_line(error), str(error)
-    if isinstance(error, duckdb.CatalogException) and (found := _NO_TABLE.match(message)):
-        message = _no_view(found[1].strip('"'))
-    elif isinstance(error, duckdb.CatalogException) and (found := _NO_FUNCTION.search(whole)):
-        meant = f' (did you mean "{found[2]}"?)' if found[2] else ""
-        message = f'no function "{found[1]}"{meant}; DuckDB\'s documentation lists them'
-    elif isinstance(error, duckdb.BinderException) and (found := _NO_COLUMN.search(message)):
+    if isinstance(error, duckdb.CatalogException) and (match := _NO_TABLE.match(message)):
+        message = _no_view(match[1].strip('"'))
+    elif isinstance(error, duckdb.CatalogException) and (match := _NO_FUNCTION.search(whole)):
+        meant = f' (did you mean "{match[2]}"?)' if match[2] else ""
+        message = f'no function "{match[1]}"{meant}; DuckDB\'s documentation lists them'
+    elif isinstance(error, duckdb.BinderException) and (match := _NO_COLUMN.search(message)):
         candidates = re.findall('"(.+?)"', whole.partition("Candidate bindings:")[2].partition("\n")[0])
-        meant = did_you_mean(found[1], candidates or SCHEMA.names)  # of views with many columns DuckDB offers none
+        meant = did_you_mean(match[1], candidates or SCHEMA.names)  # of views with many columns DuckDB offers none
         message = (
-            f'no column "{found[1]}"{meant}; "DESCRIBE images" shows the columns of images; the other views work alike'
+            f'no column "{match[1]}"{meant}; "DESCRIBE images" shows the columns of images; the other views work alike'
         )
     else:
         message = without_values(error, statement)

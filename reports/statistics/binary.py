@@ -104,8 +104,8 @@ def ratio(part: Numbers, whole: Numbers) -> Numbers:
 def of_counts(counts: Numbers) -> BinaryMetrics:
     """The metrics of counts of shape (4,)."""
     tp, fp, fn, tn = (int(count) for count in counts)
-    found = {name: known(value) for name, value in rates(np.asarray(counts, dtype=np.float64)).items()}
-    return BinaryMetrics(tp + fp + fn + tn, tp, fp, fn, tn, **{name: found[name] for name in METRICS})
+    metrics = {name: known(value) for name, value in rates(np.asarray(counts, dtype=np.float64)).items()}
+    return BinaryMetrics(tp + fp + fn + tn, tp, fp, fn, tn, **{name: metrics[name] for name in METRICS})
 
 
 def binary_metrics(truth: Flags, predicted: Flags) -> BinaryMetrics:

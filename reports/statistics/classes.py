@@ -104,10 +104,10 @@ def _class(name: str, members: list[int], public: np.ndarray, counted: Numbers) 
     num_batches = len(public) // num
     of_class = counted[members].sum(axis=0)
     batches = counted[public[: num_batches * num]].reshape(num_batches, num, 4).sum(axis=1)
-    found = {metric: _mean(values) for metric, values in rates(batches + of_class).items()}
+    means = {metric: _mean(values) for metric, values in rates(batches + of_class).items()}
     wanted = ("mcc", "f1", "precision", "specificity", "balanced_accuracy")
     return PrivateClass(
-        name, num, num_batches, known(rates(of_class)["recall"]), **{metric: found[metric] for metric in wanted}
+        name, num, num_batches, known(rates(of_class)["recall"]), **{metric: means[metric] for metric in wanted}
     )
 
 
@@ -137,7 +137,7 @@ def classwise(counts: Numbers) -> Classwise:
 
 
 def _side(counts: Numbers) -> ClassMetrics:
-    found = rates(np.asarray(counts, dtype=np.float64))
+    metrics = rates(np.asarray(counts, dtype=np.float64))
     return ClassMetrics(
-        known(found["precision"]), known(found["recall"]), known(found["f1"]), round(float(counts[0] + counts[2]))
+        known(metrics["precision"]), known(metrics["recall"]), known(metrics["f1"]), round(float(counts[0] + counts[2]))
     )

@@ -43,5 +43,5 @@ def mcnemar_p(only_first: npt.ArrayLike, only_second: npt.ArrayLike) -> Any:
     Source: McNemar, "Note on the sampling error of the difference between correlated proportions", 1947.
     """
     first, second = np.asarray(only_first), np.asarray(only_second)
-    found = np.minimum(1.0, 2 * binomial_cdf(np.minimum(first, second), first + second, 0.5))
-    return found if found.ndim else float(found)
+    p_values = np.minimum(1.0, 2 * binomial_cdf(np.minimum(first, second), first + second, 0.5))
+    return p_values if p_values.ndim else float(p_values)

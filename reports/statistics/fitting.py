@@ -71,17 +71,17 @@ def cross_fitted(points: Points, method: Method, share: float, seed: int) -> tup
     Both of shape (n,); None if nearly all points are copies of each other. Groups are dealt to the folds at random,
     those that show it first, so that each fold has some.
     """
-    found, is_present = np.zeros(len(points)), np.zeros(len(points), dtype=np.bool_)
+    probabilities, is_present = np.zeros(len(points)), np.zeros(len(points), dtype=np.bool_)
     folds = _folds(points, seed)
     if folds.max() < NUM_FOLDS - 1:
         return None
     for fold in range(NUM_FOLDS):
         held = folds == fold
         others = fitted(points.at(~held), method)
-        found[held] = others.apply(points.probabilities[held])
+        probabilities[held] = others.apply(points.probabilities[held])
         start = others.reaching(share)
         is_present[held] = False if start is None else points.probabilities[held] >= start
-    return found, is_present
+    return probabilities, is_present
 
 
 def _folds(points: Points, seed: int) -> Groups:

@@ -53,10 +53,10 @@ class Interval:
 def of_private(counted: Numbers, draws: Draws) -> dict[str, Interval]:
     """Return the intervals of `binary.METRICS`, those that are defined. counted: cells of the pictures, shape (n,
     4)."""
-    found = of_shares(counted, draws)
+    intervals = of_shares(counted, draws)
     private, public = _in(counted, TP, FN), _in(counted, FP, TN)
     if not draws.num_draws or not private.any() or not public.any():
-        return found
+        return intervals
 
     def drawn(sums: Numbers) -> Numbers:
         values = rates(sums[:, 0])
@@ -64,7 +64,7 @@ def of_private(counted: Numbers, draws: Draws) -> dict[str, Interval]:
 
     low, high = draws.ends_of_sums(drawn, counted[:, None], _WRONG, _RIGHT)
     values, is_few = rates(counted.sum(axis=0)), _is_few(draws, private, public)
-    return found | {name: _holding(values[name], low[i], high[i], is_few) for i, name in enumerate(_DRAWN)}
+    return intervals | {name: _holding(values[name], low[i], high[i], is_few) for i, name in enumerate(_DRAWN)}
 
 
 def of_shares(counted: Numbers, draws: Draws) -> dict[str, Interval]:
@@ -72,15 +72,15 @@ def of_shares(counted: Numbers, draws: Draws) -> dict[str, Interval]:
 
     counted: cells of the pictures, shape (n, 4); all 0 for pictures that do not count.
     """
-    found = {}
+    intervals = {}
     for name, (right, wrong) in _RIGHT_AND_WRONG.items():
         is_right, is_counted = _in(counted, *right), _in(counted, *right, *wrong)
         interval = of_share(is_right[is_counted], draws.of(is_counted))
         if interval is not None:
-            found[name] = interval
-    if (share := found.get("f1")) is not None:
-        found["f1"] = Interval(2 * share.low / (1 + share.low), 2 * share.high / (1 + share.high), share.is_few)
-    return found
+            intervals[name] = interval
+    if (share := intervals.get("f1")) is not None:
+        intervals["f1"] = Interval(2 * share.low / (1 + share.low), 2 * share.high / (1 + share.high), share.is_few)
+    return intervals
 
 
 def of_share(is_right: Flags, draws: Draws) -> Interval | None:
@@ -109,16 +109,16 @@ def of_macro_f1(counted: Numbers, draws: Draws) -> Interval | None:
 def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: Draws) -> dict[str, Interval]:
     """Return the intervals of `severity.METRICS`, those that are defined. All of shape (n,), scores in [0, 1]."""
     level = of_share(is_level_right, draws)
-    found = {} if level is None else {"level_accuracy": level}
+    intervals = {} if level is None else {"level_accuracy": level}
     if level is None or not draws.num_draws:
-        return found
+        return intervals
     errors = predicted - truth
     for name, values, least in (("mae", np.abs(errors), 0.0), ("bias", errors, -1.0)):
         pictures = np.stack([values, np.ones(len(values))], axis=1)[:, None]
         ends = draws.ends_of_sums(_mean, pictures, np.array([[least, 1.0]]), np.array([[1.0, 1.0]]))
-        found[name] = _holding(values.mean(), *ends, level.is_few)
+        intervals[name] = _holding(values.mean(), *ends, level.is_few)
     if np.ptp(truth) == 0 or np.ptp(predicted) == 0:
-        return found
+        return intervals
     # One more picture that is ordered against the truth, or along with it, at the ends of the scores at hand.
     (low_truth, high_truth), (low, high) = ((scores.min(), scores.max()) for scores in (truth, predicted))
     against = np.array([[low_truth, high], [high_truth, low]])
@@ -131,8 +131,8 @@ def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: 
             return metric(both[:, 0], both[:, 1], weights)
 
         value = metric(truth, predicted, np.ones((1, len(truth))))[0]
-        found[name] = _holding(value, *draws.ends_of_weights(correlation, against, along), level.is_few)
-    return found
+        intervals[name] = _holding(value, *draws.ends_of_weights(correlation, against, along), level.is_few)
+    return intervals
 
 
 def of_difference(metric: str, after: Numbers, before: Numbers, draws: Draws) -> Interval | None:

@@ -53,16 +53,16 @@ def num_concordant(truth: Numbers, predicted: Numbers) -> int:
     _, ranks = np.unique(predicted[order], return_inverse=True)
     n = len(ranks)
     values, places = ranks.astype(np.int64), np.arange(n)
-    found, width = 0, 1
+    num_pairs, width = 0, 1
     while width < n:
         block = places // (2 * width)
         is_left = places % (2 * width) < width
         keys = values + block * (n + 1)  # rising over the left halves, since each of them is sorted
         before = np.searchsorted(keys[is_left], keys[~is_left], side="left")
-        found += int((before - np.searchsorted(block[is_left], block[~is_left], side="left")).sum())
+        num_pairs += int((before - np.searchsorted(block[is_left], block[~is_left], side="left")).sum())
         values = np.sort(keys) - block * (n + 1)
         width *= 2
-    return found
+    return num_pairs
 
 
 def _places(levels: npt.NDArray[np.int64]) -> list[npt.NDArray[np.bool_]]:

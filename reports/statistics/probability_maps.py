@@ -103,17 +103,17 @@ def logits(probabilities: Numbers) -> Numbers:
 def _logistic(columns: Numbers, targets: Numbers, weights: Numbers) -> Numbers:
     """The most likely logistic regression; targets in (0, 1). Shape (columns,)."""
 
-    def loss(found: Numbers) -> tuple[float, Numbers]:
-        values = columns @ found
+    def loss(parameters: Numbers) -> tuple[float, Numbers]:
+        values = columns @ parameters
         each = np.logaddexp(0, values) - targets * values
         return float((weights * each).sum()), columns.T @ (weights * (expit(values) - targets))
 
-    def curvature(found: Numbers) -> Numbers:
-        shares = expit(columns @ found)
+    def curvature(parameters: Numbers) -> Numbers:
+        shares = expit(columns @ parameters)
         return np.asarray((columns * (weights * shares * (1 - shares))[:, None]).T @ columns, dtype=np.float64)
 
     start = np.zeros(columns.shape[1])
-    found = minimize(
+    parameters = minimize(
         loss, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": TOLERANCE * weights.sum()}
     )
-    return np.asarray(found.x, dtype=np.float64)
+    return np.asarray(parameters.x, dtype=np.float64)

@@ -52,11 +52,11 @@ def value_shape(text: str) -> str | None:
         return "full"
     if re.search(r"\d|[@/\\%$€£=+<>]", bare) or not 2 <= len(bare) <= 45 or _is_vocabulary(bare):
         return None
-    found = _tokens(bare)
-    if not found or not all(_name_word(word) for word in found) or not _capitalised(found[0]):
+    tokens = _tokens(bare)
+    if not tokens or not all(_name_word(word) for word in tokens) or not _capitalised(tokens[0]):
         return None
-    long = [word for word in found if len(word.rstrip(".")) >= 2 and plain(word) not in words("particles.txt")]
-    if not long or len(found) > 5 or not _vowels(long):
+    long = [word for word in tokens if len(word.rstrip(".")) >= 2 and plain(word) not in words("particles.txt")]
+    if not long or len(tokens) > 5 or not _vowels(long):
         return None
     return "full" if len(long) >= 2 else "single"
 
@@ -81,7 +81,7 @@ def known_name(text: str) -> bool:
 
 def titled(text: str) -> bool:
     """A title with a name behind it ("Dr. Lindqvist"), enough to identify a person within a place."""
-    return any(text[found.end() :][:1].isupper() for found in _TITLE.finditer(text) if text[found.start()].isupper())
+    return any(text[match.end() :][:1].isupper() for match in _TITLE.finditer(text) if text[match.start()].isupper())
 
 
 def only_title(text: str) -> bool:
@@ -121,18 +121,18 @@ def _names_person(text: str) -> bool:
     bare = text.strip()
     if (title := _TITLE.match(bare)) and value_shape(bare[title.end() :].split(",")[0]) == "full":
         return True
-    found = _tokens(text)
-    return _hold_name(found) and (len(found) > 6 or not _is_vocabulary(text))
+    tokens = _tokens(text)
+    return _hold_name(tokens) and (len(tokens) > 6 or not _is_vocabulary(text))
 
 
-def _hold_name(found: list[str]) -> bool:
+def _hold_name(tokens: list[str]) -> bool:
     """From the last word to the first, so that a long row of initials is passed through once."""
-    behind = len(found)
-    for index in reversed(range(len(found))):
-        rest = found[behind : behind + 4]
-        if rest and _is_name(found[index], rest, alone=index == 0 and len(found) <= 4):
+    behind = len(tokens)
+    for index in reversed(range(len(tokens))):
+        rest = tokens[behind : behind + 4]
+        if rest and _is_name(tokens[index], rest, alone=index == 0 and len(tokens) <= 4):
             return True
-        if not _may_stand_between(found[index]):
+        if not _may_stand_between(tokens[index]):
             behind = index
     return False
 
@@ -163,5 +163,5 @@ def _pair(word: str, rest: list[str], alone: bool) -> bool:
 
 def given_only(text: str) -> bool:
     """Nothing but one given name."""
-    found = _tokens(text)
-    return len(found) == 1 and _may_be_given(found[0]) and _capitalised(found[0])
+    tokens = _tokens(text)
+    return len(tokens) == 1 and _may_be_given(tokens[0]) and _capitalised(tokens[0])

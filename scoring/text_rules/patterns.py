@@ -96,7 +96,7 @@ _BORN = re.compile(
 
 def tells_birth(text: str) -> bool:
     """A date behind a word for being born, anywhere in the line."""
-    return any(has_date(text[found.end() : found.end() + 20]) for found in _BORN.finditer(text))
+    return any(has_date(text[match.end() : match.end() + 20]) for match in _BORN.finditer(text))
 
 
 def has_clock_time(text: str) -> bool:
@@ -110,8 +110,8 @@ def is_clock_time(text: str) -> bool:
 
 def email_parts(text: str) -> tuple[str, str] | None:
     """(before, behind the @) of the first address."""
-    found = _EMAIL.search(text)
-    return (found[1].lower(), found[2].lower()) if found else None
+    match = _EMAIL.search(text)
+    return (match[1].lower(), match[2].lower()) if match else None
 
 
 def has_handle(text: str) -> bool:
@@ -137,8 +137,8 @@ def is_toll_free(text: str) -> bool:
 
 def has_network_address(text: str) -> bool:
     """An IPv4 address that is not a version number: not all parts below 10."""
-    found = _ADDRESS_NUMBER.search(text)
-    return bool(found) and any(int(part) > 9 for part in found[0].split("."))  # type: ignore[index]
+    match = _ADDRESS_NUMBER.search(text)
+    return bool(match) and any(int(part) > 9 for part in match[0].split("."))  # type: ignore[index]
 
 
 def has_ssn(text: str) -> bool:
@@ -147,10 +147,10 @@ def has_ssn(text: str) -> bool:
 
 def card_number(text: str) -> str | None:
     """ "valid" where the Luhn digit holds, "shaped" where only grouping and first digit are a card's."""
-    found = [match[0] for match in _CARD.finditer(text)]
-    if any(check_digits.luhn(number) for number in found):
+    numbers = [match[0] for match in _CARD.finditer(text)]
+    if any(check_digits.luhn(number) for number in numbers):
         return "valid"
-    return "shaped" if any(re.search(r"[\s-]", number) for number in found) else None
+    return "shaped" if any(re.search(r"[\s-]", number) for number in numbers) else None
 
 
 @cache

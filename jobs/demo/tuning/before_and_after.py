@@ -20,16 +20,16 @@ from scoring.labels.table import read_labels
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path))
 def main(before: str, after: str, labels: str, out: Path) -> None:
     truth = read_labels(labels)
-    found = {}
+    results = {}
     for name, run in (("before", before), ("after", after)):
         private = evaluate_run(run, truth, EvaluationOptions(num_draws=0)).private
         assert private is not None
-        found[name] = {"mcc": private.mcc, "num_rejected": private.num_rejected, "num_pictures": private.num_pictures}
+        results[name] = {"mcc": private.mcc, "num_rejected": private.num_rejected, "num_pictures": private.num_pictures}
         mcc = "undefined" if private.mcc is None else f"{private.mcc:.3f}"
         write_line(
             f"{name} tuning: MCC {mcc}, {private.num_rejected} of {private.num_pictures} pictures without an answer"
         )
-    out.write_text(json.dumps(found, indent=1) + "\n")
+    out.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -71,10 +71,10 @@ class VllmSetup:
 
     def arguments(self) -> dict[str, Value]:
         """Arguments of vLLM. Its own default of the memory that it takes is for a GPU that nothing else uses."""
-        found: dict[str, Value] = {}
+        arguments_: dict[str, Value] = {}
         if self.gpu_share is not None and self.gpu_share < 1:
-            found["gpu_memory_utilization"] = AsyncEngineArgs.gpu_memory_utilization * self.gpu_share
-        return {**found, **self.options}
+            arguments_["gpu_memory_utilization"] = AsyncEngineArgs.gpu_memory_utilization * self.gpu_share
+        return {**arguments_, **self.options}
 
     @property
     def num_preparing_threads(self) -> int:
@@ -139,7 +139,7 @@ class VllmEngine:
     def built_with(self) -> BuiltWith:
         config = self._engine.vllm_config
         scheduler, cache = config.scheduler_config, config.cache_config
-        found: BuiltWith = {
+        facts: BuiltWith = {
             "device": str(current_platform.get_device_name()),
             "max_num_batched_tokens": scheduler.max_num_batched_tokens,
             "max_num_seqs": scheduler.max_num_seqs,
@@ -154,7 +154,7 @@ class VllmEngine:
             "enable_chunked_prefill": bool(scheduler.enable_chunked_prefill),
             "mm_encoder_tp_mode": config.model_config.multimodal_config.mm_encoder_tp_mode,
         }
-        return found
+        return facts
 
     def _asked(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
         return list(self._wait(self._gathered(protocol, views)))

@@ -81,14 +81,14 @@ class InputMaker:
         _, height, width = grid.flatten().tolist()
         if (width * processor.patch_size, height * processor.patch_size) == image.size:  # it needs no new size
             return _patches(image, processor.patch_size, processor.merge_size, processor.temporal_patch_size)
-        found: torch.Tensor = processor(
+        tensor: torch.Tensor = processor(
             images=[image],
             size=self._prompter.image_size,
             do_rescale=False,
             do_normalize=False,
             return_tensors="pt",
         )[PIXELS]
-        return found
+        return tensor
 
 
 def _patches(image: Image, side_px: int, merged: int, frames: int) -> torch.Tensor:

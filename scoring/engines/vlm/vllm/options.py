@@ -85,7 +85,7 @@ VLLM_OPTIONS: Mapping[str, VllmOption] = MappingProxyType(
 
 def vllm_options(given: tuple[str, ...] | None) -> dict[str, Value]:
     """Setting -> value. EngineError in one line for an unknown name, a bad value, or a name given twice."""
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for text in given or ():
         name, equals, value = text.partition("=")
         if not equals:
@@ -94,10 +94,10 @@ def vllm_options(given: tuple[str, ...] | None) -> dict[str, Value]:
         if option is None:
             known = ", ".join(VLLM_OPTIONS)
             raise EngineError(f'unknown --vllm-option "{name}"{did_you_mean(name, VLLM_OPTIONS)}; there are: {known}')
-        if name in found:
+        if name in values:
             raise EngineError(f"--vllm-option {name} is given twice; leave one of them out")
         try:
-            found[name] = option.read(value)
+            values[name] = option.read(value)
         except ValueError:
             raise EngineError(f'--vllm-option {name}="{value}": wanted is {option.values}') from None
-    return found
+    return values
