@@ -154,7 +154,8 @@ def _matched(difference: RunDifference) -> str:
     ]
     return (
         f"{number_of(difference.num_pairs, 'picture')} {are} in both runs ({share_a} of A, {share_b} of B) and "
-        f"compared; {' and '.join(sides)} {'is' if sides == ['1 only in A'] or sides == ['1 only in B'] else 'are'} not. "
+        "compared; "
+        f"{' and '.join(sides)} {'is' if sides == ['1 only in A'] or sides == ['1 only in B'] else 'are'} not. "
         f"Each run as a whole: {_whole('A', a)}, {_whole('B', b)}."
     )
 
@@ -248,8 +249,8 @@ def _independence(difference: RunDifference) -> str:
     them = "is probably a copy of it" if alike == 1 else "are probably copies"
     return (
         f"{copies}, but {alike:,} of the {difference.num_pairs:,} compared pictures {has} the perceptual hash of "
-        f"another picture and {them}. Tests and intervals take all as independent, so p-values are too small and intervals too "
-        "narrow: trust small changes the less, the more copies there are."
+        f"another picture and {them}. Tests and intervals take all as independent, so p-values are too small and "
+        "intervals too narrow: trust small changes the less, the more copies there are."
     )
 
 

@@ -284,8 +284,8 @@ def copies_note(report: Report) -> str | None:
         return f"Copies: none of the {copies.num_images:,} judged images has the perceptual hash of another."
     return (
         f"Copies: {copies.num_images:,} judged images are {copies.num_distinct:,} pictures by their perceptual hash, "
-        f"the most frequent one {copies.num_in_largest:,} times. Private are {percent(copies.rate_each)} of the images and "
-        f"{percent(copies.rate_distinct)} of the pictures."
+        f"the most frequent one {copies.num_in_largest:,} times. Private are {percent(copies.rate_each)} of the images "
+        f"and {percent(copies.rate_distinct)} of the pictures."
     )
 
 
