@@ -109,7 +109,7 @@ def test_wrong_input_is_refused_in_one_line(run: Path, tmp_path: Path, capsys: p
     assert "has no audit sample; draw one with: privsieve audit sample" in refused("apply", run, labels)
     assert "ends in .csv" in refused("sample", run, "--out", tmp_path / "x.txt")
     assert "labels.csv already exists; name another --out, or remove it" in refused("sample", run, "--out", labels)
-    assert "lies in one" in refused("sample", run, "--out", run / "list.csv")
+    assert "inside one" in refused("sample", run, "--out", run / "list.csv")
     assert 'no column "levl"' in refused("sample", run, "--out", tmp_path / "x.csv", "--private", "levl = 1")
     assert not (run / "audit").exists()
     assert not (tmp_path / "x.csv").exists()
