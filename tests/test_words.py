@@ -1,4 +1,4 @@
-"""Docstrings, comments and messages are plain English: a list of odd words is refused."""
+"""Docstrings, comments, messages and pages are plain English: a list of odd words is refused."""
 
 import ast
 import io
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ROOMS = ("ingest", "scoring", "reports", "jobs", "privsieve")
 
 BANNED = re.compile(
@@ -45,6 +46,12 @@ def test_texts_have_no_odd_words(file: Path) -> None:
     texts = [(line, text) for line, text in _texts(file.read_text(encoding="utf-8")) if text not in KEPT]
     odd = [f"line {line}: {word[0]}" for line, text in texts if (word := BANNED.search(text))]
     assert odd == []
+
+
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_pages_have_no_odd_words(file: Path) -> None:
+    lines = enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+    assert [f"line {number}: {word[0]}" for number, line in lines if (word := BANNED.search(line))] == []
 
 
 @pytest.mark.parametrize("file", _sources(), ids=lambda file: str(file.relative_to(ROOT)))
