@@ -27,6 +27,7 @@ def _imports(path: Path) -> set[str]:
     return plain | {n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ROOMS)
 def test_imports_go_one_way(room: str) -> None:
     forbidden = (*ROOMS[ROOMS.index(room) + 1 :], "tests")
@@ -80,6 +81,7 @@ def _folders_imported(folder: Path) -> set[str]:
 FOLDERS = sorted({path.parent for room in ROOMS for path in (ROOT / room).rglob("*.py")})
 
 
+@pytest.mark.slow
 def test_no_two_folders_import_each_other() -> None:
     names = {".".join(folder.relative_to(ROOT).parts): _folders_imported(folder) for folder in FOLDERS}
     mutual = {tuple(sorted((a, b))) for a, imported in names.items() for b in imported if a in names.get(b, ())}
@@ -146,6 +148,7 @@ print("loaded:", [name for name in {HEAVY!r} if name in sys.modules])
 DECODERS = ("PIL", "simplejpeg")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verb", "not_loaded"),
     [
@@ -212,6 +215,7 @@ def test_a_command_that_has_a_folder_is_declared_in_its_file_command() -> None:
         assert len(list((ROOT / "jobs" / name).glob("*.py"))) > 2, f"make jobs/{name}/ a file"
 
 
+@pytest.mark.slow
 def test_no_import_circle() -> None:
     """At any depth: imports inside of functions count too, and those that only type checkers see."""
     modules = {_name(path): path for room in ROOMS for path in (ROOT / room).rglob("*.py")}

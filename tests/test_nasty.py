@@ -209,6 +209,7 @@ CHUNKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["before_the_pixels", "behind_the_pixels"])
 @pytest.mark.parametrize("name", CHUNKS)
 def test_metadata_of_a_png_counts_wherever_it_lies_and_costs_no_picture(name: str, place: str) -> None:

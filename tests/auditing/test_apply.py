@@ -41,6 +41,7 @@ from tests.jobs.made import privsieve
 from tests.records import run_record, write_result
 
 
+@pytest.mark.slow
 def test_labels_correct_the_rates_of_the_run_and_of_categories(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,6 +171,7 @@ def test_a_shard_that_was_replaced_by_another_with_as_many_rows_makes_the_audit_
     assert {file: file.read_bytes() for file in (run / "audit").iterdir()} == before
 
 
+@pytest.mark.slow
 def test_half_of_the_labels_and_labels_of_other_pictures_are_counted(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -263,6 +265,7 @@ def test_pictures_on_which_people_differ_widen_the_interval_to_all_and_none_of_t
     assert decided["corrected"]["high"] < private["corrected"]["high"]
 
 
+@pytest.mark.slow
 def test_a_report_names_what_its_labels_leave_open(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -357,6 +360,7 @@ def test_labels_of_the_sample_of_another_run_are_weighted(run: Path, tmp_path: P
     assert np.mean(unweighted) < true_rate - 0.03
 
 
+@pytest.mark.slow
 def test_labels_that_are_partly_of_the_sample_of_another_run_are_refused(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -369,6 +373,7 @@ def test_labels_that_are_partly_of_the_sample_of_another_run_are_refused(
     assert "are not of its audit sample; give the labels of its sample only" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_raw_rate_that_is_only_a_lower_bound_is_marked_like_in_the_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -399,6 +404,7 @@ def test_a_raw_rate_that_is_only_a_lower_bound_is_marked_like_in_the_report(
     assert ["age", "≥", "25.0", "%"] in [line.split()[:4] for line in table.splitlines()]
 
 
+@pytest.mark.slow
 def test_a_run_with_as_many_images_of_each_category_is_weighted_with_their_sizes(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

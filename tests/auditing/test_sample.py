@@ -69,6 +69,7 @@ def test_a_new_sample_keeps_the_one_before_and_the_rates_that_it_gave(
     assert privsieve("audit", "apply", run, labels) == 0
 
 
+@pytest.mark.slow
 def test_pictures_on_the_hash_list_are_drawn_and_not_named_to_the_people_who_label(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -150,6 +151,7 @@ def test_a_list_that_cannot_be_written_leaves_the_sample_and_the_rates_of_the_ru
     assert found == kept
 
 
+@pytest.mark.slow
 def test_a_second_person_gets_a_list_of_their_own_and_differences_widen_the_interval(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

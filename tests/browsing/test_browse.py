@@ -67,6 +67,7 @@ def export(person: Person, format: str, **wanted: object) -> bytes:
     return answered.content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
@@ -116,6 +117,7 @@ def test_a_count_says_how_many_rows_a_value_would_leave(person: Person) -> None:
     assert found["kind"] == {"face": 2, "name": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", SHIPPED)
 def test_the_decisions_of_a_policy_are_those_that_explain_names(run: Path, person: Person, policy: str) -> None:
     policies = [load_policy(policy_bytes(policy), policy)]
@@ -128,6 +130,7 @@ def test_the_decisions_of_a_policy_are_those_that_explain_names(run: Path, perso
         assert counts(person, policy=policy)["action"].get(action, 0) == len(expected)
 
 
+@pytest.mark.slow
 def test_details_are_the_lines_of_explain(run: Path, person: Person, capsys: Capture) -> None:
     for number, key in enumerate(SHOWN):
         assert privsieve("explain", run, key) == 0
@@ -140,6 +143,7 @@ def test_details_are_the_lines_of_explain(run: Path, person: Person, capsys: Cap
     assert person.get("/api/details/7").json == {"error": "there is no such row"}
 
 
+@pytest.mark.slow
 def test_a_page_has_60_rows_and_all_pages_have_each_row_once(tmp_path: Path) -> None:
     (tmp_path / "corpus").mkdir()
     tar(tmp_path / "corpus" / "0.tar", {})
@@ -270,6 +274,7 @@ def test_what_a_scan_found_on_its_list_is_counted_and_nowhere_else(person: Perso
     assert b"listed" not in export(person, "csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sha256", "pdq"])
 def test_what_is_on_a_hash_list_is_never_shown_named_or_exported(run: Path, tmp_path: Path, kind: str) -> None:
     listed = SHOWN.index("walker")

@@ -52,6 +52,7 @@ def value(assessment: Assessment, key: str) -> float:
     return float(assessment.values[KEYS.index(key)])
 
 
+@pytest.mark.slow
 def test_an_identity_card_is_read_even_when_it_lies_askew(engine: "DetectorsEngine") -> None:
     fields = [f"Name: {SECRET}", "Date of birth: 14.03.1987", "Licence No: 8841 2207", "12 Hill Street"]
     card = drawn(["DRIVING LICENCE", *fields], angle=4)

@@ -165,6 +165,7 @@ def test_what_never_passes_is_given_up_after_so_many_tries(server: ChatServer) -
     assert judged(good)
 
 
+@pytest.mark.slow
 def test_a_slow_answer_is_waited_for_twice(server: ChatServer) -> None:
     views = [view(1), view(2)]
     server.script[sent(views[0])] = Reply(delay_s=6)
@@ -174,6 +175,7 @@ def test_a_slow_answer_is_waited_for_twice(server: ChatServer) -> None:
     assert judged(good)
 
 
+@pytest.mark.slow
 def test_an_answer_that_trickles_is_given_up_as_one_that_does_not_come(server: ChatServer) -> None:
     views = [view(1), view(2)]
     server.script[sent(views[0])] = Reply(raw=completion(FORM), byte_s=0.3)

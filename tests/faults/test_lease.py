@@ -14,6 +14,7 @@ from scoring.runs.lease import STALE_S, lease
 from tests.faults.drill import BOTH_EXECUTORS, finish, make_shards, rows, start_scan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", BOTH_EXECUTORS)
 def test_the_second_scan_is_refused_and_takes_over_if_asked_to(tmp_path: Path, executor: str) -> None:
     make_shards(tmp_path / "corpus", 4, 15)

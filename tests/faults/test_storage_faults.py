@@ -22,6 +22,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", BOTH_EXECUTORS)
 def test_a_full_disk_is_one_line_and_the_scan_goes_on_when_there_is_room(
     small_disk: Path, tmp_path: Path, executor: str

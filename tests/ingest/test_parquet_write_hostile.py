@@ -67,6 +67,7 @@ TOO_LARGE: dict[str, pa.Array] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TOO_LARGE)
 def test_a_row_that_takes_too_much_is_dropped(file: Path, tmp_path: Path, kind: str) -> None:
     table = pa.table({"image": [jpeg(1)], "beside": TOO_LARGE[kind]})

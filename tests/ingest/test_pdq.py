@@ -61,6 +61,7 @@ def own_hash(pixels: Pixels) -> str:
     return pdq_of(pixels, size_of(pixels))[:64]
 
 
+@pytest.mark.slow
 def test_the_hash_is_that_of_the_authors_program(pictures: list[tuple[bytes, Pixels]]) -> None:
     assert len(pictures) >= 35
     for _, pixels in pictures:
@@ -89,6 +90,7 @@ def test_a_very_large_or_narrow_picture_has_a_hash() -> None:
         assert len(hashes_of([pdq_of(pixels, size)], NUM_HASHES)[0]) == NUM_HASHES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_side_px", [336, 512, 1024])
 def test_the_hash_of_a_picture_that_was_decoded_smaller_is_nearly_the_same(
     pictures: list[tuple[bytes, Pixels]], max_side_px: int
@@ -134,6 +136,7 @@ def test_other_pictures_are_not_found(pictures: list[tuple[bytes, Pixels]]) -> N
     assert not search.near(hashes_of(others, NUM_HASHES)).any()
 
 
+@pytest.mark.slow
 def test_a_brighter_copy_is_found(pictures: list[tuple[bytes, Pixels]]) -> None:
     found = []
     for _, pixels in pictures:

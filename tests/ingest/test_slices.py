@@ -31,6 +31,7 @@ def test_every_sample_is_in_exactly_one_slice(sizes: list[int], many: int) -> No
         assert Slice.from_json(slice_.to_json()) == slice_
 
 
+@pytest.mark.slow
 @given(shards=st.lists(SHARDS, min_size=1, max_size=6, unique=True), num_slices=st.integers(1, 4))
 def test_result_names_tell_shard_and_number_apart(shards: list[str], num_slices: int) -> None:
     names = [file_name(s, n, n == num_slices - 1) for s in shards for n in range(num_slices)]

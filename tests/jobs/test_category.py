@@ -50,6 +50,7 @@ def test_a_field_without_text_or_whole_numbers_is_reported_at_the_end(
     )
 
 
+@pytest.mark.slow
 def test_two_categories_of_one_sample_are_reported_before_the_scan(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

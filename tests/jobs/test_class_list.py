@@ -118,6 +118,7 @@ def test_names_of_the_training_list_are_found_with_and_without_their_letter(tmp_
     }
 
 
+@pytest.mark.slow
 def test_shards_and_tables_get_classes_by_key(tmp_path: Path) -> None:
     corpus = tmp_path / "tars"
     corpus.mkdir()
@@ -195,6 +196,7 @@ def _drawn(run: Path) -> set[tuple[object, object]]:
     return {(row["shard"], row["key"]) for row in rows(run)}
 
 
+@pytest.mark.slow
 def test_a_sample_per_category_has_so_many_of_each_and_is_reproducible(scenes: Path, tmp_path: Path) -> None:
     runs = [tmp_path / f"run{number}" for number in range(3)]
     for run, seed in zip(runs, (1, 1, 2), strict=True):
@@ -206,6 +208,7 @@ def test_a_sample_per_category_has_so_many_of_each_and_is_reproducible(scenes: P
     assert (record["sample"], record["per_category"], record["drawn"], record["seed"]) == (5, True, 12, 1)
 
 
+@pytest.mark.slow
 def test_such_a_run_is_continued_and_another_draw_is_refused(
     scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -222,6 +225,7 @@ def test_such_a_run_is_continued_and_another_draw_is_refused(
     assert "per_category was True, now" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_its_report_says_which_rates_hold_and_is_whole(
     scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -236,6 +240,7 @@ def test_its_report_says_which_rates_hold_and_is_whole(
     assert privsieve("compact", tmp_path / "run") == 0
 
 
+@pytest.mark.slow
 def test_categories_of_json_members_and_columns_are_drawn_from_too(tmp_path: Path) -> None:
     (tmp_path / "tars").mkdir()
     members = {}

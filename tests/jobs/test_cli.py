@@ -53,6 +53,7 @@ def test_a_missing_option_with_choices_is_one_clean_line(capsys: pytest.CaptureF
     )
 
 
+@pytest.mark.slow
 def test_sql_shows_six_digits_of_a_fraction_and_csv_all_of_them(
     scanned: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -91,6 +91,7 @@ def _seen(run: Path) -> list[tuple[object, ...]]:
 SHARDS = ((30, 30, 7), (1,), (0,), (30, 5), (30, 30, 30, 30, 2))
 
 
+@pytest.mark.slow
 def test_the_same_rows_sorted_in_few_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = made_run(tmp_path, SHARDS)
     before = _all(run).sort_by([("shard", "ascending"), ("index", "ascending")])

@@ -146,6 +146,7 @@ def test_a_random_sample_that_hits_the_damage_is_of_what_could_be_read(
     assert privsieve(*scan) == 0  # the rows are those that were chosen
 
 
+@pytest.mark.slow
 def test_a_limit_above_the_source_does_not_make_it_whole(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -208,6 +209,7 @@ def test_a_compacted_run_counts_the_same(run: Path, tmp_path: Path, capsys: pyte
     assert capsys.readouterr().out == f"28 images in 2 of 2 shards: 28 scored, 0 quarantined; {CAUTION}\n"
 
 
+@pytest.mark.slow
 def test_an_audit_counts_images_and_knows_the_rows_of_the_run_again(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

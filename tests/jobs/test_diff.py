@@ -113,6 +113,7 @@ def test_pictures_on_the_hash_list_are_counted_and_not_named(
     assert [one["group"] for one in json.loads(as_json)["groups"]] == ["cat"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["key", "concat(category, '/', key)"])
 def test_a_group_that_would_name_a_picture_on_the_hash_list_is_counted_and_not_named(
     by: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

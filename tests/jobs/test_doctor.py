@@ -81,6 +81,7 @@ def test_an_existing_run_is_probed_and_left_as_it_was(scanned: Path, capsys: pyt
     assert (code, end) == (1, "privsieve: 1 of 10 checks found a problem: ray")
 
 
+@pytest.mark.slow
 def test_places_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("no folder")
     (tmp_path / "other").mkdir()
@@ -145,6 +146,7 @@ def test_model_folders_that_are_not_whole(
     assert message in found["engine"][1]
 
 
+@pytest.mark.slow
 def test_a_model_or_adapter_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, found, _ = examined(
         capsys, "--engine", "transformers", "--model", "no/such/folder", "--adapter", "none", *NO_RAY
@@ -155,6 +157,7 @@ def test_a_model_or_adapter_that_is_not_there(tmp_path: Path, capsys: pytest.Cap
     assert found["engine"][1].startswith("the transformers engine needs --model")
 
 
+@pytest.mark.slow
 def test_an_endpoint(server: ChatServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("PRIVSIEVE_OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")

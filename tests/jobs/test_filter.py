@@ -86,6 +86,7 @@ def decided(out: Path) -> dict[str, tuple[str, str]]:
     return {d["key"]: (d["action"], d["rule"]) for d in pq.read_table(out / "decisions.parquet").to_pylist()}
 
 
+@pytest.mark.slow
 def test_a_filter_keeps_whole_samples_byte_for_byte(
     corpus: Path, scanned: Path, tmp_path: Path, policies: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_filter_keeps_whole_samples_byte_for_byte(
     assert files(out) == before_again
 
 
+@pytest.mark.slow
 def test_a_source_that_changed_is_noticed_and_the_rest_resumed(
     crawl: Path, crawl_run: Path, tmp_path: Path, policies: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -193,6 +195,7 @@ def test_a_shard_that_is_gone_and_one_that_is_new_are_noticed(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_only_what_was_scanned_is_released(
     crawl: Path, tmp_path: Path, policies: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

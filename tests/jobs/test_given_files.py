@@ -100,6 +100,7 @@ def test_a_file_of_the_system_that_says_it_is_empty_is_read_within_the_limit(ref
     assert "is not valid YAML" in refused(YAML_OPTIONS[0], "/proc/self/cmdline")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

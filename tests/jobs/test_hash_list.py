@@ -157,6 +157,7 @@ def released(out: Path) -> set[str]:
         return {name.rpartition(".")[0] for name in shard.getnames()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "pdq", "list"])
 def test_no_release_has_a_file_that_shows_a_listed_picture_or_cannot_be_compared(
     runs: dict[str, Path], hash_list: Path, keep_all: Path, tmp_path: Path, capsys: Capture, name: str
@@ -242,6 +243,7 @@ def test_the_engine_never_sees_a_listed_picture(hash_list: Path, tmp_path: Path)
     assert rows["caption_kinds"].to_pylist() == [None] * len(SHOWING) + [[], None]
 
 
+@pytest.mark.slow
 def test_sha256_alone_needs_no_hashes_of_pixels(corpus: Path, tmp_path: Path, capsys: Capture) -> None:
     listed = hashlib.sha256(SHOWING["frames.gif"]()).hexdigest()
     (tmp_path / "list.txt").write_text(f"sha256 {listed}\n")
@@ -338,6 +340,7 @@ def left_out(num_listed: int, num_unknown: int) -> str:
     return f"left out: {listed} on the hash list and {unknown} that cannot be compared with it"
 
 
+@pytest.mark.slow
 def test_a_run_with_hashes_is_compared_without_its_pictures(
     without_source: dict[str, tuple[Path, Path]],
     runs: dict[str, Path],
@@ -380,6 +383,7 @@ def test_a_run_with_hashes_is_compared_without_its_pictures(
     assert "scan --pdq" not in "".join([*feedback, capsys.readouterr().err])
 
 
+@pytest.mark.slow
 def test_a_run_without_hashes_says_what_would_spare_it_from_reading_pictures(
     without_source: dict[str, tuple[Path, Path]],
     runs: dict[str, Path],
@@ -402,6 +406,7 @@ def test_a_run_without_hashes_says_what_would_spare_it_from_reading_pictures(
         assert capsys.readouterr().err.count("scan --pdq does") == (0 if command[0] == "explain" else 1), command
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["report", "explain", "labels", "audit", "diff", "review", "browse"])
 def test_a_run_without_hashes_and_one_with_them_give_the_same(
     runs: dict[str, Path], hash_list: Path, tmp_path: Path, capsys: Capture, command: str
@@ -534,6 +539,7 @@ def test_every_command_is_in_this_test() -> None:
     assert COMMANDS.keys() | NO_PICTURES == VERBS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["list", "pdq", "plain"])
 def test_no_command_names_a_listed_picture(
     runs: dict[str, Path], corpus: Path, hash_list: Path, keep_all: Path, tmp_path: Path, capsys: Capture, name: str

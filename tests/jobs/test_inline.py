@@ -30,6 +30,7 @@ def _reasons(run: Path) -> dict[int, object]:
     return {number: row["reason"] for number, row in enumerate(found) if row["status"] == "quarantined"}
 
 
+@pytest.mark.slow
 def test_an_engine_that_raises_costs_one_row_and_not_the_scan(corpus: Path, tmp_path: Path) -> None:
     code, out, err = finish(start_scan(corpus, tmp_path / "run", *INLINE, drill={sha256(8): "raise"}))
     assert (code, err) == (0, "")
@@ -86,6 +87,7 @@ def _attempts(run: Path) -> list[Path]:
     return [file for file in (run / "attempts").glob("00001*00000*") if file.suffix != PART]
 
 
+@pytest.mark.slow
 def test_ray_is_not_even_imported(corpus: Path, tmp_path: Path) -> None:
     code = """
 import sys

@@ -70,6 +70,7 @@ def test_an_older_run_says_the_same_and_is_compacted(run: Path, tmp_path: Path, 
     assert list((older / "scores").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_older_run_that_was_interrupted_is_continued(corpus: Path, run: Path, tmp_path: Path) -> None:
     older = tmp_path / "run"
     shutil.copytree(run, older)

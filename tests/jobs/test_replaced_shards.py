@@ -74,6 +74,7 @@ def source(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @LAYOUTS
 def test_a_shard_replaced_while_its_scan_was_interrupted_is_reported(
     make: Make, source: Path, tmp_path: Path, capsys: Capture
@@ -87,6 +88,7 @@ def test_a_shard_replaced_while_its_scan_was_interrupted_is_reported(
     assert " changed between two scans of this run (1 such shard)" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_finished_shard_that_was_replaced_is_reported_by_the_next_scan(
     source: Path, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -99,6 +101,7 @@ def test_a_finished_shard_that_was_replaced_is_reported_by_the_next_scan(
     assert "privsieve: a.tar changed between two scans of this run" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_shard_replaced_while_it_is_scanned_gets_no_further_rows(source: Path, tmp_path: Path) -> None:
     _tar(source, 0)
     run = tmp_path / "run"
@@ -114,6 +117,7 @@ def test_a_shard_replaced_while_it_is_scanned_gets_no_further_rows(source: Path,
     assert [path.name.rpartition(".0")[2] for path in (run / "scores").iterdir()] == ["0000.parquet"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_compacted", [False, True])
 @LAYOUTS
 def test_a_filter_that_drops_everything_reports_a_replaced_shard_too(
@@ -143,6 +147,7 @@ def test_a_source_restored_from_a_copy_with_new_times_is_still_released(source: 
     assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "release") == 0
 
 
+@pytest.mark.slow
 def test_a_run_begun_before_blocks_were_compared_is_continued(source: Path, tmp_path: Path, capsys: Capture) -> None:
     """Its footers have the hash of size and time alone; what is scanned now has both."""
     _tar(source, 0)

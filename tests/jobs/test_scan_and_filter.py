@@ -57,6 +57,7 @@ def test_the_same_scan_again_continues_and_another_is_refused(
     assert "limit was not set, now 3" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_sample_is_reproducible(corpus: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         args = ("scan", corpus, "--run", tmp_path / name, "--engine", "canned", "--sample", 9, "--seed", 4)

@@ -38,6 +38,7 @@ def test_a_shard_that_left_the_source_is_reported(corpus: Path, tmp_path: Path, 
     assert "1 shard with results is gone from the source (00001.tar-" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_shard_that_was_replaced_by_one_of_the_same_layout_is_reported(
     corpus: Path, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -57,6 +58,7 @@ def test_a_shard_that_was_replaced_by_one_of_the_same_layout_is_reported(
     assert privsieve(*command) == 0
 
 
+@pytest.mark.slow
 def test_a_limit_that_the_source_does_not_reach_is_a_finished_run(tmp_path: Path, capsys: Capture) -> None:
     source, run = tmp_path / "corpus", tmp_path / "run"
     source.mkdir()

@@ -77,6 +77,7 @@ def test_the_right_sample_is_taken_after_a_wrong_one(corpus: Path, tmp_path: Pat
     assert len(rows(run)) == 5
 
 
+@pytest.mark.slow
 def test_a_result_that_was_made_with_other_settings_is_reported(corpus: Path, tmp_path: Path, capsys: Capture) -> None:
     run, other = tmp_path / "run", tmp_path / "other"
     scan = ("scan", corpus, "--engine", "canned", "--quiet", "--run")
@@ -92,6 +93,7 @@ def test_a_result_that_was_made_with_other_settings_is_reported(corpus: Path, tm
     assert privsieve(*scan, run) == 0
 
 
+@pytest.mark.slow
 def test_a_run_that_other_code_began_goes_on_with_a_word(corpus: Path, tmp_path: Path, capsys: Capture) -> None:
     run = tmp_path / "run"
     scan = ("scan", corpus, "--run", run, "--engine", "canned", "--quiet")

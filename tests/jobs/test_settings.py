@@ -118,6 +118,7 @@ def test_a_shell_completes_verbs_engines_and_policies() -> None:
     assert completed("privsieve filter r --policy s", 4) == ["strict"]
 
 
+@pytest.mark.slow
 def test_one_picture_can_be_the_source(pictures: Path, tmp_path: Path) -> None:
     (pictures / "1.txt").write_text("beside it")
     assert privsieve("scan", pictures / "1.jpg", "--run", tmp_path / "run", "--engine", "canned") == 0

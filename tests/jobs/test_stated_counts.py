@@ -76,6 +76,7 @@ def test_a_plan_takes_stated_numbers_only_if_they_are_right_where_it_looks(
     )
 
 
+@pytest.mark.slow
 def test_wrong_counts_change_no_row_and_are_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     shards = corpus(tmp_path)
 

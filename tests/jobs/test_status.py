@@ -104,6 +104,7 @@ def test_status_counts_images_and_says_what_is_next(tmp_path: Path, capsys: pyte
     assert "next: run the same scan again to continue" in shown
 
 
+@pytest.mark.slow
 def test_verify_names_a_result_in_which_one_bit_of_a_page_was_flipped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

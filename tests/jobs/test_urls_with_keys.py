@@ -88,6 +88,7 @@ def _in_another_process(*command: object, url: str = "") -> subprocess.Completed
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["00000.tar", "get"])
 def test_a_query_is_sent_and_written_nowhere(server: str, path: str, tmp_path: Path, capsys: Capture) -> None:
     run = tmp_path / "run"
@@ -106,6 +107,7 @@ def test_a_query_is_sent_and_written_nowhere(server: str, path: str, tmp_path: P
     assert SECRET not in output.out + output.err
 
 
+@pytest.mark.slow
 def test_commands_that_read_pictures_get_the_query_from_a_variable(server: str, tmp_path: Path) -> None:
     url, run = f"{server}/00000.tar?{QUERY}", tmp_path / "run"
     assert privsieve("scan", url, "--run", run, "--engine", "canned") == 0

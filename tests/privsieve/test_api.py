@@ -46,6 +46,7 @@ def test_a_scan_returns_its_counts_and_prints_nothing(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_run_answers_with_rows_rates_and_sql(run: Path) -> None:
     with privsieve.open_run(run) as opened:
         rows = opened.rows(["key", "category", "status"])
@@ -58,12 +59,14 @@ def test_a_run_answers_with_rows_rates_and_sql(run: Path) -> None:
         assert opened.connection.execute("SELECT count(*) FROM quarantined").fetchone() == (5,)
 
 
+@pytest.mark.slow
 def test_a_report_and_its_page(run: Path, tmp_path: Path) -> None:
     found = privsieve.report(run, html=tmp_path / "report.html", private="level = 1")
     assert (found.num_images, found.total.num_scored) == (35, 30)
     assert (tmp_path / "report.html").read_text().startswith("<!DOCTYPE html>")
 
 
+@pytest.mark.slow
 def test_an_evaluation_by_labels(run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with privsieve.open_run(run) as opened:
         rows = opened.rows(["sha256", "level"]).to_pylist()
@@ -85,6 +88,7 @@ def test_an_evaluation_by_labels(run: Path, tmp_path: Path, capfd: pytest.Captur
         privsieve.evaluate(run, tmp_path / "missing.csv")
 
 
+@pytest.mark.slow
 def test_a_release_and_its_counts(run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     found = privsieve.filter(run, "strict", tmp_path / "release")
     assert found.counts.num_images == 35
@@ -170,6 +174,7 @@ def test_a_release_is_resumed_or_overwritten_but_not_both(run: Path, tmp_path: P
         privsieve.filter(run, "strict", tmp_path / "out", executor="inlin")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_page_is_written_to_this_machine_only(run: Path) -> None:
     with pytest.raises(privsieve.StorageError, match="give a path, not a URL"):
         privsieve.report(run, html="s3://bucket/report.html")
@@ -184,6 +189,7 @@ def test_a_closed_run_answers_nothing(run: Path) -> None:
             ask()
 
 
+@pytest.mark.slow
 def test_two_threads_of_one_program_do_not_scan_one_run_at_once(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +230,7 @@ def test_a_query_that_is_not_allowed(run: Path) -> None:
         opened.sql("COPY images TO 'x.parquet'")
 
 
+@pytest.mark.slow
 def test_an_incomplete_scan_has_its_counts(corpus: Path, tmp_path: Path) -> None:
     privsieve.scan(corpus, tmp_path / "run", engine="canned", executor="inline")
     shard(corpus / "00000.tar", 1, 20)
@@ -250,6 +257,7 @@ def test_a_hidden_room_is_an_import_error_that_names_it(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = importlib.util.spec_from_file_location("audit", ROOT / "examples" / "audit.py")
     assert spec is not None

@@ -59,6 +59,7 @@ def html_of(result: object) -> str:
     return shown
 
 
+@pytest.mark.slow
 def test_results_are_shown_as_pages_that_reach_nothing(run: Path, tmp_path: Path) -> None:
     labels = labels_of(tmp_path, [f"{n:02d}" for n in range(6)])
     other = tmp_path / "other"

@@ -196,6 +196,7 @@ def audited(folder: Path, shards: Shards, draw: ShardDraw) -> list[dict[str, Any
         return list(opened.sql("SELECT * FROM corrected_rates WHERE subject = 'private'").to_pylist())
 
 
+@pytest.mark.slow
 def test_corrected_rates_of_the_source_have_the_variance_between_shards(tmp_path: Path) -> None:
     shards = {f"{n:02}.tar": [("beach", PRIVATE if n < 4 else PUBLIC)] * 9 + [("beach", PUBLIC)] for n in range(20)}
     draw = ShardDraw(20, 1_000, 200, 20_000)

@@ -62,6 +62,7 @@ def test_several_images_with_a_key_are_listed_with_their_shards(
     )
 
 
+@pytest.mark.slow
 def test_an_image_is_named_by_its_shard_and_key_or_its_place(
     make_run: MakeRun, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -66,6 +66,7 @@ def test_what_was_not_judged_opens_the_share_of_hipaa_only_where_it_could_add_a_
     assert laws_of(make_run([("a", answer(**shown))]))["HIPAA", "biometrics"][2] is is_open
 
 
+@pytest.mark.slow
 def test_the_page_says_that_a_share_is_the_most_unless_not_all_of_it_was_judged(make_run: MakeRun) -> None:
     rows = [("a", answer(beliefs=1, gender=None)), ("a", answer(gov_ids=None)), ("a", answer()), ("a", answer())]
     page = " ".join(render(summarise(open_run(str(make_run(rows))))).split())

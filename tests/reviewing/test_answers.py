@@ -272,6 +272,7 @@ def test_known_answers_are_mixed_in_and_counted_for_the_owner_or_at_the_end(run:
     assert sum(stored["is_gold"].to_pylist()) == 1
 
 
+@pytest.mark.slow
 def test_everybody_is_asked_the_pictures_for_a_second_look_first(tmp_path: Path) -> None:
     run = run_of(tmp_path, files(40))
     assert privsieve("audit", "sample", run, "--n", 1000, "--seed", 3, "--out", tmp_path / "list.csv") == 0

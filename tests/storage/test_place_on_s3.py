@@ -150,6 +150,7 @@ def test_a_store_that_stumbles_is_asked_again(store: Proxy, fault: Fault, monkey
     assert store.faults == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [500, "reset"])
 def test_a_store_that_never_recovers_is_given_up_in_time(
     store: Proxy, fault: Fault, monkeypatch: pytest.MonkeyPatch
@@ -213,6 +214,7 @@ def test_a_file_that_shrank_or_went_is_reported(store: Proxy, monkeypatch: pytes
             stream.read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["http://127.0.0.1:9", ""])
 @pytest.mark.parametrize("verb", ["scan-source", "scan-run"])
 def test_errors_show_no_credentials(store: Proxy, address: str, verb: str, tmp_path: object) -> None:

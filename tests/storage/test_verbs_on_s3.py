@@ -83,6 +83,7 @@ def test_scan_report_sql_and_filter(store: Proxy, tmp_path: Path, capsys: Captur
     assert released
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "trouble"),
     [

@@ -202,6 +202,7 @@ def test_two_processes_at_once_fetch_each_file_once(served: Served, cache: Path)
     assert served.num_gets() == dict.fromkeys(MODEL_FILES, 1)
 
 
+@pytest.mark.slow
 def test_a_killed_fetch_is_continued_where_it_was(served: Served, cache: Path) -> None:
     folder = large_model(served, "large", 2 * PIECE + 1000)
     served.stalled, served.stalled_from = "model.safetensors", PIECE
@@ -238,6 +239,7 @@ def test_a_file_that_was_changed_here_is_fetched_again(served: Served, cache: Pa
     assert file.read_bytes() == (BASE / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_verify_finds_what_was_changed_and_kept_its_time(served: Served, cache: Path) -> None:
     url = served.url("micro")
     assert _run("models", "fetch", url)[0] == 0
@@ -263,6 +265,7 @@ def test_a_touched_file_is_not_fetched_again(served: Served, cache: Path) -> Non
     assert served.asked == []
 
 
+@pytest.mark.slow
 def test_what_was_not_used_for_the_longest_time_makes_room(
     served: Served, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +299,7 @@ def test_what_a_process_uses_is_never_removed(served: Served, cache: Path, monke
     assert used.digest() == checkpoint(str(served.root / "a"), with_weights=True).digest()
 
 
+@pytest.mark.slow
 def test_remove_takes_it_out_of_the_cache(served: Served, cache: Path) -> None:
     url = served.url("micro")
     assert _run("models", "fetch", url)[0] == 0

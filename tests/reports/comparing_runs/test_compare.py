@@ -192,6 +192,7 @@ def test_scores_of_two_runs_are_compared_by_their_means_and_ranks(tmp_path: Path
     assert any(table.title.startswith("Mean severity (the model's own score) by category") for table in tables(result))
 
 
+@pytest.mark.slow
 def test_an_interval_has_width_though_no_score_or_every_score_changed_alike(tmp_path: Path) -> None:
     """The t-test of SciPy with one more picture at each end."""
     for after, num in ((0.7, 3), (0.5, 100), (0.7, 1)):
@@ -366,6 +367,7 @@ def test_two_corpora_say_first_what_matched_and_what_did_not(tmp_path: Path) -> 
     assert of_a.endswith(", of /crawls/march")
 
 
+@pytest.mark.slow
 def test_lookalikes_are_counted_beside_the_p_values(tmp_path: Path) -> None:
     def run(name: str, hashes: Sequence[str | None]) -> str:
         folder = Path(make(tmp_path, name, []))
@@ -403,6 +405,7 @@ def corpus_with_copies(random: np.random.Generator, num: int, seed: int) -> list
     return rows
 
 
+@pytest.mark.slow
 def test_runs_compared_in_parts_give_the_same_numbers_however_their_shards_are_split(tmp_path: Path) -> None:
     random = np.random.default_rng(5)
     a, b = (corpus_with_copies(random, 300, seed) for seed in (0, 1))

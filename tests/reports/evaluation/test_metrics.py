@@ -322,6 +322,7 @@ def test_copies_of_a_picture_do_not_make_an_interval_narrower() -> None:
     assert (mcc["mcc"].low, mcc["mcc"].high) == pytest.approx((with_copies["mcc"].low, with_copies["mcc"].high))
 
 
+@pytest.mark.slow
 def test_a_mean_over_many_pictures_has_the_interval_of_the_normal_distribution() -> None:
     generator = np.random.default_rng(3)
     truth = generator.random(4000)
