@@ -148,7 +148,7 @@ def pictures_of(run_url: str, wrong: Sequence["WrongAnswer"], feedback: Feedback
     from ingest.images.decode import DecodedImage, decode
     from ingest.images.pixels import ImageLimits
     from jobs.report.gallery import SIDE_PX, thumbnail
-    from jobs.runtime.pictures import Pictures, Where
+    from jobs.runtime.pictures import PictureRef, Pictures
     from reports.report.opened import open_run
 
     thumbnails = dict[str, bytes]()
@@ -156,7 +156,7 @@ def pictures_of(run_url: str, wrong: Sequence["WrongAnswer"], feedback: Feedback
         return thumbnails
     with open_run(run_url) as run:
         record = run.record
-    places = [Where(item.shard, item.index, item.sha256, item.key) for item in wrong]
+    places = [PictureRef(item.shard, item.index, item.sha256, item.key) for item in wrong]
     source = Pictures(record, places)
     limits = ImageLimits(max_pixels=record.max_pixels, max_frames=1, max_side_px=4 * SIDE_PX)
     for picture in places:

@@ -15,7 +15,7 @@ from jobs.runtime.last_word import command_session
 from jobs.runtime.weights_progress import weights_shown
 from scoring.engines.vlm.adapter import adapter_in
 from scoring.engines.vlm.checkpoint import ADAPTER_CONFIG, checkpoint_in
-from scoring.weights.cache import Entry, Slot, cache_root, checked, entries, entries_of, in_bytes
+from scoring.weights.cache import CacheEntry, Slot, cache_root, checked, entries, entries_of, in_bytes
 from scoring.weights.sources import find_weights
 
 
@@ -103,13 +103,13 @@ def remove_weights(asked: str) -> list[CachedWeights]:
     return gone
 
 
-def _of(asked: str) -> list[tuple[Slot, Entry]]:
+def _of(asked: str) -> list[tuple[Slot, CacheEntry]]:
     if not (found := entries_of(named(asked))):
         raise RunError(f"the cache has nothing of {named(asked)}; privsieve models list shows what it has")
     return found
 
 
-def _cached(slot: Slot, entry: Entry) -> CachedWeights:
+def _cached(slot: Slot, entry: CacheEntry) -> CachedWeights:
     return CachedWeights(
         entry.asked,
         entry.source,

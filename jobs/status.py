@@ -21,7 +21,7 @@ from scoring.runs.layout import ATTEMPTS, RUN_LEASE
 from scoring.runs.lease import Holder, holder
 from scoring.runs.ledger import Ledger, finished, shard_id_in, shard_id_of_result, shard_ids_of_others
 from scoring.runs.record import RunRecord, open_run
-from scoring.runs.results import Listing, listing, results
+from scoring.runs.results import RunListing, listing, results
 from scoring.runs.rows import num_whole_rows
 
 MAX_LISTED = 20
@@ -140,7 +140,7 @@ class ImageCounts:
     damage: Damage
 
 
-def _counts(run: Place, record: RunRecord, listed: Listing) -> ImageCounts | str:
+def _counts(run: Place, record: RunRecord, listed: RunListing) -> ImageCounts | str:
     """How many images have a row, or why they are not counted."""
     if len(listed.score_files) > MAX_COUNTED:
         return f"images are not counted in more than {MAX_COUNTED:,} result files; report counts them"

@@ -17,7 +17,7 @@ from jobs.labels.importing import run_import
 from jobs.labels.joining import run_consensus
 from jobs.labels.request import AgreementRequest, ConsensusRequest, ExportRequest, ImportRequest
 from jobs.review.request import ReviewRequest
-from jobs.review.run import ReviewResult, Serving, in_background, result_of
+from jobs.review.run import ReviewResult, ReviewServing, in_background, result_of
 from privsieve.asking import takes
 from privsieve.urls import Url
 from reports.audit.results import Audit
@@ -169,7 +169,7 @@ def export_labels(
 class Review:
     """A page that people answer, while its `with` block lasts."""
 
-    def __init__(self, serving: Serving):
+    def __init__(self, serving: ReviewServing):
         self._serving = serving
 
     @property

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.storage.place import place
-from scoring.runs.audit_sample import SAMPLE_SCHEMA, AuditSample, Design, write_sample
+from scoring.runs.audit_sample import SAMPLE_SCHEMA, AuditDesign, AuditSample, write_sample
 from scoring.runs.record import open_run
 
 
@@ -25,7 +25,7 @@ def write_drawn(run: str, drawn: pa.Table, num_rows: int, least: float | None = 
             fill = np.full(count, "" if pa.types.is_string(field.type) else 0)
             columns.append(pa.array(fill.tolist(), field.type))
     _, record = open_run(run)
-    design = Design(
+    design = AuditDesign(
         num_wanted=max(1, count),
         seed=seed,
         purpose="both",

@@ -98,7 +98,7 @@ def name_fault(name: str) -> str | None:
     return None
 
 
-class Names:
+class ArchiveNames:
     """The names in an archive: each occurs once, and none is both a file and a folder of others."""
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ types = pa.types
 
 
 @dataclass(frozen=True)
-class Part:
+class LeafColumn:
     """A column of the file that has no columns below it."""
 
     number: int
@@ -50,9 +50,9 @@ class Part:
     """Memory that a null in a list takes."""
 
 
-def parts_of(schema: pa.Schema, choice: Choice) -> list[Part]:
+def parts_of(schema: pa.Schema, choice: Choice) -> list[LeafColumn]:
     """Return the leaf columns of the chosen columns; of a struct with an image only the fields that are kept."""
-    parts, number = list[Part](), 0
+    parts, number = list[LeafColumn](), 0
     for index, field in enumerate(schema):
         below_field = list(_parts(field.type, number))
         number += len(below_field)
@@ -67,11 +67,11 @@ def parts_of(schema: pa.Schema, choice: Choice) -> list[Part]:
     return parts
 
 
-def _parts(kind: pa.DataType, first: int, is_in_list: bool = False, null_bytes: int = 0) -> Iterator[Part]:
+def _parts(kind: pa.DataType, first: int, is_in_list: bool = False, null_bytes: int = 0) -> Iterator[LeafColumn]:
     """Yield the parts of a column; `first` is the number of the first part."""
     kind = _stored(kind)
     if not types.is_nested(kind):
-        yield Part(first, kind, is_in_list, null_bytes)
+        yield LeafColumn(first, kind, is_in_list, null_bytes)
         return
     if types.is_fixed_size_list(kind) and is_in_list:
         null_bytes = max(null_bytes, _null_bytes(kind))
@@ -123,7 +123,7 @@ def batches(stream: BinaryIO, file: pq.ParquetFile, group: int, choice: Choice) 
         raise DamagedPageError
 
 
-def _measured(stream: BinaryIO, file: pq.ParquetFile, group: int, part: Part) -> tuple[int, int]:
+def _measured(stream: BinaryIO, file: pq.ParquetFile, group: int, part: LeafColumn) -> tuple[int, int]:
     """Return the memory of the column's largest row, and the memory in use in addition."""
     stored, num_rows = file.schema.column(part.number), file.metadata.row_group(group).num_rows
     is_text, num_read, largest = stored.physical_type == "BYTE_ARRAY", 0, 0

@@ -77,7 +77,7 @@ class _Guarded(io.RawIOBase):
 
 
 @dataclass(frozen=True)
-class Listing:
+class FolderListing:
     """Content of a folder, sorted by name."""
 
     files: list[tuple[str, int]]
@@ -93,9 +93,9 @@ class Listing:
     """Folders and files whose name begins with a dot."""
 
 
-def listed(folder: Place) -> Listing:
+def listed(folder: Place) -> FolderListing:
     """List a folder. OSError if that fails."""
-    listing = Listing([], [], [], [])
+    listing = FolderListing([], [], [], [])
     for name, size, kind in _local_entries(folder) if folder.is_local else _remote_entries(folder):
         if name.startswith("."):
             listing.hidden.append(name)
@@ -103,7 +103,7 @@ def listed(folder: Place) -> Listing:
             listing.files.append((name, size))
         else:
             (listing.folders if kind else listing.closed).append(name)
-    return Listing(sorted(listing.files), sorted(listing.folders), sorted(listing.closed), sorted(listing.hidden))
+    return FolderListing(sorted(listing.files), sorted(listing.folders), sorted(listing.closed), sorted(listing.hidden))
 
 
 def _local_entries(folder: Place) -> Iterator[tuple[str, int, bool | None]]:
@@ -137,7 +137,7 @@ def _remote_entries(folder: Place) -> Iterator[tuple[str, int, bool | None]]:
             yield posixpath.basename(path), int(entry.get("size") or 0), True if entry["type"] == "directory" else None
 
 
-def folders_below(root: Place) -> Iterator[tuple[str, Listing]]:
+def folders_below(root: Place) -> Iterator[tuple[str, FolderListing]]:
     """Yield (path relative to the root, listing) of the root ("") and every folder below it that is not hidden.
 
     StorageError if one cannot be listed.

@@ -73,7 +73,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Damage:
+class TarDamage:
     """Bytes of a tar that hold no readable member. If `start` is `end`, the tar lacks its end marker there, so what may
     have followed is lost."""
 
@@ -87,21 +87,21 @@ class Damage:
     """Why a compressed stream ended early, if it did."""
 
 
-def walk(stream: BinaryIO, size: int, cause: str | None = None) -> Iterator[Member | Damage]:
+def walk(stream: BinaryIO, size: int, cause: str | None = None) -> Iterator[Member | TarDamage]:
     """Yield members and damage of a tar whose content has `size` bytes, in order. `stream` must be seekable.
 
     A member that claims to be larger than the tar is damage to the end: all that follows would be its content.
     A tar without an end marker (a block of zeros) is cut, even if the cut falls between two members. cause: why
     a compressed stream ended early.
     """
-    last: Member | Damage | None = None
+    last: Member | TarDamage | None = None
     for last in _walk(stream, size):
         yield last
     end = last.end if last else 0
     if cause is not None:
-        yield Damage(size, size, None, cause)
-    elif size - end < BLOCK and not isinstance(last, Damage):
-        yield Damage(end, end, None)
+        yield TarDamage(size, size, None, cause)
+    elif size - end < BLOCK and not isinstance(last, TarDamage):
+        yield TarDamage(end, end, None)
 
 
 def header(member: Member) -> bytes:
@@ -111,7 +111,7 @@ def header(member: Member) -> bytes:
     return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
 
 
-def _walk(stream: BinaryIO, size: int) -> Iterator[Member | Damage]:
+def _walk(stream: BinaryIO, size: int) -> Iterator[Member | TarDamage]:
     start, archive = 0, _archive(stream, 0)
     while True:
         if isinstance(archive, tarfile.TarFile):
@@ -125,7 +125,7 @@ def _walk(stream: BinaryIO, size: int) -> Iterator[Member | Damage]:
             archive = readable
             continue
         if start < after:
-            yield Damage(start, after, None)
+            yield TarDamage(start, after, None)
         if readable is None:
             return
         archive = readable
@@ -133,7 +133,7 @@ def _walk(stream: BinaryIO, size: int) -> Iterator[Member | Damage]:
 
 def _members(
     archive: tarfile.TarFile, stream: BinaryIO, size: int
-) -> Generator[Member | Damage, None, tuple[int, int] | None]:
+) -> Generator[Member | TarDamage, None, tuple[int, int] | None]:
     """Yield members; return None at the true end, else the offset of a header that cannot be read, and where to
     look for the next one."""
     while True:
@@ -156,7 +156,7 @@ def _members(
             is_cut = info.offset_data + info.size > size
         name, is_name_shortened = _name(info.name)
         if is_cut:
-            yield Damage(info.offset, size, name)
+            yield TarDamage(info.offset, size, name)
             return None
         yield Member(
             name,

@@ -16,7 +16,7 @@ from ingest.formats.members import (
     name_fault,
 )
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, opened
-from ingest.formats.tar import MAX_NAME_BYTES, Damage, Member, walk
+from ingest.formats.tar import MAX_NAME_BYTES, Member, TarDamage, walk
 from ingest.images.files.magic import HEAD_BYTES
 from ingest.slices import Locator
 from ingest.storage.place import Place
@@ -35,7 +35,7 @@ def content(root: Place, shard: str) -> Iterator[BinaryIO]:
 
 
 @dataclass(frozen=True)
-class Part:
+class SampleMember:
     """One member of a sample."""
 
     member: Member
@@ -64,10 +64,10 @@ class Group:
     """The members of one sample, in order; only the first ones of a key that too many share."""
 
     key: str
-    parts: list[Part]
+    parts: list[SampleMember]
 
     @cached_property
-    def images(self) -> list[Part]:
+    def images(self) -> list[SampleMember]:
         return [part for part in self.parts if part.is_image]
 
     @property
@@ -94,11 +94,11 @@ class Group:
         return None
 
 
-def members(stream: BinaryIO) -> Iterator[Part | Damage]:
+def members(stream: BinaryIO) -> Iterator[SampleMember | TarDamage]:
     """Yield the content of the tar; a part that cannot be decompressed is damage after its last byte."""
     size = stream.seek(0, 2)
     for item in walk(stream, size, stream.fault if isinstance(stream, Decompressed) else None):
-        yield item if isinstance(item, Damage) else Part(item, _is_image(stream, item))
+        yield item if isinstance(item, TarDamage) else SampleMember(item, _is_image(stream, item))
 
 
 def _is_image(stream: BinaryIO, member: Member) -> bool:
@@ -112,12 +112,12 @@ def _is_image(stream: BinaryIO, member: Member) -> bool:
     return begins_like_picture(member.name, stream.read(min(member.size, HEAD_BYTES)))
 
 
-def groups(items: Iterator[Part | Damage]) -> Iterator[Group | Damage]:
+def groups(items: Iterator[SampleMember | TarDamage]) -> Iterator[Group | TarDamage]:
     """Yield the samples in order. Folders are not samples, nor are links and devices whose key no file has."""
     group = Group("", [])
     for item in items:
         if (
-            isinstance(item, Part)
+            isinstance(item, SampleMember)
             and group.parts
             and item.member.name
             and key_and_extension(item.member.name)[0] == group.key
@@ -127,7 +127,7 @@ def groups(items: Iterator[Part | Damage]) -> Iterator[Group | Damage]:
             continue
         yield from _samples_of(group)
         group = Group("", [])
-        if isinstance(item, Damage):
+        if isinstance(item, TarDamage):
             yield item
         elif not item.member.is_folder:
             group = Group(key_and_extension(item.member.name)[0], [item])
@@ -146,7 +146,7 @@ def key_and_extension(name: str) -> tuple[str, str]:
     return posixpath.join(folder, stem), extension.lower()
 
 
-def damaged(index: int, damage: Damage) -> Locator:
+def damaged(index: int, damage: TarDamage) -> Locator:
     byte_range = f"bytes {damage.start} to {damage.end}"
     if damage.name is not None:
         fault = [TRUNCATED_SHARD, f"the tar ends inside this sample ({byte_range})"]

@@ -30,7 +30,7 @@ from ingest.formats.released import Kept, Written, changed
 from ingest.formats.shard import (
     MAX_IMAGE_BYTES,
     TOO_MANY_BYTES,
-    Listing,
+    FolderListing,
     folders_below,
     listed,
     storage_faults,
@@ -63,7 +63,7 @@ def _folder(root: Place, shard: str) -> tuple[Place, str | None]:
     return location, None
 
 
-def _listed(root: Place, shard: str) -> tuple[Place, Listing]:
+def _listed(root: Place, shard: str) -> tuple[Place, FolderListing]:
     """Return the folder of a shard and the entries that belong to the shard. OSError if it cannot be listed."""
     here, only = _folder(root, shard)
     listing = listed(here)
@@ -71,7 +71,7 @@ def _listed(root: Place, shard: str) -> tuple[Place, Listing]:
         return here, listing
     stem = posixpath.splitext(only)[0]
     files = [(n, size) for n, size in listing.files if n == only or (not _is_sample(n) and n.startswith(f"{stem}."))]
-    return here, Listing(files, [], [], [])
+    return here, FolderListing(files, [], [], [])
 
 
 def category_of(root: Place, shard: str) -> str | None:
@@ -96,7 +96,7 @@ def _is_sample(name: str) -> bool:
     return posixpath.splitext(name)[1].lower() not in SIDECAR_EXTENSIONS
 
 
-def _samples(listing: Listing) -> list[tuple[str, int]]:
+def _samples(listing: FolderListing) -> list[tuple[str, int]]:
     """Return (name, size in bytes) of the samples in a folder, sorted."""
     return sorted([(name, size) for name, size in listing.files if _is_sample(name)] + [(n, 0) for n in listing.closed])
 
@@ -266,7 +266,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     return Written(len(taken), written, faults, dict(left_out))
 
 
-def _sidecars(listing: Listing, samples: Set[str], kept: Set[str]) -> list[str]:
+def _sidecars(listing: FolderListing, samples: Set[str], kept: Set[str]) -> list[str]:
     stems = {posixpath.splitext(name)[0] for name in kept} - {posixpath.splitext(name)[0] for name in samples - kept}
     split = [(name, *posixpath.splitext(name)) for name, _ in listing.files]
     return [name for name, stem, extension in split if stem in stems and extension.lower() in RELEASED_WITH_IMAGE]

@@ -18,7 +18,7 @@ from ingest.formats.members import (
     MAX_LISTED_BYTES,
 )
 from ingest.formats.shard import files_below
-from ingest.formats.tar import Damage
+from ingest.formats.tar import TarDamage
 from ingest.formats.tar_samples import MAX_MEMBERS, Group, content, damaged, groups, key_and_extension, members
 from ingest.formats.webdataset_release import write
 from ingest.sample import Sample, caption_of, printable, url_sha256_of
@@ -102,8 +102,8 @@ def captions(root: Place, shard: str) -> Iterator[str | None]:
                 yield _caption(parts, _parsed(parts.get("json", b"")))
 
 
-def _located(index: int, item: Group | Damage) -> tuple[Locator, int]:
-    if isinstance(item, Damage):
+def _located(index: int, item: Group | TarDamage) -> tuple[Locator, int]:
+    if isinstance(item, TarDamage):
         return damaged(index, item), 0
     fault = item.fault()
     # The span is not read, but it is part of the hash by which a continued scan recognises its slices.

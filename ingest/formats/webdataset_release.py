@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from ingest.formats.compressed import codec_of
 from ingest.formats.members import (
-    Names,
+    ArchiveNames,
     holds_what_it_says,
     is_listed,
     kind_of,
 )
 from ingest.formats.released import Kept, Written, changed
 from ingest.formats.shard import opened
-from ingest.formats.tar import BLOCK, END, Damage, Member, header
+from ingest.formats.tar import BLOCK, END, Member, TarDamage, header
 from ingest.formats.tar_samples import Group, content, damaged, groups, members
 from ingest.storage.place import NewFile, Place
 
@@ -30,7 +30,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     with opened(root, shard) as stream:
         codec = codec_of(stream.read(4))
     with content(root, shard) as stream:
-        num_found, taken = 0, dict[int, Group | Damage]()
+        num_found, taken = 0, dict[int, Group | TarDamage]()
         for item in groups(members(stream)):
             if num_found in kept.sha256:
                 taken[num_found] = item
@@ -61,11 +61,11 @@ class _Release:
     def __init__(self, stream: BinaryIO, shard: str, kept: Kept, target: Any):
         self.dropped, self.left_out = dict[int, str](), Counter[str]()
         self._stream, self._shard, self._kept, self._target = stream, shard, kept, target
-        self._names, self._num_bytes = Names(), 0
+        self._names, self._num_bytes = ArchiveNames(), 0
 
-    def add(self, index: int, item: Group | Damage) -> None:
+    def add(self, index: int, item: Group | TarDamage) -> None:
         """Add a sample, or note why it is dropped. IncompleteError if an image is not the one that was scanned."""
-        group = Group(damaged(index, item)["key"], []) if isinstance(item, Damage) else item
+        group = Group(damaged(index, item)["key"], []) if isinstance(item, TarDamage) else item
         fault = self._fault(group)
         if fault is not None:
             self.dropped[index] = fault

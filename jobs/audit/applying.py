@@ -20,7 +20,7 @@ from reports.report.opened import OpenRun
 from reports.run.design import SAMPLES, SourceSizes, design_of
 from reports.run.warehouse import open_run
 from scoring.labels.contradictions import contradictions
-from scoring.labels.table import LABELS_SCHEMA, Judged, checked, read_judged
+from scoring.labels.table import LABELS_SCHEMA, JudgedLabels, checked, read_judged
 from scoring.runs.audit_sample import read_sample
 from scoring.runs.corrected_rates import LabelGaps, State, write_corrected_rates
 
@@ -64,14 +64,14 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
     return found
 
 
-def _read(urls: Sequence[str], is_drawn: bool) -> Judged:
+def _read(urls: Sequence[str], is_drawn: bool) -> JudgedLabels:
     """The labels of all files together. LabelsError if a person is in two of them with the same picture."""
     every = [read_judged(url, is_drawn) for url in urls]
     if len(every) == 1:
         return every[0]
     tables = [_with_annotator(one.labels, url) for one, url in zip(every, urls, strict=True)]
     parts = zip(*((item.is_unclear, item.is_complete, item.is_skipped) for item in every), strict=True)
-    return Judged(checked(pa.concat_tables(tables), "the labels together"), *map(np.concatenate, parts))
+    return JudgedLabels(checked(pa.concat_tables(tables), "the labels together"), *map(np.concatenate, parts))
 
 
 def _with_annotator(labels: pa.Table, url: str) -> pa.Table:

@@ -19,7 +19,7 @@ from jobs.review.screen import Screen
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.listed import COLUMNS, READS_AGAIN, listings, reads_pictures, row_chunks
-from jobs.runtime.pictures import Pictures, Where
+from jobs.runtime.pictures import PictureRef, Pictures
 from reports.report.browsed_rows import BrowsedRows
 from reports.report.opened import OpenRun, open_run
 from scoring.policies.policy import load_policy
@@ -61,7 +61,7 @@ def prepared(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator["B
         for line in run.cautions:
             feedback.notice(line)
         feedback.notice(f"{number_of(rows.num_rows, 'row')}{_and_withheld(withheld)}")
-        places = [Where(**row) for row in rows.places().to_pylist()]
+        places = [PictureRef(**row) for row in rows.places().to_pylist()]
         pictures = Pictures(run.record, places)
         thumbnails = Screen(
             pictures, places, run.record, {}, NOTHING, THUMBNAIL_SIDE_PX, KEPT_THUMBNAILS, KEPT_THUMBNAIL_BYTES
@@ -107,20 +107,20 @@ def _and_withheld(withheld: Mapping[str, int]) -> str:
 
 
 @dataclass(frozen=True)
-class Serving(LocalServer):
+class BrowseServing(LocalServer):
     """The server of a page."""
 
     browsing: "Browsing"
 
 
 @contextmanager
-def serving(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator[Serving]:
+def serving(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator[BrowseServing]:
     """PrivsieveError in one line if the extra `review` is not installed, or the port is taken; else as `prepared`."""
     refuse_missing("browse")
     from jobs.browse.server import app
 
     with prepared(request, feedback) as browsing, local_server(app(browsing), "browse", request.port) as local:
-        yield Serving(local.address, local.server, local.listening, browsing)
+        yield BrowseServing(local.address, local.server, local.listening, browsing)
 
 
 def run_browse(request: BrowseRequest, opened: Callable[[str], None], feedback: Feedback = SILENT) -> None:

@@ -17,7 +17,7 @@ from ingest.storage.place import Place
 from jobs.compact.slices import SliceFile, hash_of, rows_by_shard, rows_in
 from scoring.runs.footers import footer_of
 from scoring.runs.layout import COMPACT, SCORES
-from scoring.runs.results import CompactFile, Part, RowRange
+from scoring.runs.results import CompactFile, ResultPart, RowRange
 from scoring.runs.rows import rows_at
 from scoring.table import SCHEMA
 
@@ -121,7 +121,7 @@ def _check(connection: "duckdb.DuckDBPyConnection", inputs: Sequence[SliceFile],
         )
 
 
-def check_seams(run: Place, files: Sequence[CompactFile], parts: Sequence[Part]) -> None:
+def check_seams(run: Place, files: Sequence[CompactFile], parts: Sequence[ResultPart]) -> None:
     """A shard that two files share goes on in the second where it ended in the first."""
     for before, after in pairwise(parts):
         if before.shard_id == after.shard_id:

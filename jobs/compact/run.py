@@ -47,7 +47,7 @@ from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, RUN_LEASE, SC
 from scoring.runs.lease import Lease, lease
 from scoring.runs.ledger import Ledger, shard_id_of_result
 from scoring.runs.record import RunRecord, open_run
-from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, Part, manifest, results
+from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, ResultPart, manifest, results
 from scoring.runs.rows_hash import hash_of_marks
 
 ROWS_PER_FILE = 2_000_000
@@ -118,14 +118,14 @@ class _Joined:
     """Step 1, done."""
 
     files: list[CompactFile]
-    parts: list[Part]
+    parts: list[ResultPart]
     num_slices: int
     slices_sha256: str
     rows_sha256: str
 
 
 def _joined(run: Place, groups: Iterable[list[SliceFile]], ledger: Ledger, held: Lease) -> _Joined:
-    files, parts, digest, num_slices, total = list[CompactFile](), list[Part](), hashlib.sha256(), 0, 0
+    files, parts, digest, num_slices, total = list[CompactFile](), list[ResultPart](), hashlib.sha256(), 0, 0
     with tempfile.TemporaryDirectory() as aside, open_duckdb(aside) as connection:
         for slices in groups:
             held.check()
@@ -140,7 +140,7 @@ def _joined(run: Place, groups: Iterable[list[SliceFile]], ledger: Ledger, held:
     return _Joined(files, parts, num_slices, digest.hexdigest(), hash_of_marks(total))
 
 
-def _decide(run: Place, made: Manifest, parts: list[Part], held: Lease) -> Manifest:
+def _decide(run: Place, made: Manifest, parts: list[ResultPart], held: Lease) -> Manifest:
     """Step 2. Returns the manifest that counts: of another process, where one took the lease over and came first."""
     others = _decided_meanwhile(run, held)
     if others is not None:

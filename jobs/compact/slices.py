@@ -14,7 +14,7 @@ from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import footers
 from scoring.runs.ledger import Ledger, finished, has_any_result, result_names, shard_id_in, shard_ids_of_others
 from scoring.runs.record import RunRecord
-from scoring.runs.results import Part
+from scoring.runs.results import ResultPart
 
 SLICES_PER_FILE = 4_096
 """A file ends here at the latest, however few rows its slices have."""
@@ -109,14 +109,14 @@ def rows_by_shard(inputs: Sequence[SliceFile]) -> Counter[str]:
     return rows
 
 
-def parts_of(inputs: Sequence[SliceFile], file: int, ledger: Ledger) -> list[Part]:
+def parts_of(inputs: Sequence[SliceFile], file: int, ledger: Ledger) -> list[ResultPart]:
     slices, rows = Counter(path_.shard for path_ in inputs), rows_by_shard(inputs)
     blocks = dict[str, set[str]]()
     for path_ in inputs:
         blocks.setdefault(path_.shard, set()).add(path_.blocks_sha256)
-    parts, first_row = list[Part](), 0
+    parts, first_row = list[ResultPart](), 0
     for shard, num_slices in slices.items():
         of_shard = blocks[shard].pop() if len(blocks[shard]) == 1 else ""
-        parts.append(Part(shard_id_in(shard, ledger), num_slices, file, first_row, rows[shard], of_shard))
+        parts.append(ResultPart(shard_id_in(shard, ledger), num_slices, file, first_row, rows[shard], of_shard))
         first_row += rows[shard]
     return parts

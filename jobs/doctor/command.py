@@ -8,7 +8,7 @@ import click
 from ingest.errors import IncompleteError
 from jobs.console.request_options import takes
 from jobs.console.terminal import write_line
-from jobs.doctor.machine import Finding
+from jobs.doctor.machine import CheckResult
 from jobs.doctor.run import DoctorRequest, run_doctor
 from jobs.runtime.feedback import on_terminal
 from jobs.runtime.weights_progress import weights_shown
@@ -25,5 +25,5 @@ def doctor(request: DoctorRequest) -> None:
         raise IncompleteError(f"{len(problems)} of {len(findings)} checks found a problem: {', '.join(problems)}")
 
 
-def _write(finding: Finding) -> None:
+def _write(finding: CheckResult) -> None:
     write_line(f"{'ok' if finding.is_ok else 'problem':<9}{finding.check:<10}{finding.text}")

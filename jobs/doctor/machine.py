@@ -26,7 +26,7 @@ class ProblemError(Exception):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     check: str
     """Name of the check, a word."""
 
@@ -36,14 +36,14 @@ class Finding:
     """What was found; of a problem, also what to do."""
 
 
-def finding(name: str, check: Callable[[], str]) -> Finding:
+def finding(name: str, check: Callable[[], str]) -> CheckResult:
     """Runs a check."""
     try:
-        return Finding(name, True, check())
+        return CheckResult(name, True, check())
     except (ProblemError, PrivsieveError) as error:
-        return Finding(name, False, str(error))
+        return CheckResult(name, False, str(error))
     except (OSError, subprocess.SubprocessError, PackageNotFoundError) as error:
-        return Finding(name, False, f"could not be checked ({type(error).__name__})")
+        return CheckResult(name, False, f"could not be checked ({type(error).__name__})")
 
 
 PROCESS_LIMIT_S = 120

@@ -9,7 +9,7 @@ from ingest.storage.web import named
 from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.requests import Url, checked_request
 from jobs.doctor.machine import (
-    Finding,
+    CheckResult,
     ProblemError,
     check_disk,
     check_gpu,
@@ -50,7 +50,9 @@ class DoctorRequest:
     """Ray cluster to join; default RAY_ADDRESS, else one of its own."""
 
 
-def run_doctor(request: DoctorRequest, report: Callable[[Finding], None] = lambda finding: None) -> list[Finding]:
+def run_doctor(
+    request: DoctorRequest, report: Callable[[CheckResult], None] = lambda finding: None
+) -> list[CheckResult]:
     """One finding per check; `report` receives each as soon as it is known. EngineError for an unknown engine.
 
     On a cluster that answers, the engine is checked on a machine that could run it, source and run there and here.
@@ -69,12 +71,12 @@ def run_doctor(request: DoctorRequest, report: Callable[[Finding], None] = lambd
     return _made([*_of_machine(request), *_of_ray(request), *_of_engine(request), *_of_storage(request)], report)
 
 
-def findings_on_machine(request: DoctorRequest) -> list[Finding]:
+def findings_on_machine(request: DoctorRequest) -> list[CheckResult]:
     """Check the machine that runs this: all checks but those of Ray."""
     return _made([*_of_machine(request), *_of_engine(request), *_of_storage(request)], lambda finding: None)
 
 
-def _made(checks: Sequence[Check], report: Callable[[Finding], None]) -> list[Finding]:
+def _made(checks: Sequence[Check], report: Callable[[CheckResult], None]) -> list[CheckResult]:
     findings = []
     with short_retries():
         for name, check in checks:
@@ -84,7 +86,7 @@ def _made(checks: Sequence[Check], report: Callable[[Finding], None]) -> list[Fi
     return findings
 
 
-def _findings_on_worker(request: DoctorRequest) -> list[Finding]:
+def _findings_on_worker(request: DoctorRequest) -> list[CheckResult]:
     from jobs.runtime.cluster import ray_session
     from jobs.runtime.on_worker import on_worker
 
@@ -94,9 +96,9 @@ def _findings_on_worker(request: DoctorRequest) -> list[Finding]:
         with ray_session(request.ray_address):
             result = on_worker(partial(findings_on_machine, request), 1, num_gpus, SILENT, lambda _: None)
     except PrivsieveError as error:
-        return [Finding("worker", False, str(error))]
+        return [CheckResult("worker", False, str(error))]
     on_machine = [replace(item, check=f"{item.check}*") for item in result.found]
-    return [Finding("worker", True, f"{result.machine}; what follows (*) was found there"), *on_machine]
+    return [CheckResult("worker", True, f"{result.machine}; what follows (*) was found there"), *on_machine]
 
 
 def _of_machine(request: DoctorRequest) -> list[Check]:

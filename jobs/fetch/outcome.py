@@ -24,7 +24,7 @@ STATS = "_stats.json"
 
 
 @dataclass(frozen=True)
-class Reason:
+class FailureReason:
     """Why a URL gave no image."""
 
     name: str
@@ -37,24 +37,30 @@ class Reason:
     """Whether the same URL may give an image another time; then `--retry-failed` asks again."""
 
 
-REASONS: tuple[Reason, ...] = (
-    Reason("opted_out", r"refused: opted_out|disallowed by X-Robots-Tag", "the answer asks not to be used like this"),
-    Reason("too_large", r"refused: too_large", "more bytes than --max-bytes"),
-    Reason("not_an_image", r"refused: not_an_image|[Ii]mage decoding error", "the bytes do not begin as an image file"),
-    Reason("empty", r"refused: empty", "the answer has no bytes"),
-    Reason("private_address", r"refused: private_address", "the host is in a private network"),
-    Reason("redirect_loop", r"infinite loop", "too many redirections"),
-    Reason("timeout", r"timed out|[Tt]imeout", "no whole answer within --timeout", can_change=True),
-    Reason("connection_refused", r"Connection refused", "nothing listens there", can_change=True),
-    Reason("unknown_host", r"Errno -\d+\]|getaddrinfo|Name or service", "the host has no address", can_change=True),
-    Reason("tls", r"SSL|CERTIFICATE|certificate", "the secure connection failed", can_change=True),
-    Reason("not_http", r"unknown url type", "neither http nor https, or a redirection to such"),
-    Reason(
+REASONS: tuple[FailureReason, ...] = (
+    FailureReason(
+        "opted_out", r"refused: opted_out|disallowed by X-Robots-Tag", "the answer asks not to be used like this"
+    ),
+    FailureReason("too_large", r"refused: too_large", "more bytes than --max-bytes"),
+    FailureReason(
+        "not_an_image", r"refused: not_an_image|[Ii]mage decoding error", "the bytes do not begin as an image file"
+    ),
+    FailureReason("empty", r"refused: empty", "the answer has no bytes"),
+    FailureReason("private_address", r"refused: private_address", "the host is in a private network"),
+    FailureReason("redirect_loop", r"infinite loop", "too many redirections"),
+    FailureReason("timeout", r"timed out|[Tt]imeout", "no whole answer within --timeout", can_change=True),
+    FailureReason("connection_refused", r"Connection refused", "nothing listens there", can_change=True),
+    FailureReason(
+        "unknown_host", r"Errno -\d+\]|getaddrinfo|Name or service", "the host has no address", can_change=True
+    ),
+    FailureReason("tls", r"SSL|CERTIFICATE|certificate", "the secure connection failed", can_change=True),
+    FailureReason("not_http", r"unknown url type", "neither http nor https, or a redirection to such"),
+    FailureReason(
         "bad_url",
         r"control characters|nonnumeric port|no host given|codec can't encode|label|Invalid|does not appear to be",
         "not a URL that can be asked for",
     ),
-    Reason(
+    FailureReason(
         "connection",
         r"reset|closed|unreachable|BadStatusLine|IncompleteRead|Errno|urlopen",
         "the connection broke",

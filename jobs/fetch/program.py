@@ -47,7 +47,7 @@ class Bounds:
     """Whether hosts in private networks may be asked."""
 
 
-class RefusedError(OSError):
+class RefusedAddressError(OSError):
     """The message is `refused: ` and a reason of `jobs.fetch.outcome`."""
 
     def __init__(self, reason: str):
@@ -69,7 +69,7 @@ class _Reader(io.RawIOBase):
         num_bytes = self._raw.readinto(buffer)
         self._left_bytes -= num_bytes or 0
         if self._left_bytes < 0:
-            raise RefusedError("too_large")
+            raise RefusedAddressError("too_large")
         return num_bytes
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class _Buffered(io.BufferedReader):
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > self.max_bytes:
-            raise RefusedError("too_large")
+            raise RefusedAddressError("too_large")
         return super().read(size)
 
 
@@ -100,11 +100,11 @@ class _Response(http.client.HTTPResponse):
         content = super().read(amt)
         if amt is None and self.status == http.client.OK:
             if self.headers.get("TDM-Reservation", "").strip() == "1":  # W3C's text and data mining reservation
-                raise RefusedError("opted_out")
+                raise RefusedAddressError("opted_out")
             if len(content) > self._bounds.max_bytes:
-                raise RefusedError("too_large")
+                raise RefusedAddressError("too_large")
             if not IMAGE_HEADS.match(content[:4096]):
-                raise RefusedError("not_an_image" if content else "empty")
+                raise RefusedAddressError("not_an_image" if content else "empty")
         return content
 
 
@@ -157,7 +157,7 @@ def _left_seconds(ends: float) -> float:
 
 def _connected(ends: float, only_public: bool, address: tuple[str, int], *_: Any) -> socket.socket:
     """A connection to the first address of the host that takes one; its timeout is what is left of the URL's time."""
-    error: OSError = RefusedError("private_address")
+    error: OSError = RefusedAddressError("private_address")
     for family, kind, protocol, _name, target in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
         if only_public and not is_public(str(target[0])):
             continue

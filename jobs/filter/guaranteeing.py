@@ -32,7 +32,7 @@ from scoring.labels.contradictions import contradictions
 from scoring.labels.table import labels_content, read_judged
 from scoring.policies.policy import GUARANTEE, Policy
 from scoring.privacy import protocol_name
-from scoring.runs.audit_sample import Design
+from scoring.runs.audit_sample import AuditDesign
 from scoring.runs.record import RunRecord
 from scoring.sql.expressions import shown
 from scoring.table import SCHEMA
@@ -233,7 +233,7 @@ def _of_audit(found: LabelledRows, is_private: Flags, is_undecided: Flags, least
     )
 
 
-def _least_probability(design: Design, run: Place) -> float:
+def _least_probability(design: AuditDesign, run: Place) -> float:
     """Return the smallest probability of the run: that of the drawn pictures is larger by chance, and would make no
     even sample."""
     if design.least_probability is not None:

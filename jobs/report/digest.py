@@ -11,7 +11,7 @@ from typing import Any
 from ingest.errors import StorageError
 from ingest.sample import printable
 from reports.report.page import Digest
-from reports.run.figures import Evidence
+from reports.run.figures import EvidenceCount
 from scoring.endpoints.endpoint import Endpoint, NoAnswerError, RefusedError, checked_url
 
 OPTION = "--digest-endpoint"
@@ -26,12 +26,12 @@ _SYSTEM = (
 )
 
 
-def digest_of(evidence: Sequence[Evidence], endpoint: str, model: str, titles: Mapping[str, str]) -> Digest | None:
+def digest_of(evidence: Sequence[EvidenceCount], endpoint: str, model: str, titles: Mapping[str, str]) -> Digest | None:
     """Ask about each group. None if there is no evidence. EngineError or StorageError if the endpoint does not answer.
 
     titles: name of a kind -> words for it.
     """
-    groups: dict[str, list[Evidence]] = {}
+    groups: dict[str, list[EvidenceCount]] = {}
     for item in evidence:
         groups.setdefault(item.group, []).append(item)
     if not groups:
@@ -41,7 +41,7 @@ def digest_of(evidence: Sequence[Evidence], endpoint: str, model: str, titles: M
     return Digest(model, answers)
 
 
-def _asked(kinds: Sequence[Evidence], server: Endpoint, model: str, titles: Mapping[str, str]) -> str:
+def _asked(kinds: Sequence[EvidenceCount], server: Endpoint, model: str, titles: Mapping[str, str]) -> str:
     lines = [
         f"{titles.get(kind.kind, kind.kind)}: {kind.num_images} of {kind.num_private} private images" for kind in kinds
     ]

@@ -20,9 +20,9 @@ from ingest.sample import printable
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, Listing
 from jobs.runtime.listed import COLUMNS, READS_AGAIN, left_out_note, listings, reads_pictures
-from jobs.runtime.pictures import Pictures, Where
+from jobs.runtime.pictures import PictureRef, Pictures
 from reports.report.opened import OpenRun
-from reports.report.page import Picture
+from reports.report.page import PagePicture
 from reports.report.severe import whole_boxes
 from reports.run.figures import SevereImage
 
@@ -43,13 +43,13 @@ class Wanted:
     """An image that the page shows."""
 
     image: SevereImage
-    where: Where
+    where: PictureRef
     boxes: Sequence[Any]
     """Values of the column `boxes`."""
 
 
 @dataclass(frozen=True)
-class Screened:
+class ScreenedImages:
     """The most severe images without those on the hash list."""
 
     images: tuple[SevereImage, ...]
@@ -57,7 +57,7 @@ class Screened:
     """How many are left out, in words; None if none is."""
 
 
-def pictures(run: OpenRun, severest: Sequence[SevereImage], is_clear: bool, feedback: Feedback) -> list[Picture]:
+def pictures(run: OpenRun, severest: Sequence[SevereImage], is_clear: bool, feedback: Feedback) -> list[PagePicture]:
     """Those that the source still holds unchanged; a notice counts the others. SourceError if it cannot be read.
 
     severest: without pictures on the hash list (`without_listed`).
@@ -68,7 +68,7 @@ def pictures(run: OpenRun, severest: Sequence[SevereImage], is_clear: bool, feed
     except SourceError as error:
         raise SourceError(f"--gallery reads the pictures from the source again: {error}") from None
     limits = ImageLimits(max_pixels=run.record.max_pixels, max_frames=1, max_side_px=4 * SIDE_PX)
-    shown = list[Picture]()
+    shown = list[PagePicture]()
     for item in wanted:
         decoded = decode(source.read(item.where).encoded, limits)
         if isinstance(decoded, DecodedImage):
@@ -78,14 +78,14 @@ def pictures(run: OpenRun, severest: Sequence[SevereImage], is_clear: bool, feed
     return shown
 
 
-def small_picture(wanted: Wanted, pixels: Pixels, is_clear: bool, max_bytes: int) -> Picture:
+def small_picture(wanted: Wanted, pixels: Pixels, is_clear: bool, max_bytes: int) -> PagePicture:
     """Encode it in the largest of `SIZES` with at most `max_bytes` bytes; if none has, in the smallest."""
     jpeg = b""
     for side_px, quality in SIZES:
         jpeg = thumbnail(pixels, wanted.boxes, is_clear, side_px, quality)
         if len(jpeg) <= max_bytes:
             break
-    return Picture(wanted.image.key, f"level {wanted.image.level}", jpeg, (side_px, quality) != SIZES[0])
+    return PagePicture(wanted.image.key, f"level {wanted.image.level}", jpeg, (side_px, quality) != SIZES[0])
 
 
 def thumbnail(
@@ -117,10 +117,10 @@ def _corners(box: Any, size: tuple[int, int]) -> tuple[float, float, float, floa
 
 def without_listed(
     run: OpenRun, severest: Sequence[SevereImage], hash_list: HashList, feedback: Feedback = SILENT
-) -> Screened:
+) -> ScreenedImages:
     """The images that may be named and shown. SourceError if pictures must be compared and cannot be read."""
     if hash_list is NOTHING:
-        return Screened(tuple(severest), None)
+        return ScreenedImages(tuple(severest), None)
     if severest and reads_pictures(run.record, hash_list):
         feedback.notice(READS_AGAIN)
     rows = _rows(run, severest)
@@ -131,14 +131,14 @@ def without_listed(
     of_place = dict(zip(rows, listings(run, table, hash_list), strict=True))
     listings_: list[Listing] = [of_place.get((image.shard, image.index), "gone") for image in severest]
     clear = tuple(image for image, listing in zip(severest, listings_, strict=True) if listing == "clear")
-    return Screened(clear, left_out_note(listings_, "image"))
+    return ScreenedImages(clear, left_out_note(listings_, "image"))
 
 
 def _wanted(run: OpenRun, severest: Sequence[SevereImage]) -> list[Wanted]:
     rows = _rows(run, severest)
     pairs = [(image, rows.get((image.shard, image.index))) for image in severest]
     return [
-        Wanted(image, Where(row["shard"], row["index"], row["sha256"], row["key"]), whole_boxes(row["boxes"]))
+        Wanted(image, PictureRef(row["shard"], row["index"], row["sha256"], row["key"]), whole_boxes(row["boxes"]))
         for image, row in pairs
         if row is not None and row["sha256"]
     ]

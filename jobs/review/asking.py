@@ -17,7 +17,7 @@ from jobs.review.request import Judged
 from jobs.review.screen import Screen
 from reports.evaluation.answers import answers_of
 from reports.report.boxes import first_frame_boxes
-from scoring.labels.reviews import MAX_BOXES_CHARS, MAX_SECONDS, SKIP, UNDO, Answers, standing
+from scoring.labels.reviews import MAX_BOXES_CHARS, MAX_SECONDS, SKIP, UNDO, ReviewAnswers, standing
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 AHEAD = 10
@@ -37,7 +37,7 @@ class Asking:
         gold: frozenset[str],
         kind: Kind,
         judged: Judged,
-        answers: Answers,
+        answers: ReviewAnswers,
         screen: Screen,
         engine: Mapping[str, Any],
         again: bool,

@@ -16,7 +16,7 @@ TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class RefusedError(PrivsieveError):
+class RefusedRequestError(PrivsieveError):
     """A request that is not what the page sends."""
 
 
@@ -45,11 +45,11 @@ async def posted(request: Request, model: type[Model], max_bytes: int) -> Model:
     async for chunk in request.stream():
         body += chunk
         if len(body) > max_bytes:
-            raise RefusedError(f"the request has more than {max_bytes:,} bytes")
+            raise RefusedRequestError(f"the request has more than {max_bytes:,} bytes")
     try:
         return model.model_validate_json(body)
     except ValidationError:
-        raise RefusedError("this is not what the page sends; load it again") from None
+        raise RefusedRequestError("this is not what the page sends; load it again") from None
 
 
 def error_answer(request: Request, error: Exception) -> Response:

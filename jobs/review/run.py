@@ -19,26 +19,26 @@ from jobs.review.progress import not_shown
 from jobs.review.queue import Queue, queue_of
 from jobs.review.request import ReviewRequest
 from jobs.review.screen import Screen
-from jobs.review.tally import Tally, tallies, tally_of
+from jobs.review.tally import ReviewerTally, tallies, tally_of
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.listed import READS_AGAIN, listings, reads_pictures
-from jobs.runtime.pictures import Pictures, Where
+from jobs.runtime.pictures import PictureRef, Pictures
 from reports.audit.review_progress import estimate_of
 from reports.report.opened import OpenRun
 from reports.run.warehouse import open_run
-from scoring.labels.reviews import Answers
+from scoring.labels.reviews import ReviewAnswers
 from scoring.privacy import private_condition, private_for_people
 from scoring.runs.layout import REVIEWS
 
 if TYPE_CHECKING:
-    from jobs.review.server import Review
+    from jobs.review.server import ReviewPage
 
 
 @contextmanager
-def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["Review"]:
+def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["ReviewPage"]:
     """Everything but the server. RunError, LabelsError, SourceError or QueryError in one line; nothing is written."""
-    from jobs.review.server import Review
+    from jobs.review.server import ReviewPage
 
     hash_list = hash_list_of(request.hash_list)
     root, checks = place(request.run), None
@@ -57,12 +57,12 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
         for line in run.cautions:
             feedback.notice(line)
     columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))
-    places = [Where(*row) for row in zip(*columns, strict=True)]
+    places = [PictureRef(*row) for row in zip(*columns, strict=True)]
     compared = hash_list if reads_pictures(record, hash_list) else NOTHING
     screen = Screen(Pictures(record, places), places, record, hidden, compared)
     known = frozenset[str]() if checks is None else frozenset(checks["sha256"].to_pylist())
     try:
-        answers = Answers(root.at(REVIEWS))
+        answers = ReviewAnswers(root.at(REVIEWS))
         asking = Asking(
             rows,
             known,
@@ -78,7 +78,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
         feedback.notice(_asked(queue, asking, request.reviewer))
         private = private_condition(record.engine) if queue.sample is None else queue.sample.design.private
         means = private_for_people(private)
-        yield Review(asking, root.name, request.reviewer, audit, checks, means, request.run, root.at(REVIEWS).path)
+        yield ReviewPage(asking, root.name, request.reviewer, audit, checks, means, request.run, root.at(REVIEWS).path)
     finally:
         screen.close()
 
@@ -93,14 +93,14 @@ def _hidden(run: OpenRun, rows: pa.Table, hash_list: HashList) -> dict[int, Lite
 
 
 @dataclass(frozen=True)
-class Serving(LocalServer):
+class ReviewServing(LocalServer):
     """The server of a review."""
 
-    review: "Review"
+    review: "ReviewPage"
 
 
 @contextmanager
-def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Serving]:
+def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[ReviewServing]:
     """PrivsieveError in one line if the extra `review` is not installed, or the port is taken; else as `prepared`."""
     refuse_missing("review")
     from jobs.review.server import app
@@ -109,11 +109,11 @@ def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Ser
         prepared(request, feedback) as review,
         local_server(app(review), "review", request.port, request.reviewer) as local,
     ):
-        yield Serving(local.address, local.server, local.listening, review)
+        yield ReviewServing(local.address, local.server, local.listening, review)
 
 
 @contextmanager
-def in_background(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Serving]:
+def in_background(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[ReviewServing]:
     """Serves the page in a thread for the length of a `with` block. Errors as of `serving`."""
     with serving(request, feedback) as one:
         thread = threading.Thread(target=one.run, name="privsieve-review")
@@ -132,7 +132,7 @@ class ReviewResult:
     num_saved: int
     """Answers that this server saved, those that were taken back or changed later included."""
 
-    people: tuple[Tally, ...]
+    people: tuple[ReviewerTally, ...]
     """What everybody did with the pictures of the queue, in earlier reviews too."""
 
     not_shown: Mapping[str, int]
@@ -154,7 +154,7 @@ def run_review(request: ReviewRequest, opened: Callable[[str], None], feedback: 
         return result_of(served.review)
 
 
-def result_of(review: "Review") -> ReviewResult:
+def result_of(review: "ReviewPage") -> ReviewResult:
     """As the answers stand now, those of other servers included."""
     asking = review.asking
     asking.answers.refresh()

@@ -17,7 +17,7 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
 from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.runtime.listed import pdq_of
-from jobs.runtime.pictures import Pictures, Where
+from jobs.runtime.pictures import PictureRef, Pictures
 from scoring.runs.record import RunRecord
 
 State = Literal["shown", "listed", "not_compared", "changed", "gone", "undecodable", "unreachable"]
@@ -38,7 +38,7 @@ LISTED_AHEAD = 40
 
 
 @dataclass(frozen=True)
-class Screened:
+class ScreenedPicture:
     """One picture, or why it is not shown."""
 
     state: State
@@ -52,7 +52,7 @@ class Screen:
     def __init__(
         self,
         pictures: Pictures,
-        places: Sequence[Where],
+        places: Sequence[PictureRef],
         record: RunRecord,
         hidden: Mapping[int, Literal["listed", "not_compared"]],
         compared: HashList = NOTHING,
@@ -68,13 +68,13 @@ class Screen:
         self._max_kept, self._max_bytes = kept, kept_bytes
         self._hidden = dict(hidden)
         self._states = dict[int, State](hidden)
-        self._kept = OrderedDict[int, Future[Screened]]()
+        self._kept = OrderedDict[int, Future[ScreenedPicture]]()
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(NUM_THREADS, thread_name_prefix="pictures")
         self._listing = ThreadPoolExecutor(1, thread_name_prefix="shards")
         self._listed = set[str]()
 
-    def picture(self, number: int) -> Screened:
+    def picture(self, number: int) -> ScreenedPicture:
         """Waits until it is there."""
         return self._begun(number).result()
 
@@ -101,7 +101,7 @@ class Screen:
         for threads in (self._threads, self._listing):
             threads.shutdown(wait=False, cancel_futures=True)
 
-    def _begun(self, number: int) -> Future[Screened]:
+    def _begun(self, number: int) -> Future[ScreenedPicture]:
         with self._lock:
             future = self._kept.get(number)
             if future is None or (future.done() and future.result().state == "unreachable"):
@@ -114,31 +114,31 @@ class Screen:
                 num_bytes -= _num_bytes(dropped)
             return future
 
-    def _load(self, number: int) -> Screened:
+    def _load(self, number: int) -> ScreenedPicture:
         screened = self._screened(number)
         if screened.state != "unreachable":
             self._states[number] = screened.state
         return screened
 
-    def _screened(self, number: int) -> Screened:
+    def _screened(self, number: int) -> ScreenedPicture:
         if number in self._hidden:
-            return Screened(self._hidden[number])
+            return ScreenedPicture(self._hidden[number])
         try:
             picture = self._pictures.read(self._places[number])
         except (StorageError, SourceError):
-            return Screened("unreachable")
+            return ScreenedPicture("unreachable")
         if picture.state != "found":
-            return Screened(picture.state)
+            return ScreenedPicture(picture.state)
         decoded = decode(picture.encoded, self._limits)
         if not isinstance(decoded, DecodedImage):
-            return Screened("undecodable")
+            return ScreenedPicture("undecodable")
         if self._compared.needs_pdq:
             listing = self._compared.listings([None], [pdq_of(picture.encoded, self._record)])[0]
             if listing != "clear":
-                return Screened("listed" if listing == "listed" else "not_compared")
-        return Screened("shown", simplejpeg.encode_jpeg(decoded.views[0], quality=QUALITY, colorspace="RGB"))
+                return ScreenedPicture("listed" if listing == "listed" else "not_compared")
+        return ScreenedPicture("shown", simplejpeg.encode_jpeg(decoded.views[0], quality=QUALITY, colorspace="RGB"))
 
 
-def _num_bytes(loaded: Future[Screened]) -> int:
+def _num_bytes(loaded: Future[ScreenedPicture]) -> int:
     """0 as long as it is not there."""
     return len(loaded.result().jpeg) if loaded.done() and loaded.exception() is None else 0

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from ingest.errors import PrivsieveError
 from jobs.review.asking import Asking
 from jobs.review.guard import Session
-from jobs.review.handling import RefusedError, error_answer, no_icon, number_below, page_route, posted
+from jobs.review.handling import RefusedRequestError, error_answer, no_icon, number_below, page_route, posted
 from jobs.review.posted import MAX_BODY_BYTES, PostedAnswer, PostedName
 from jobs.review.progress import progress
 from jobs.review.request import checked_name
@@ -23,7 +23,7 @@ from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 
 @dataclass(frozen=True)
-class Review:
+class ReviewPage:
     """What the page is about."""
 
     asking: Asking
@@ -48,7 +48,7 @@ class Review:
         return next_commands(self.asking, self.run_url, self.reviews_url)
 
 
-def app(review: Review) -> Starlette:
+def app(review: ReviewPage) -> Starlette:
     """Without any protection: `guard.Guard` must stand before it."""
     asking = review.asking
 
@@ -132,5 +132,5 @@ def _session(request: Request) -> Session:
 def _reviewer(request: Request) -> str:
     reviewer = _session(request).reviewer
     if reviewer is None:
-        raise RefusedError("give your name first")
+        raise RefusedRequestError("give your name first")
     return reviewer

@@ -11,7 +11,7 @@ UNCLEAR = "unclear"
 
 
 @dataclass(frozen=True)
-class Tally:
+class ReviewerTally:
     """The pictures of one person: each is answered, skipped or left. Those that cannot be shown are not among them."""
 
     name: str
@@ -44,13 +44,13 @@ class Tally:
         return said if is_all else f"{said}, {self.num_left:,} left"
 
 
-def tally_of(asking: Asking, name: str) -> Tally:
+def tally_of(asking: Asking, name: str) -> ReviewerTally:
     given = asking.given(name)
     num_skipped = given.pop(SKIP, 0)
-    return Tally(name, given.total(), given[UNCLEAR], num_skipped, len(asking.left(name)))
+    return ReviewerTally(name, given.total(), given[UNCLEAR], num_skipped, len(asking.left(name)))
 
 
-def tallies(asking: Asking) -> tuple[Tally, ...]:
+def tallies(asking: Asking) -> tuple[ReviewerTally, ...]:
     """Return the tally of each person who answered or skipped a picture of the queue, by name."""
     return tuple(tally_of(asking, name) for name in asking.people())
 

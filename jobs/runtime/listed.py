@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ingest.errors import IncompleteError, QueryError, RunError, SourceError, StorageError, number_of
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, Listing, PdqOfFile, is_complete
-from jobs.runtime.pictures import Pictures, Where
+from jobs.runtime.pictures import PictureRef, Pictures
 from reports.report.opened import MayName, OpenRun, all_named
 from scoring.runs.record import RunRecord
 from scoring.table import LISTED
@@ -40,7 +40,7 @@ def listings(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Listing]
     if run.record.pdq:
         return _compared(run, hashes, _stored(run, rows), hash_list)
     columns = (rows[name].to_pylist() for name in COLUMNS)
-    places = [Where(*row) for row in zip(*columns, strict=True)]
+    places = [PictureRef(*row) for row in zip(*columns, strict=True)]
     try:
         pictures = Pictures(run.record, [place for place in places if place.sha256 not in hash_list.sha256])
     except SourceError as error:
@@ -136,7 +136,7 @@ class _Read:
     is_gone: bool = False
 
 
-def _read(pictures: Pictures, place: Where, record: RunRecord) -> _Read:
+def _read(pictures: Pictures, place: PictureRef, record: RunRecord) -> _Read:
     try:
         picture = pictures.read(place)
     except (SourceError, StorageError):

@@ -17,7 +17,7 @@ from scoring.runs.record import RunRecord
 
 
 @dataclass(frozen=True)
-class Where:
+class PictureRef:
     """The columns of a row that say where its picture is."""
 
     shard: str
@@ -47,7 +47,7 @@ GONE, CHANGED = Picture("gone"), Picture("changed")
 class Pictures:
     """The pictures of some rows of a run. May be asked by several threads."""
 
-    def __init__(self, record: RunRecord, wanted: Iterable[Where]):
+    def __init__(self, record: RunRecord, wanted: Iterable[PictureRef]):
         """wanted: every row that will be asked for. SourceError or StorageError if the source cannot be opened."""
         self._source = open_source(record.source, record.format, record.category)
         self._names = {printable(shard): shard for shard in self._source.shards}
@@ -57,7 +57,7 @@ class Pictures:
         self._locks = {shard: threading.Lock() for shard in self._wanted}
         self._located = dict[str, dict[int, tuple[str, Locator]]]()
 
-    def read(self, where: Where) -> Picture:
+    def read(self, where: PictureRef) -> Picture:
         """StorageError if the storage fails."""
         located = self._places_in(where.shard).get(where.index)
         if located is None or where.sha256 is None:

@@ -68,7 +68,7 @@ class Tasks:
             self._given_back.append(task)
 
 
-class UnderWay:
+class ProcessesUnderWay:
     """How many images are done of slices that have not ended, over all processes; see `ShowUnderWay`."""
 
     def __init__(self, show: ShowUnderWay):
@@ -92,7 +92,7 @@ class FurtherProcess:
         settings: ScanSettings,
         tasks: Tasks,
         ended: Callable[[SliceCounts | None], object],
-        under_way: UnderWay,
+        under_way: ProcessesUnderWay,
         after_s: float,
     ):
         """ended: takes what came of each slice, and None once no more will come. after_s: seconds to wait before the

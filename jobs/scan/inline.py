@@ -11,7 +11,7 @@ from queue import SimpleQueue
 
 from ingest.errors import PrivsieveError, SourceError
 from ingest.formats import Source
-from jobs.scan.further_processes import FurtherProcess, Tasks, UnderWay, scan_until_it_ends
+from jobs.scan.further_processes import FurtherProcess, ProcessesUnderWay, Tasks, scan_until_it_ends
 from jobs.scan.selection import Chosen
 from jobs.scan.settings import ScanSettings
 from jobs.scan.slice_scanner import SliceScanner
@@ -33,7 +33,7 @@ def scan_slices(
 
     num_processes: with this one. further_after_s: seconds after which the others begin.
     """
-    under_way, ended = UnderWay(show), SimpleQueue[SliceCounts | None]()
+    under_way, ended = ProcessesUnderWay(show), SimpleQueue[SliceCounts | None]()
     tasks = Tasks(_listed(settings, left, chosen, ledger), ended.put)
     further = [
         FurtherProcess(number, settings, tasks, ended.put, under_way, further_after_s)

@@ -23,7 +23,7 @@ from jobs.scan import slice_scanner
 from jobs.scan.selection import Chosen
 from jobs.scan.settings import ScanSettings
 from jobs.scan.slice_tasks import ShowUnderWay, SliceCounts, SliceTask, slices_left
-from jobs.scan.under_way import Reports, UnderWay
+from jobs.scan.under_way import ActorUnderWay, Reports
 from scoring.runs.ledger import Ledger, only_shards
 
 ENGINES_PER_SLICER = 4
@@ -52,7 +52,7 @@ class EnginePool:
     num_gpus: float = 0
 
 
-class SliceScanner:
+class SliceScannerActor:
     """The actor: Ray Data calls it with one slice at a time. Its name is the title of its process."""
 
     def __init__(self, settings: ScanSettings, looked_at: slice_scanner.LookedAt):
@@ -93,7 +93,7 @@ def scan_slices(
     if show is None:
         yield from _scanned(settings, left, chosen, ledger, slice_scanner.nobody_looks, engines)
         return
-    with closing(UnderWay(show)) as under_way:
+    with closing(ActorUnderWay(show)) as under_way:
         for counts in _scanned(settings, left, chosen, ledger, Reports(under_way.actor), engines):
             under_way.ended(counts.name)
             yield counts
@@ -120,7 +120,7 @@ def _scanned(
     numbers = ray.data.from_items([{"number": n} for n in range(len(left))], override_num_blocks=num_tasks)
     slices = numbers.flat_map(list_shard, num_cpus=SLICER_CPUS, compute=ray.data.TaskPoolStrategy(size=num_slicers))
     counted = slices.map_batches(
-        SliceScanner,
+        SliceScannerActor,
         fn_constructor_args=(settings, looked_at),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(

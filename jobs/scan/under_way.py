@@ -50,7 +50,7 @@ class Reports:
             self._actor.looked_at.remote(slice_name, num_images)
 
 
-class UnderWay:
+class ActorUnderWay:
     """The driver's side: asks the actor, and shows the sum."""
 
     def __init__(self, show: ShowUnderWay):

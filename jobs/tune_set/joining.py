@@ -21,7 +21,7 @@ MAX_SHOWN = 20
 
 
 @dataclass
-class Names:
+class LabelNames:
     """Rows that name pictures by sha256, or by key: as a scan writes it, with or without the shard before it."""
 
     url: str
@@ -69,7 +69,7 @@ class LabelOf:
     table: pa.Table
     """With the column `annotator`."""
 
-    names: Names
+    names: LabelNames
     """A row is the place in `table`."""
 
     values: Values
@@ -130,7 +130,7 @@ def labels_by_picture(url: str, split: str | None) -> LabelOf:
         raise LabelsError(f"{url}: holds no labels")
     if split is not None:
         table = _of_split(table, split, url)
-    names = Names(url)
+    names = LabelNames(url)
     for row, (sha256, key) in enumerate(zip(table["sha256"].to_pylist(), table["key"].to_pylist(), strict=True)):
         if not names.add(row, sha256, key):
             raise _several(url, sha256 or key)

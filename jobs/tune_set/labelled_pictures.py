@@ -26,7 +26,7 @@ all pixels. A hash list is compared with more frames."""
 
 
 @dataclass
-class Found:
+class LabelledPictures:
     """What the corpus holds. Every picture of it is counted once."""
 
     candidates: list[Candidate] = field(default_factory=list)
@@ -55,9 +55,9 @@ def samples(source: Source) -> Iterator[Sample]:
 
 def labelled_pictures(
     source: Source, labels: LabelOf, targets: Targets, feedback: Feedback, hash_list: HashList = NOTHING
-) -> Found:
+) -> LabelledPictures:
     """LabelsError if a label is of two pictures, or two copies of a picture have different labels."""
-    pictures = Found()
+    pictures = LabelledPictures()
     first: dict[str, int] = {}
     listings = dict[str, Listing]()
     limits = replace(LIMITS, max_frames=ImageLimits.max_frames, has_pdq=True) if hash_list.needs_pdq else LIMITS
@@ -118,7 +118,7 @@ def _refuse_contradiction(candidate: Candidate, copy: Sample, label: Label, targ
         )
 
 
-def _group(pictures: Found) -> None:
+def _group(pictures: LabelledPictures) -> None:
     groups = near_duplicate_groups(pictures.phashes).tolist()
     names: dict[int, str] = {}
     for group, candidate in zip(groups, pictures.candidates, strict=True):

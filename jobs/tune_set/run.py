@@ -20,7 +20,7 @@ from jobs.runtime.feedback import Feedback
 from jobs.runtime.hash_list import hash_list_of
 from jobs.tune_set.evaluation_pictures import EvaluationPictures, evaluation_pictures
 from jobs.tune_set.joining import labels_by_picture
-from jobs.tune_set.labelled_pictures import Found, labelled_pictures
+from jobs.tune_set.labelled_pictures import LabelledPictures, labelled_pictures
 from jobs.tune_set.targeting import Targets, targets_of
 from jobs.tune_set.writing import set_folder, write_shards
 from scoring.labels.contradictions import contradictions_of
@@ -174,7 +174,7 @@ def _protocol(request: TuneSetRequest) -> Protocol:
     return asked
 
 
-def _none_usable(request: TuneSetRequest, pictures: Found) -> str:
+def _none_usable(request: TuneSetRequest, pictures: LabelledPictures) -> str:
     listed = f", {pictures.num_listed} on the hash list" if pictures.num_listed else ""
     listed += f", {pictures.num_not_compared} that cannot be compared with it" if pictures.num_not_compared else ""
     return (
@@ -193,7 +193,7 @@ def _say_what_is_unused(request: TuneSetRequest, targets: Targets, feedback: Fee
         )
 
 
-def _without(pictures: Found, excluded: EvaluationPictures) -> tuple[list[Candidate], dict[str, int]]:
+def _without(pictures: LabelledPictures, excluded: EvaluationPictures) -> tuple[list[Candidate], dict[str, int]]:
     candidates = pictures.candidates
     same = [c.sha256 in excluded.sha256 for c in candidates]
     near = excluded.near(pictures.phashes)

@@ -33,7 +33,7 @@ from reports.audit.results import (
 )
 from reports.labels.agreed import in_words, num_undecided_of
 from reports.run.warehouse import STALE_AUDIT, Run
-from scoring.labels.table import Judged
+from scoring.labels.table import JudgedLabels
 from scoring.privacy import follows_taxonomy
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample
 from scoring.runs.corrected_rates import MIN_LABELS
@@ -47,7 +47,7 @@ SIGNIFICANCE = 0.05
 def audit_of_sample(
     run: Run,
     sample: AuditSample,
-    judged: Judged,
+    judged: JudgedLabels,
     sizes: Mapping[str, int] | None = None,
     cautions: tuple[str, ...] = (),
 ) -> Audit:
@@ -119,7 +119,7 @@ def _tested_together(
     ]
 
 
-def private_rate(sample: AuditSample, num_images: Counts, judged: Judged) -> Estimate:
+def private_rate(sample: AuditSample, num_images: Counts, judged: JudgedLabels) -> Estimate:
     """Share of all scored images that is private, as far as these labels go; without values if none is of use.
 
     num_images: of the run in each cell of the private decision.

@@ -13,7 +13,7 @@ from reports.audit.counting import cell_counts
 from reports.audit.design import EVEN_SHARE, densities, largest_density, scale_of
 from reports.run.warehouse import Run
 from scoring.privacy import private_condition
-from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditSample, Design, Purpose
+from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditDesign, AuditSample, Purpose
 from scoring.sql.names import literal
 from scoring.taxonomy import KEYS
 
@@ -35,7 +35,7 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
     buckets = run.ask("audit_densities", density=density, scored=sql.scored, cells=sql.cells)
     histogram = np.array([[bucket["num_images"], bucket["total"]] for bucket in buckets], dtype=np.float64)
     scale = scale_of(num_wanted, num_scored, largest_density(of_cells, num_images), histogram)
-    design = Design(
+    design = AuditDesign(
         num_wanted=num_wanted,
         seed=seed,
         purpose=purpose,

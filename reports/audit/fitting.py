@@ -10,7 +10,7 @@ from reports.audit.categories import CategoryEstimate, LabelsOfCategories, categ
 from reports.audit.cells import Counts, Numbers
 from reports.audit.counting import CellCounts, RawCounts
 from reports.audit.estimates import Estimate, Evidence, evidence, prevalence, sensitivity, specificity
-from reports.audit.labelled import Labelled
+from reports.audit.labelled import LabelledSample
 from reports.audit.population import CategoryWeights
 from reports.audit.prior_shift import can_tell
 from reports.audit.second_looks import NONE, SecondLooks, allowing_for, allowing_for_part, second_looks
@@ -25,7 +25,7 @@ class Basis:
     """What an audit rests on."""
 
     sample: AuditSample
-    labels: Labelled
+    labels: LabelledSample
     counts: CellCounts
     raw: Mapping[str | None, Mapping[str, RawCounts]]
 

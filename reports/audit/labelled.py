@@ -10,14 +10,14 @@ from reports.audit.cells import Counts, Flags, Numbers
 from reports.audit.results import LabelCounts
 from reports.labels.agreed import agreed
 from reports.labels.joining import join
-from scoring.labels.table import Judged, attribute_values
+from scoring.labels.table import JudgedLabels, attribute_values
 from scoring.privacy import private_of_labels
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS
 from scoring.taxonomy import KEYS
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledSample:
     """Pictures with a label."""
 
     places: Counts
@@ -41,7 +41,9 @@ class Labelled:
     counts: LabelCounts
 
 
-def labelled(rows: pa.Table, judged: Judged, private: str, whose: str, is_in_order: bool = False) -> Labelled:
+def labelled(
+    rows: pa.Table, judged: JudgedLabels, private: str, whose: str, is_in_order: bool = False
+) -> LabelledSample:
     """rows: pictures with `shard`, `key` (a name that no other picture of the run has), `sha256`.
 
     judged: labels of one or several people. private: SQL condition of what the run calls private. whose: the rows, in
@@ -82,7 +84,7 @@ def labelled(rows: pa.Table, judged: Judged, private: str, whose: str, is_in_ord
     num_yes, num_no = (
         dict(zip(SUBJECTS, votes[joined.label_places].T, strict=True)) for votes in (answers.num_yes, answers.num_no)
     )
-    return Labelled(places, truth, ambiguous, undecided, num_yes, num_no, counts)
+    return LabelledSample(places, truth, ambiguous, undecided, num_yes, num_no, counts)
 
 
 def _with_hashes(rows: pa.Table, labels: pa.Table) -> pa.Table:

@@ -8,21 +8,21 @@ from reports.audit.cells import IS_YES, Counts, Flags, Numbers, audit_sql
 from reports.audit.correcting import category_row
 from reports.audit.counting import cell_counts, raw_counts
 from reports.audit.estimates import Estimate, evidence
-from reports.audit.labelled import Labelled, labelled
+from reports.audit.labelled import LabelledSample, labelled
 from reports.audit.population import with_quarantined
 from reports.audit.results import FEW_LABELS, NO_LABELS, NOT_IDENTIFIED, SCORED, Audit, CategoryRates, SubjectRates
 from reports.audit.rogan_gladen import Errors, counted_errors, errors_of, rogan_gladen, weighted_errors
 from reports.audit.second_looks import NONE
 from reports.labels.agreed import in_words, num_undecided_of
 from reports.run.warehouse import STALE_AUDIT, Run
-from scoring.labels.table import Judged
+from scoring.labels.table import JudgedLabels
 from scoring.privacy import private_condition
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS, has_sample, read_sample
 from scoring.runs.corrected_rates import MIN_LABELS
 
 
 def audit_of_other_run(
-    run: Run, other: Run, judged: Judged, private: str | None, cautions: tuple[str, ...] = ()
+    run: Run, other: Run, judged: JudgedLabels, private: str | None, cautions: tuple[str, ...] = ()
 ) -> Audit:
     """Rates of a run, corrected by how often the same engine was wrong in another, labelled run (Rogan-Gladen).
 
@@ -109,9 +109,9 @@ def _cells(run: Run, condition: str) -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
-def _probabilities(other: Run, rows: pa.Table, labels: Labelled) -> Numbers | None:
+def _probabilities(other: Run, rows: pa.Table, labels: LabelledSample) -> Numbers | None:
     """How likely each labelled picture was to be drawn, 0 for one whose label does not count. Shape (m,), as in
-    `Labelled`. None if the labels are not of the run's audit sample; 1 for all if every image has a label.
+    `LabelledSample`. None if the labels are not of the run's audit sample; 1 for all if every image has a label.
     """
     has_answer: Flags = np.any(~np.isnan(np.stack(list(labels.truth.values()))), axis=0)
     if has_answer.sum() == rows.num_rows:
@@ -144,7 +144,7 @@ def _probabilities(other: Run, rows: pa.Table, labels: Labelled) -> Numbers | No
 def _errors(
     subject: str,
     rows: pa.Table,
-    labels: Labelled,
+    labels: LabelledSample,
     probabilities: Numbers | None,
     num_images: Counts | None,
     random: np.random.Generator,

@@ -13,7 +13,7 @@ from ingest.memory import available_bytes
 from ingest.sample import printable
 from ingest.storage.place import place
 from reports.diff import attributes, private_shares, scores
-from reports.diff.loading import Name, Part, load
+from reports.diff.loading import HashPart, Name, load
 from reports.diff.matching import Matched, Pairs, match_hashes, match_names
 from reports.diff.naming import named_groups
 from reports.diff.results import (
@@ -107,7 +107,7 @@ def _compared(
 ) -> RunDifference:
     pairs, named, private_from = Pairs(Matched(), Matched()), frozenset[str](), ("", "")
     for number in range(num_parts):
-        part = Part(number, num_parts)
+        part = HashPart(number, num_parts)
         try:
             private_from = load(database, "a", a, by, part), load(database, "b", b, by, part)
         except (duckdb.ConversionException, duckdb.InvalidInputException, duckdb.BinderException) as error:

@@ -26,7 +26,7 @@ _ANSWERS = ", ".join(("is_quarantined", "level", "is_private", *KEYS))
 
 
 @dataclass(frozen=True)
-class Part:
+class HashPart:
     """The rows whose picture falls into this part, by the hash of its bytes; rows without a hash are in part 0."""
 
     number: int
@@ -40,7 +40,7 @@ class Part:
         return f"({of_hash} OR sha256 IS NULL)" if self.number == 0 else f"{of_hash} AND sha256 IS NOT NULL"
 
 
-def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str, part: Part) -> str:
+def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str, part: HashPart) -> str:
     """Makes a table of the rows of a part of a run and returns what says whether a picture is private, in words.
 
     Columns: n (number of the row, from 0), shard, index, key, sha256, phash, category (the group), is_quarantined,

@@ -50,7 +50,7 @@ class Truth:
 
 
 @dataclass(frozen=True)
-class Answers:
+class RunAnswers:
     """What a run says of n pictures. NaN where it does not."""
 
     values: Numbers
@@ -100,7 +100,7 @@ def truth_of(labels: pa.Table) -> Truth:
     )
 
 
-def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | None = None) -> Answers:
+def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | None = None) -> RunAnswers:
     """Return the answers of rows with the columns `ROW_COLUMNS`. engine: as run.json describes it.
 
     threshold: a picture is private from this prob_private on; None for the answers as they are.
@@ -112,7 +112,7 @@ def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | Non
         private = np.where(np.isnan(prob_private), np.nan, prob_private >= threshold)
     else:
         private = private_of_rows(rows, engine)
-    return Answers(
+    return RunAnswers(
         values=values,
         probabilities=np.stack([_numbers(rows, f"prob_{key}") for key in KEYS], axis=1),
         private=private,

@@ -9,7 +9,7 @@ from ingest.errors import LabelsError
 from ingest.sample import printable
 from reports.evaluation import severity
 from reports.evaluation.attributes import Ambiguous
-from reports.evaluation.evaluate import OF_BOTH_SIDES, EvaluationOptions, Judged
+from reports.evaluation.evaluate import OF_BOTH_SIDES, EvaluationOptions, JudgedRun
 from reports.evaluation.groups import near_duplicates
 from reports.evaluation.results import Comparison, Evaluation, Flips, RunsSpread
 from reports.statistics import binary
@@ -23,7 +23,7 @@ METRICS = ("mcc", "balanced_accuracy", "f1", "recall", "precision", "specificity
 """Whose differences a comparison gives."""
 
 
-def compare(after: Judged, before: Judged, options: EvaluationOptions) -> Comparison:
+def compare(after: JudgedRun, before: JudgedRun, options: EvaluationOptions) -> Comparison:
     """Both judged by the same labels table. LabelsError if they have no labelled picture in common.
 
     after: the evaluated run. A picture of which a run holds copies counts once, by the first of them.
@@ -57,7 +57,7 @@ def compare(after: Judged, before: Judged, options: EvaluationOptions) -> Compar
     )
 
 
-def _same_pictures(after: Judged, before: Judged) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _same_pictures(after: JudgedRun, before: JudgedRun) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Places of the labels that both have, and of the first row of each of them in both."""
     labels_after, rows_after = np.unique(after.joined.label_places, return_index=True)
     labels_before, rows_before = np.unique(before.joined.label_places, return_index=True)

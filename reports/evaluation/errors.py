@@ -3,12 +3,12 @@
 import numpy as np
 
 from ingest.sample import printable
-from reports.evaluation.evaluate import Judged
+from reports.evaluation.evaluate import JudgedRun
 from reports.evaluation.results import WrongAnswer
 from scoring.taxonomy import KEYS
 
 
-def wrong_answers(judged: Judged) -> list[WrongAnswer]:
+def wrong_answers(judged: JudgedRun) -> list[WrongAnswer]:
     """Each picture once, copies of it left out. Pictures without an answer, or without bytes, are none of these."""
     given, truth = judged.answers.private, judged.truth.private
     is_wrong = ~np.isnan(given) & ~np.isnan(truth) & (given != truth)

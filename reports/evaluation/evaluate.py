@@ -11,7 +11,7 @@ import pyarrow as pa
 from ingest.errors import LabelsError, number_of
 from ingest.sample import printable
 from reports.evaluation import severity
-from reports.evaluation.answers import ROW_COLUMNS, Answers, Truth, answers_of, truth_of
+from reports.evaluation.answers import ROW_COLUMNS, RunAnswers, Truth, answers_of, truth_of
 from reports.evaluation.attributes import Ambiguous, attribute_metrics
 from reports.evaluation.groups import near_duplicates
 from reports.evaluation.results import Evaluation, GroupResult, PrivateResult, ScoreResult
@@ -60,7 +60,7 @@ DEFAULTS = EvaluationOptions()
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedRun:
     """A run and the labels of its pictures, before any metric."""
 
     run: str
@@ -78,7 +78,7 @@ class Judged:
     truth: Truth
     """What the labels say, row by row."""
 
-    answers: Answers
+    answers: RunAnswers
     """What the run says, row by row."""
 
 
@@ -90,7 +90,7 @@ def evaluate_run(run: str, labels: pa.Table, options: EvaluationOptions = DEFAUL
     return evaluation_of(judged(run, labels, options), options)
 
 
-def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> Judged:
+def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> JudgedRun:
     """The run joined with the labels. Errors as with `evaluate_run`."""
     with open_run(run) as opened:
         rows = opened.rows(list(ROW_COLUMNS))
@@ -100,10 +100,10 @@ def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) ->
     answers = answers_of(joined.rows, engine, options.threshold)
     if options.threshold is not None and np.isnan(answers.prob_private).all():
         raise LabelsError(f"{run}: there is no prob_private to compare with the threshold; only some engines give one")
-    return Judged(run, name, cautions, joined, truth_of(joined.labels), answers)
+    return JudgedRun(run, name, cautions, joined, truth_of(joined.labels), answers)
 
 
-def evaluation_of(one: Judged, options: EvaluationOptions = DEFAULTS) -> Evaluation:
+def evaluation_of(one: JudgedRun, options: EvaluationOptions = DEFAULTS) -> Evaluation:
     """Every figure of one run."""
     draws = Draws(near_duplicates(one.joined.rows), options.num_draws, options.seed)
     answers = one.answers
@@ -135,7 +135,7 @@ def evaluation_of(one: Judged, options: EvaluationOptions = DEFAULTS) -> Evaluat
     )
 
 
-def _private(one: Judged, draws: Draws, options: EvaluationOptions) -> PrivateResult | None:
+def _private(one: JudgedRun, draws: Draws, options: EvaluationOptions) -> PrivateResult | None:
     labelled = ~np.isnan(one.truth.private)
     if not one.answers.says_private or not labelled.any():
         return None
@@ -166,7 +166,7 @@ def _private(one: Judged, draws: Draws, options: EvaluationOptions) -> PrivateRe
     )
 
 
-def _score(one: Judged, column: str, predicted: Numbers, draws: Draws) -> ScoreResult | None:
+def _score(one: JudgedRun, column: str, predicted: Numbers, draws: Draws) -> ScoreResult | None:
     labelled = ~np.isnan(one.truth.score)
     both = labelled & ~np.isnan(predicted)
     if not labelled.any():
@@ -184,7 +184,7 @@ def _score(one: Judged, column: str, predicted: Numbers, draws: Draws) -> ScoreR
     )
 
 
-def _groups(one: Judged, by: By) -> tuple[GroupResult, ...]:
+def _groups(one: JudgedRun, by: By) -> tuple[GroupResult, ...]:
     table = one.joined.labels if by == "class" else one.joined.rows
     names = np.array([NO_GROUP if name is None else name for name in _texts(table, by)], dtype=object)
     distinct = sorted(set(names))
@@ -193,7 +193,7 @@ def _groups(one: Judged, by: By) -> tuple[GroupResult, ...]:
     return tuple(_group(one, printable(name), names == name) for name in distinct)
 
 
-def _group(one: Judged, name: str, members: npt.NDArray[np.bool_]) -> GroupResult:
+def _group(one: JudgedRun, name: str, members: npt.NDArray[np.bool_]) -> GroupResult:
     labelled = members & ~np.isnan(one.truth.private)
     truth, answers = one.truth.private[labelled] == 1, one.answers.private[labelled]
     metrics = None
@@ -205,12 +205,12 @@ def _group(one: Judged, name: str, members: npt.NDArray[np.bool_]) -> GroupResul
     return GroupResult(name, int(np.isnan(answers).sum()) if metrics else 0, metrics, mae)
 
 
-def main_score(answers: Answers) -> Numbers:
+def main_score(answers: RunAnswers) -> Numbers:
     """The model's own score if the run has one, else the formula's."""
     return answers.holistic_score if answers.says_severity else answers.score
 
 
-def _notes(one: Judged) -> tuple[str, ...]:
+def _notes(one: JudgedRun) -> tuple[str, ...]:
     counts = one.joined.counts
     notes = []
     if one.truth.num_open:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from reports.statistics.binary import Flags, Numbers
 from scoring.labels.consensus import ANNOTATOR as CONSENSUS
-from scoring.labels.table import Judged, attribute_values
+from scoring.labels.table import JudgedLabels, attribute_values
 from scoring.privacy import BY_LEVEL, IS_DECISIVE, follows_taxonomy, private_of_labels
 from scoring.runs.audit_sample import SUBJECTS
 from scoring.taxonomy import KEYS
@@ -41,7 +41,7 @@ class AgreedLabels:
     """Shape (rows, 23): people who say no."""
 
 
-def agreed(judged: Judged, condition: str = BY_LEVEL) -> AgreedLabels:
+def agreed(judged: JudgedLabels, condition: str = BY_LEVEL) -> AgreedLabels:
     """condition: what is private, as of `scoring.privacy.private_of_labels`."""
     labels = judged.labels
     names = zip(labels["sha256"].to_pylist(), labels["key"].to_pylist(), strict=True)
@@ -77,7 +77,7 @@ def _votes(labels: pa.Table, condition: str) -> Numbers:
     return votes
 
 
-def _could_not_say(judged: Judged, votes: Numbers) -> Flags:
+def _could_not_say(judged: JudgedLabels, votes: Numbers) -> Flags:
     """Shape (rows, subjects): the person saw the picture and gave no answer."""
     flags = np.tile((judged.is_unclear | judged.is_skipped)[:, None], (1, len(SUBJECTS)))
     is_joined, half = _of_consensus(judged.labels)

@@ -9,10 +9,10 @@ from reports.report.laws import rules
 from reports.report.severe import may_hold_own_words
 from reports.run.figures import (
     Copies,
-    Evidence,
+    EvidenceCount,
     GroupLevels,
     LawCount,
-    Level,
+    LevelCount,
     Prevalence,
     Rate,
     UnseenContent,
@@ -62,11 +62,11 @@ def total_of(run: Run, groups: Sequence[Row], private: str) -> Rate:
     return rate_of({"group_name": "all", **counted, "privacy_rate": rate, **interval}, run.damage)
 
 
-def levels_of(groups: Sequence[Row]) -> tuple[Level, ...]:
+def levels_of(groups: Sequence[Row]) -> tuple[LevelCount, ...]:
     counts = {level: sum(group[count] for group in groups) for level, count in LEVEL_COUNTS.items()}
     num_images = sum(counts.values())
     return tuple(
-        Level(level, LEVELS[level], count, count / num_images if num_images else None)
+        LevelCount(level, LEVELS[level], count, count / num_images if num_images else None)
         for level, count in counts.items()
     )
 
@@ -126,7 +126,7 @@ def _has_answer(condition: str, keys: Sequence[str]) -> str:
     return f"len(list_filter(answers, lambda answer: {condition} AND {of_keys})) > 0"
 
 
-def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) -> tuple[Evidence, ...]:
+def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) -> tuple[EvidenceCount, ...]:
     """Return the evidence of these groups, in their order. Empty where rationales may hold a model's own words."""
     private = {group["group_name"]: group["num_private"] for group in groups if group["num_private"]}
     if not private or may_hold_own_words(run.record.engine):
@@ -136,7 +136,7 @@ def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) 
     order = {name: place for place, name in enumerate(private)}
     rows = sorted(run.ask("evidence", **asked), key=lambda row: order[row["group_name"]])
     return tuple(
-        Evidence(
+        EvidenceCount(
             printable(row["group_name"]), printable(row["kind"])[:100], row["num_images"], private[row["group_name"]]
         )
         for row in rows

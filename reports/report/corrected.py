@@ -8,7 +8,7 @@ from reports.audit.drawn_shards import Fractions, drawn_fractions
 from reports.audit.estimates import Estimate
 from reports.audit.population import of_source
 from reports.audit.results import CONTRADICTED
-from reports.run.design import Design
+from reports.run.design import RunDesign
 from reports.run.figures import CorrectedRate, Rate
 from reports.run.warehouse import Run
 from scoring.runs.audit_sample import PRIVATE
@@ -73,7 +73,7 @@ def _without_contradicted(rate: CorrectedRate) -> CorrectedRate:
 
 def of_reported_images(
     corrected: Corrected,
-    design: Design,
+    design: RunDesign,
     rates: tuple[Rate, ...],
     num_scored: int,
     fraction: float,

@@ -11,7 +11,7 @@ LAWS = {"gdpr": "GDPR", "hipaa": "HIPAA", "eu_ai_act": "EU AI Act", "ccpa": "CCP
 
 
 @dataclass(frozen=True)
-class Rule:
+class LawRule:
     """A rule of law to which several attributes point."""
 
     law: str
@@ -25,10 +25,10 @@ class Rule:
 
 
 @cache
-def rules() -> tuple[Rule, ...]:
+def rules() -> tuple[LawRule, ...]:
     text = resources.files("reports").joinpath("report", "laws.yaml").read_text(encoding="utf-8")
     return tuple(
-        Rule(
+        LawRule(
             rule["law"],
             rule["article"],
             rule["about"],

@@ -42,7 +42,7 @@ _TEMPLATES = "report/templates"
 
 
 @dataclass(frozen=True)
-class Picture:
+class PagePicture:
     """A thumbnail with the boxes drawn."""
 
     key: str
@@ -69,7 +69,7 @@ class Extras:
     """Title of the page; None for the name of the source."""
 
     made_on: date | None = None
-    pictures: Sequence[Picture] = ()
+    pictures: Sequence[PagePicture] = ()
     is_blurred: bool = True
     digest: Digest | None = None
 

@@ -28,7 +28,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Line:
+class MatrixRow:
     """The images that show one attribute."""
 
     attribute: Attribute
@@ -39,7 +39,7 @@ class Line:
 @dataclass(frozen=True)
 class Matrix:
     columns: tuple[Attribute, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[MatrixRow, ...]
     has_bounds: bool
     """Whether a share in it is a lower bound."""
 
@@ -51,7 +51,9 @@ def matrix(report: Report) -> Matrix:
     rows = [attribute for attribute in ATTRIBUTES if attribute.key in counts]
     columns = [attribute for attribute in ATTRIBUTES if attribute.key in counts or attribute.key in report.assessed]
     lines = tuple(
-        Line(row, counts[row.key], tuple(_cell(pairs.get((row.key, column.key)), row, column) for column in columns))
+        MatrixRow(
+            row, counts[row.key], tuple(_cell(pairs.get((row.key, column.key)), row, column) for column in columns)
+        )
         for row in rows
     )
     bounds = any(pair.is_lower_bound and pair.num_both for pair in report.cooccurrence if pair.attribute != pair.other)

@@ -3,19 +3,19 @@
 from dataclasses import dataclass, field, replace
 
 from reports.report.corrected import Corrected, of_reported_images
-from reports.run.design import Design, Overall, SourceSizes, design_of, fraction_of, in_source, overall
+from reports.run.design import Overall, RunDesign, SourceSizes, design_of, fraction_of, in_source, overall
 from reports.run.figures import (
     Copies,
     CorrectedRate,
-    Evidence,
+    EvidenceCount,
     Fact,
     GroupLevels,
     LawCount,
-    Level,
+    LevelCount,
     Pair,
     Prevalence,
     Rate,
-    Reason,
+    ReasonCount,
     SevereImage,
     UnseenContent,
 )
@@ -67,7 +67,7 @@ class Report:
     top: int
     """How many of the highest and of the lowest groups to show where space is short."""
 
-    levels: tuple[Level, ...]
+    levels: tuple[LevelCount, ...]
     prevalence: tuple[Prevalence, ...]
 
     total: Rate
@@ -79,7 +79,7 @@ class Report:
     num_groups: int
     """All groups, also those that `min_count` leaves out."""
 
-    quarantined: tuple[Reason, ...]
+    quarantined: tuple[ReasonCount, ...]
     unseen: UnseenContent
     levels_by_group: tuple[GroupLevels, ...]
     cooccurrence: tuple[Pair, ...]
@@ -90,19 +90,19 @@ class Report:
     coverage: Coverage | None = None
     """None where it was not looked up."""
 
-    rejections: tuple[Reason, ...] = ()
+    rejections: tuple[ReasonCount, ...] = ()
     """The quarantined images of this reason by their kind."""
 
     by_label: str = "category"
     """What a group is called in headings."""
 
-    design: Design = field(default_factory=lambda: Design("unfinished", "", None))
+    design: RunDesign = field(default_factory=lambda: RunDesign("unfinished", "", None))
     overall: Overall = field(default_factory=lambda: Overall(None, None, None, ""))
     severest: tuple[SevereImage, ...] = ()
     severest_note: str | None = None
     """How many of them an operator's hash list leaves out; None if none."""
 
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[EvidenceCount, ...] = ()
     """Evidence of the highest groups; empty where the rationales may hold a model's own words."""
 
     laws: tuple[LawCount, ...] = ()

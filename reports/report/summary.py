@@ -17,7 +17,7 @@ from reports.report.making import facts_of
 from reports.report.results import Report
 from reports.report.severe import severest
 from reports.run.design import SourceSizes
-from reports.run.figures import Pair, Rate, Reason
+from reports.run.figures import Pair, Rate, ReasonCount
 from reports.run.warehouse import Run
 from reports.words import shortened
 from scoring.gaps import presence_only
@@ -112,11 +112,11 @@ def summarise(
         total=total,
         rates=rates,
         num_groups=len(groups),
-        quarantined=tuple(Reason(printable(row["reason"]), row["num_images"]) for row in run.ask("quarantined")),
+        quarantined=tuple(ReasonCount(printable(row["reason"]), row["num_images"]) for row in run.ask("quarantined")),
         unseen=answers.unseen_of(run),
         levels_by_group=answers.levels_by_group(kept),
         cooccurrence=tuple(sorted(cooccurrence, key=lambda pair: (KEYS.index(pair.attribute), KEYS.index(pair.other)))),
-        rejections=tuple(Reason(printable(row["message"]), row["num_images"]) for row in run.ask("rejections")),
+        rejections=tuple(ReasonCount(printable(row["message"]), row["num_images"]) for row in run.ask("rejections")),
         severest=worst,
         laws=laws,
         copies=copies,

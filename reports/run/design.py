@@ -29,7 +29,7 @@ class SourceSizes:
 
 
 @dataclass(frozen=True)
-class Design:
+class RunDesign:
     """How the images were chosen."""
 
     kind: Kind
@@ -75,7 +75,7 @@ def design_of(
     has_all: bool,
     sizes: SourceSizes,
     damage: Damage = NO_DAMAGE,
-) -> Design:
+) -> RunDesign:
     """num_images: of the run. is_complete, has_all: of `Coverage`."""
     design = _design_of(record, num_images, is_complete, has_all, sizes)
     if not damage.num_parts:
@@ -83,38 +83,40 @@ def design_of(
     if design.kind != "whole":
         return replace(design, is_damaged=True)
     sentence = f"The {num_images:,} images of the source that could be read." if design.is_certain else design.sentence
-    return Design("damaged", sentence, None, design.is_certain, is_damaged=True)
+    return RunDesign("damaged", sentence, None, design.is_certain, is_damaged=True)
 
 
 def _design_of(
     record: RunRecord, num_images: int, is_complete: bool | None, has_all: bool, sizes: SourceSizes
-) -> Design:
+) -> RunDesign:
     known = sizes.num_images or (sum(sizes.by_category.values()) or None)
     if record.sample is None and (record.limit is None or has_all):
         if is_complete:
-            return Design("whole", f"The whole source: all {num_images:,} images.", num_images)
+            return RunDesign("whole", f"The whole source: all {num_images:,} images.", num_images)
         if is_complete is None:
             sentence = f"All {num_images:,} images of the run. The source cannot be listed now, so it may hold more."
-            return Design("whole", sentence, num_images, is_certain=False)
-        return Design("unfinished", f"The {num_images:,} images scanned so far, not the whole source.", known)
+            return RunDesign("whole", sentence, num_images, is_certain=False)
+        return RunDesign("unfinished", f"The {num_images:,} images scanned so far, not the whole source.", known)
     if record.limit is not None:
-        return Design("first", f"The first {num_images:,} images only (--limit), which are not representative.", known)
+        return RunDesign(
+            "first", f"The first {num_images:,} images only (--limit), which are not representative.", known
+        )
     if not is_complete:
-        return Design("unfinished", f"The {num_images:,} images of a random sample that were scanned so far.", known)
+        return RunDesign("unfinished", f"The {num_images:,} images of a random sample that were scanned so far.", known)
     if record.per_category:
         sentence = f"A random sample of up to {record.sample:,} images of each category (seed {record.seed})."
-        return Design("per category", sentence, known)
+        return RunDesign("per category", sentence, known)
     if (drawn := record.shard_draw) is not None:
         sentence = (
             f"A random sample of {num_images:,} images in {drawn.num_shards:,} random shards of "
             f"{drawn.num_source_shards:,} (seed {record.seed}), which hold {drawn.num_in_shards:,}."
         )
-        return Design("shards", sentence, None)
+        return RunDesign("shards", sentence, None)
     of = f" of {known:,} in the source" if known else ""
-    return Design("random", f"A random sample of {num_images:,} images{of} (seed {record.seed}).", known)
+    return RunDesign("random", f"A random sample of {num_images:,} images{of} (seed {record.seed}).", known)
 
 
-def in_source(rates: tuple[Rate, ...], design: Design, sizes: SourceSizes, num_images: int) -> tuple[Rate, ...]:
+def in_source(rates: tuple[Rate, ...], design: RunDesign, sizes: SourceSizes, num_images: int) -> tuple[Rate, ...]:
     """The rates with their intervals for the source and ranks, highest lower end first.
 
     num_images: of the run.
@@ -147,7 +149,7 @@ def _placed(rate: Rate, place: int, interval: tuple[float | None, float | None],
     )
 
 
-def overall(total: Rate, rates: tuple[Rate, ...], by: str, design: Design, sizes: SourceSizes) -> Overall:
+def overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, sizes: SourceSizes) -> Overall:
     """rates: all groups by `by`; they are the strata of a sample of each category."""
     estimated = _overall(total, rates, by, design, sizes)
     if not design.is_damaged or estimated.rate is None:
@@ -155,7 +157,7 @@ def overall(total: Rate, rates: tuple[Rate, ...], by: str, design: Design, sizes
     return replace(estimated, sentence=f"{estimated.sentence} It is of the images that could be read.")
 
 
-def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: Design, sizes: SourceSizes) -> Overall:
+def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, sizes: SourceSizes) -> Overall:
     rate = total.privacy_rate
     if rate is None:
         return Overall(None, None, None, "No image was judged, so there is no rate.")
@@ -233,7 +235,7 @@ def _by_lower_end(rate: Rate) -> tuple[bool, float, float, str]:
     return rate.rate_low is None, -(rate.rate_low or 0.0), -(rate.privacy_rate or 0.0), rate.group
 
 
-def fraction_of(rate: Rate, design: Design, sizes: SourceSizes, num_images: int) -> float:
+def fraction_of(rate: Rate, design: RunDesign, sizes: SourceSizes, num_images: int) -> float:
     """The drawn share of the group in the source; 0 where it is not known. See `drawn_shards.fraction_of` too."""
     if design.kind == "shards":
         return drawn_shards.fraction_of(rate.num_judged, rate.effective_size, rate.degrees)
@@ -245,7 +247,7 @@ def fraction_of(rate: Rate, design: Design, sizes: SourceSizes, num_images: int)
     return 0.0
 
 
-def _for_ranks(rate: Rate, fraction: float, design: Design, num_groups: int) -> float:
+def _for_ranks(rate: Rate, fraction: float, design: RunDesign, num_groups: int) -> float:
     """Ranks of a whole source are those of a draw from more such images: else any two counts would differ."""
     if design.kind == "shards":  # the t distribution has longer tails the further out one looks
         confidence = CONFIDENCE ** (1 / num_groups)
@@ -253,7 +255,7 @@ def _for_ranks(rate: Rate, fraction: float, design: Design, num_groups: int) -> 
     return 0.0 if design.is_exhaustive else fraction
 
 
-def _interval(rate: Rate, design: Design, fraction: float) -> tuple[float | None, float | None]:
+def _interval(rate: Rate, design: RunDesign, fraction: float) -> tuple[float | None, float | None]:
     if not rate.num_judged:
         return None, None
     if design.kind == "whole":

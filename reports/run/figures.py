@@ -7,7 +7,7 @@ SMALL_GROUP = 20
 
 
 @dataclass(frozen=True)
-class Level:
+class LevelCount:
     """share: of the scored images, 0–1, None where none is scored."""
 
     level: int
@@ -109,7 +109,7 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Reason:
+class ReasonCount:
     reason: str
     num_images: int
 
@@ -173,7 +173,7 @@ class SevereImage:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class EvidenceCount:
     """How often a kind of evidence occurs in the rationales of a group's private images."""
 
     group: str

@@ -44,7 +44,7 @@ from scoring.runs.damaged_rows import IS_DAMAGE_SQL
 from scoring.runs.footers import CheckedFiles, refuse_foreign
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import RunRecord
-from scoring.runs.results import Listing, is_compacted, listing
+from scoring.runs.results import RunListing, is_compacted, listing
 from scoring.sql.columns import sql_type
 from scoring.sql.errors import first_line
 from scoring.sql.expressions import shown
@@ -85,7 +85,7 @@ class Run:
     root: Place
     record: RunRecord
     """Its run.json."""
-    listed: Listing
+    listed: RunListing
     rows_sha256: str
     """Hash of all rows that the listed files hold."""
     connection: duckdb.DuckDBPyConnection
@@ -225,7 +225,7 @@ def open_run(run: str, limits: Limits = NO_LIMITS) -> Run:
     return _opened(run, root, described, listing(root), limits)
 
 
-def _opened(run: str, root: Place, described: RunRecord, listed: Listing, limits: Limits) -> Run:
+def _opened(run: str, root: Place, described: RunRecord, listed: RunListing, limits: Limits) -> Run:
     checked = refuse_foreign(root, described.settings_hash(), listed)
     connection = duckdb.connect()
     files = RunFiles(root.at(listed.folder), listed.score_files, {AUDIT_NAME: root.at(AUDIT, CORRECTED_RATES)})
@@ -291,7 +291,7 @@ def rates_text(described: RunRecord, by: str, private: str, most: str) -> str:
 
 
 def _statements(
-    root: Place, described: RunRecord, listed: Listing, checked: CheckedFiles, paths: Iterable[str], corrected: str
+    root: Place, described: RunRecord, listed: RunListing, checked: CheckedFiles, paths: Iterable[str], corrected: str
 ) -> str:
     """Macros and views, as SQL. Without a score file yet `all_rows` is an empty table of the same columns.
 

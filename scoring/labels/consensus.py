@@ -173,7 +173,7 @@ def _classes(texts: npt.NDArray[np.object_], min_posterior: float) -> list[str |
     return [None if np.isnan(index) else known[int(index)] for index in decided]
 
 
-def _decided(fitted: dawid_skene.Fit, answers: Floats, min_posterior: float) -> Floats:
+def _decided(fitted: dawid_skene.DawidSkeneFit, answers: Floats, min_posterior: float) -> Floats:
     """Return the most probable answer; NaN if it is too improbable, tied, or without any judgement."""
     is_judged = ~np.isnan(fitted.posterior[:, 0])
     posterior = np.nan_to_num(fitted.posterior)

@@ -19,7 +19,7 @@ SMOOTHING = 0.01
 
 
 @dataclass(frozen=True)
-class Fit:
+class DawidSkeneFit:
     posterior: Floats
     """Shape (P, K): probability of each answer; NaN for pictures without a judgement."""
 
@@ -39,7 +39,7 @@ class Fit:
         return right
 
 
-def fit(answers: npt.NDArray[np.int64], num_answers: int) -> Fit:
+def fit(answers: npt.NDArray[np.int64], num_answers: int) -> DawidSkeneFit:
     """Fit by EM, starting from the majority vote.
 
     answers: shape (A, P), 0 to num_answers - 1, or -1 if an annotator did not judge the picture.
@@ -50,7 +50,7 @@ def fit(answers: npt.NDArray[np.int64], num_answers: int) -> Fit:
     return replace(fitted, posterior=fitted.posterior[pattern_of])
 
 
-def _fit_patterns(answers: npt.NDArray[np.int64], num_pictures: Floats, num_answers: int) -> Fit:
+def _fit_patterns(answers: npt.NDArray[np.int64], num_pictures: Floats, num_answers: int) -> DawidSkeneFit:
     """Fit patterns of answers. num_pictures: shape (P,), number of pictures with each pattern."""
     given = np.stack([answers == k for k in range(num_answers)], axis=2).astype(np.float64)  # (A, P, K)
     counts = num_pictures[:, None]
@@ -73,7 +73,7 @@ def _fit_patterns(answers: npt.NDArray[np.int64], num_pictures: Floats, num_answ
         before = likelihood
         prior, confusion = _parameters(posterior * counts, given, is_judged)
     posterior[~is_judged] = np.nan
-    return Fit(posterior, confusion, prior, num_rounds, has_converged)
+    return DawidSkeneFit(posterior, confusion, prior, num_rounds, has_converged)
 
 
 def _parameters(weights: Floats, given: Floats, is_judged: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:

@@ -13,7 +13,7 @@ from ingest.errors import LabelsError, number_of
 from ingest.formats.shard import MAX_IMAGE_BYTES
 from ingest.sample import printable
 from ingest.storage.place import Place
-from scoring.labels.labelled import Importer, Labelled, folder_and_file, key_of
+from scoring.labels.labelled import Importer, LabelledPicture, folder_and_file, key_of
 from scoring.labels.mapping import LabelMapping
 from scoring.labels.table import LabelsOrigin, to_labels
 from scoring.taxonomy import KEYS
@@ -125,7 +125,7 @@ def sha256_of(picture: Place) -> str | None:
         return None
 
 
-def _row(labelled: Labelled, root: Place, mapping: LabelMapping | None, shared: set[str]) -> dict[str, object]:
+def _row(labelled: LabelledPicture, root: Place, mapping: LabelMapping | None, shared: set[str]) -> dict[str, object]:
     actual_sha256 = sha256_of(root.at(labelled.path)) if labelled.path is not None else None
     if actual_sha256 and labelled.sha256 and actual_sha256 != labelled.sha256:
         raise LabelsError(
@@ -137,7 +137,7 @@ def _row(labelled: Labelled, root: Place, mapping: LabelMapping | None, shared: 
     return row | {"sha256": sha256, "key": key} | values | dict(labelled.values)
 
 
-def _key(labelled: Labelled, is_there: bool, shared: set[str]) -> str | None:
+def _key(labelled: LabelledPicture, is_there: bool, shared: set[str]) -> str | None:
     """Return the key as a scan writes it; None if it would name several pictures."""
     if labelled.path is None or (labelled.key is not None and not is_there):
         return labelled.key
@@ -146,7 +146,7 @@ def _key(labelled: Labelled, is_there: bool, shared: set[str]) -> str | None:
     return None if is_there or labelled.sha256 else printable(labelled.path)
 
 
-def _refuse_twice(listed: Iterable[Labelled]) -> None:
+def _refuse_twice(listed: Iterable[LabelledPicture]) -> None:
     seen: set[tuple[str | None, ...]] = set()
     for labelled in listed:
         picture = (labelled.path, labelled.sha256 or labelled.key, labelled.annotator)
@@ -155,7 +155,7 @@ def _refuse_twice(listed: Iterable[Labelled]) -> None:
         seen.add(picture)
 
 
-def _shared_names(listed: Iterable[Labelled]) -> set[str]:
+def _shared_names(listed: Iterable[LabelledPicture]) -> set[str]:
     """Return the keys that a scan would give to several of the pictures."""
     paths = {labelled.path for labelled in listed if labelled.path is not None}
     return {key for key, count in Counter(map(key_of, paths)).items() if count > 1}

@@ -13,7 +13,7 @@ PICTURE_EXTENSIONS = frozenset([".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif",
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelledPicture:
     """One picture with the labels of one annotator. Labels that the source does not give are None or missing."""
 
     path: str | None
@@ -61,7 +61,7 @@ class Importer(Protocol):
     def NOTES(self) -> tuple[str, ...]:  # noqa: N802
         """Notes that users of the labels need, one sentence each."""
 
-    def pictures(self, root: Place) -> Iterator[Labelled]:
+    def pictures(self, root: Place) -> Iterator[LabelledPicture]:
         """Yield every labelled picture, in the order of the source. LabelsError with file and line if a file is wrong.
 
         root: the folder of the data set, or its one file.

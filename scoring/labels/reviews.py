@@ -79,7 +79,7 @@ def read_reviews(folder: Place) -> pa.Table:
 
     LabelsError if there is none, or a part is damaged; StorageError if the storage fails.
     """
-    answers = Answers(folder)
+    answers = ReviewAnswers(folder)
     answers.refresh()
     if not answers.table().num_rows:
         raise LabelsError(f"{folder.path} is a folder without answers of a review; give a labels file, or RUN/reviews")
@@ -124,7 +124,7 @@ def caution_of_chosen(folder: Place) -> str | None:
     )
 
 
-class Answers:
+class ReviewAnswers:
     """All answers in the folder of a run, of this process and of others. Safe for threads."""
 
     def __init__(self, folder: Place):

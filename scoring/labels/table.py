@@ -27,7 +27,7 @@ from scoring.taxonomy import KEYS
 
 __all__ = [
     "LABELS_SCHEMA",
-    "Judged",
+    "JudgedLabels",
     "LabelsOrigin",
     "as_judged",
     "attribute_values",
@@ -99,7 +99,7 @@ def read_labels(url: str) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedLabels:
     """Labels of one or several people, and the pictures that they could not judge."""
 
     labels: pa.Table
@@ -115,7 +115,7 @@ class Judged:
     """Shape (rows,): the person skipped the picture."""
 
 
-def read_judged(url: str, is_drawn: bool = True) -> Judged:
+def read_judged(url: str, is_drawn: bool = True) -> JudgedLabels:
     """Read labels, and what people could not judge, which only RUN/reviews holds.
 
     is_drawn: of RUN/reviews use only answers about the audit sample, without pictures whose answer was known, for
@@ -138,13 +138,13 @@ def read_judged(url: str, is_drawn: bool = True) -> Judged:
     is_unclear, is_complete, is_skipped = (
         np.asarray(says == answer, np.bool_) for answer in (UNCLEAR, OF_ATTRIBUTES, SKIP)
     )
-    return Judged(labels, is_unclear, is_complete, is_skipped)
+    return JudgedLabels(labels, is_unclear, is_complete, is_skipped)
 
 
-def as_judged(labels: pa.Table) -> Judged:
+def as_judged(labels: pa.Table) -> JudgedLabels:
     """Wrap labels without a record of what people could not judge: null is not judged. labels: `LABELS_SCHEMA`."""
     nothing = np.zeros(labels.num_rows, dtype=np.bool_)
-    return Judged(labels, nothing, nothing, nothing)
+    return JudgedLabels(labels, nothing, nothing, nothing)
 
 
 def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:

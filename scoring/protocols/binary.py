@@ -30,7 +30,7 @@ from scoring.protocols.interface import (
 from scoring.protocols.reading import how_probable, own_words, probabilities_of, text_of, unparsable
 from scoring.protocols.settings import refuse_rationale, refuse_thresholds, version, with_image
 from scoring.protocols.texts import Texts, Wording, fill, load_texts
-from scoring.protocols.yes_or_no import Answers
+from scoring.protocols.yes_or_no import AnswerWords
 
 Reading = Literal["strict", "lenient", "first", "reason"]
 
@@ -53,7 +53,7 @@ class BinaryTexts(Texts):
     classes: Wording
     answer: Wording
     answer_with_reason: Wording
-    answers: Answers = Answers(yes=["Yes"], no=["No"])
+    answers: AnswerWords = AnswerWords(yes=["Yes"], no=["No"])
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class BinaryProtocol:
     version: str
     prompt: Prompt
     reading: Reading
-    answers: Answers
+    answers: AnswerWords
     keep_rationale: bool
     assessed: tuple[str, ...] = ()
     passes: int = 1

@@ -48,7 +48,7 @@ _REFUSAL = re.compile(
 Spellings = Annotated[list[Annotated[str, Field(max_length=MAX_SPELLING_CHARS)]], Field(max_length=MAX_SPELLINGS)]
 
 
-class Answers(BaseModel):
+class AnswerWords(BaseModel):
     """Spellings of yes and no."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -60,7 +60,7 @@ SAMPLE_SCHEMA = pa.schema(
 """One row per drawn picture."""
 
 
-class Design(AuditedRows):
+class AuditDesign(AuditedRows):
     """The footer: how the sample was drawn, and from which rows of the run."""
 
     design: Literal["poisson"] = "poisson"
@@ -97,7 +97,7 @@ class AuditSample:
     table: pa.Table
     """Rows of `SAMPLE_SCHEMA`."""
 
-    design: Design
+    design: AuditDesign
     """How the pictures were drawn."""
 
     def probabilities(self) -> dict[tuple[str, int], float]:
@@ -149,7 +149,7 @@ def read_sample(root: Place) -> AuditSample:
         with file.open() as stream:
             table = pq.read_table(stream, page_checksum_verification=False)
         footer = (table.schema.metadata or {})[FOOTER_KEY]
-        design = parsed(Design, footer)
+        design = parsed(AuditDesign, footer)
         table = _with_later_attributes(table).select(SAMPLE_SCHEMA.names).cast(SAMPLE_SCHEMA)
         table.validate(full=True)
         _check(table, design)
@@ -172,7 +172,7 @@ def _with_later_attributes(table: pa.Table) -> pa.Table:
     return table
 
 
-def _check(table: pa.Table, design: Design) -> None:
+def _check(table: pa.Table, design: AuditDesign) -> None:
     """Raise ValueError for invalid values. NaN is within no bounds."""
     _within(table["inclusion_probability"], design.least_probability or MIN_PROBABILITY, 1)
     for subject in SUBJECTS:

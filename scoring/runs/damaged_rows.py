@@ -5,7 +5,7 @@ import pyarrow as pa
 from ingest.fault import SHARD_REASONS
 from ingest.storage.place import Place
 from scoring.runs.damage import Damage, damage_of
-from scoring.runs.results import Listing, row_ranges
+from scoring.runs.results import RunListing, row_ranges
 from scoring.runs.rows import rows_at
 from scoring.sql.names import literal
 
@@ -13,7 +13,7 @@ IS_DAMAGE_SQL = f"coalesce(reason IN ({', '.join(map(literal, sorted(SHARD_REASO
 """SQL condition over the rows of a run: whether a row is about a part of a shard and not about an image."""
 
 
-def damage_in_rows(run: Place, listed: Listing) -> Damage:
+def damage_in_rows(run: Place, listed: RunListing) -> Damage:
     """Find damage in the rows of a compacted run, whose footers do not name the shard of a reason."""
     chunks = (rows_at(run, [part], ["shard", "reason"]) for part in row_ranges(listed))
     damaged = (rows.filter(is_damage(rows)).to_pylist() for rows in chunks)

@@ -35,7 +35,7 @@ from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.layout import COMPACT, MANIFEST, SCORES
 from scoring.runs.ledger import older_shard_id, shard_id_of, shard_id_of_result
-from scoring.runs.results import Listing, Manifest, RowRange, is_compacted, listing, manifest, remedy
+from scoring.runs.results import Manifest, RowRange, RunListing, is_compacted, listing, manifest, remedy
 from scoring.runs.rows_hash import hash_of_marks, hash_of_text, mark_of
 
 FILES_AT_ONCE = 16
@@ -199,7 +199,7 @@ def compact_footers(run: Place, compacted: Manifest | None = None) -> Iterator[F
         yield footer
 
 
-def refuse_foreign(run: Place, settings: str, listed: Listing | None = None) -> CheckedFiles:
+def refuse_foreign(run: Place, settings: str, listed: RunListing | None = None) -> CheckedFiles:
     """RunError if a score file of the run is damaged, was made with other settings, or is a copy of another one.
 
     Reads every footer once. listed: None lists the run now.

@@ -31,8 +31,8 @@ PARTS_SCHEMA = pa.schema(
         pa.field("blocks_sha256", pa.string(), nullable=False),
     ]
 )
-"""Positions of the rows of each shard: one line per shard and file, in the order of the rows. Columns as in `Part`,
-whose `shard_id` is called `stem` in the file. Older files lack `blocks_sha256`."""
+"""Positions of the rows of each shard: one line per shard and file, in the order of the rows. Columns as in
+`ResultPart`, whose `shard_id` is called `stem` in the file. Older files lack `blocks_sha256`."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -65,7 +65,7 @@ class Manifest(BaseModel):
 
 
 @dataclass(frozen=True)
-class Listing:
+class RunListing:
     """The files of a run at one moment. On an object store it takes minutes for millions of files: make it once."""
 
     names: list[str]
@@ -91,7 +91,7 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class Part:
+class ResultPart:
     """A line of `PARTS_SCHEMA`: rows of one shard in one file."""
 
     shard_id: str
@@ -123,10 +123,10 @@ class RowRange:
     """Number of rows; None for all from `first_row` on."""
 
     blocks_sha256: str = ""
-    """As in `Part`, for rows of one shard; empty if there is none, or if the footer of the file has it."""
+    """As in `ResultPart`, for rows of one shard; empty if there is none, or if the footer of the file has it."""
 
 
-def row_ranges(listed: Listing, rows_at_once: int = 327_680) -> Iterator[RowRange]:
+def row_ranges(listed: RunListing, rows_at_once: int = 327_680) -> Iterator[RowRange]:
     """Yield all rows of a run in parts that fit into memory: a slice, or `rows_at_once` rows of a compacted file."""
     if listed.manifest is None:
         yield from (RowRange(posixpath.join(SCORES, name)) for name in listed.score_files)
@@ -175,12 +175,12 @@ def manifest(run: Place) -> Manifest | None:
 
 
 def score_files(run: Place) -> list[Place]:
-    """Return `Listing.score_files` as places."""
+    """Return `RunListing.score_files` as places."""
     listed = listing(run)
     return [run.at(listed.folder, name) for name in listed.score_files]
 
 
-def results(run: Place, listed: Listing | None = None) -> Results:
+def results(run: Place, listed: RunListing | None = None) -> Results:
     """Return which slices have their result, and where the rows of each shard are. listed: None lists the run now."""
     listed = listed or listing(run)
     compacted = listed.manifest
@@ -197,7 +197,7 @@ def results(run: Place, listed: Listing | None = None) -> Results:
     return Results(Ledger(present, {shard_id: n - 1 for shard_id, n in num_slices.items()}), ranges)
 
 
-def listing(run: Place) -> Listing:
+def listing(run: Place) -> RunListing:
     """List the files of a run.
 
     RunError if the folder has a Parquet file that is not a result, since DuckDB reads all of them.
@@ -207,10 +207,10 @@ def listing(run: Place) -> Listing:
     stray = next((n for n in names if n.endswith(".parquet") and not shard_id_of_result(n)), None)
     if stray is not None and compacted is None:
         raise RunError(f"{printable(run.at(SCORES, stray).path)} is not a result of a scan; remove it from {SCORES}/")
-    return Listing(names, compacted)
+    return RunListing(names, compacted)
 
 
-def _parts(run: Place, compacted: Manifest) -> list[Part]:
+def _parts(run: Place, compacted: Manifest) -> list[ResultPart]:
     """Read the positions of the rows of a compacted run's shards, in order. RunError if this does not fit the
     manifest's files."""
     file = run.at(COMPACT_SHARDS)
@@ -225,13 +225,13 @@ def _parts(run: Place, compacted: Manifest) -> list[Part]:
             raise StorageError(f"cannot read {file.path}: {reason_of(error)}") from None
         raise RunError(f"{file.path} is damaged or missing; restore it from a copy") from None
     columns = table.to_pydict()
-    parts = [Part(*values) for values in zip(*(columns[name] for name in PARTS_SCHEMA.names), strict=True)]
+    parts = [ResultPart(*values) for values in zip(*(columns[name] for name in PARTS_SCHEMA.names), strict=True)]
     if any(column.null_count for column in table.columns) or not _fit(parts, compacted):
         raise RunError(f"{file.path} does not fit the files that {MANIFEST} names; restore it from a copy")
     return parts
 
 
-def _fit(parts: list[Part], compacted: Manifest) -> bool:
+def _fit(parts: list[ResultPart], compacted: Manifest) -> bool:
     """Return whether the parts cover all rows of the files, without gaps or overlaps, and all slices."""
     num_rows = dict.fromkeys(range(len(compacted.files)), 0)
     for part in parts:

@@ -8,7 +8,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.layout import COMPACT
-from scoring.runs.results import Listing, RowRange, is_compacted, remedy, row_ranges
+from scoring.runs.results import RowRange, RunListing, is_compacted, remedy, row_ranges
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,7 @@ def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | Non
     return pa.concat_tables(tables)
 
 
-def num_whole_rows(run: Place, listed: Listing) -> int:
+def num_whole_rows(run: Place, listed: RunListing) -> int:
     """Count the rows of a run by reading all of them, with the checksums of their pages. Errors as in `rows_at`."""
     return sum(rows_at(run, [rows]).num_rows for rows in row_ranges(listed))
 

@@ -57,7 +57,7 @@ class CachedFile(BaseModel):
     """Time of the local file when its hash was last verified; a file that has changed since is read again."""
 
 
-class Entry(BaseModel):
+class CacheEntry(BaseModel):
     """The content of entry.json."""
 
     model_config = ConfigDict(frozen=True)
@@ -97,17 +97,17 @@ class Slot:
     root: Path
     key: str
 
-    def folder(self, entry: Entry) -> Path:
+    def folder(self, entry: CacheEntry) -> Path:
         return self.root / self.key / entry.name
 
-    def read(self) -> Entry | None:
+    def read(self) -> CacheEntry | None:
         """Read the entry; None if it does not exist or is damaged."""
         try:
-            return Entry.model_validate_json((self.root / self.key / ENTRY).read_bytes())
+            return CacheEntry.model_validate_json((self.root / self.key / ENTRY).read_bytes())
         except (OSError, ValidationError):
             return None
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: CacheEntry) -> None:
         place(str(self.root / self.key / ENTRY)).write(entry.model_dump_json(indent=1).encode())
 
     @property
@@ -180,7 +180,7 @@ def slot_of(source: str, versions: Iterable[tuple[str, str]]) -> Slot:
     return Slot(cache_root(), hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:24])
 
 
-def entries() -> list[tuple[Slot, Entry]]:
+def entries() -> list[tuple[Slot, CacheEntry]]:
     """Return all entries of the cache, the last used first."""
     root = cache_root()
     slots = [Slot(root, file.parent.name) for file in root.glob(f"*/{ENTRY}")]
@@ -188,13 +188,13 @@ def entries() -> list[tuple[Slot, Entry]]:
     return sorted(pairs, key=lambda pair: -pair[0].last_used)
 
 
-def entries_of(asked: str) -> list[tuple[Slot, Entry]]:
+def entries_of(asked: str) -> list[tuple[Slot, CacheEntry]]:
     """Return the entries of a URL or a name of the hub, the newest first."""
     pairs = [pair for pair in entries() if asked in (pair[1].asked, pair[1].source)]
     return sorted(pairs, key=lambda pair: -pair[1].begun)
 
 
-def checked(slot: Slot, entry: Entry, *, by_content: bool = False) -> tuple[Entry, list[str]]:
+def checked(slot: Slot, entry: CacheEntry, *, by_content: bool = False) -> tuple[CacheEntry, list[str]]:
     """Compare an entry with its files; return it and the names of changed files, which count as missing.
 
     by_content: read every file; else only those whose size or time differs from the record.
@@ -233,7 +233,7 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def begin(slot: Slot, entry: Entry) -> None:
+def begin(slot: Slot, entry: CacheEntry) -> None:
     """Write the record of an entry that will be fetched, once there is room; the least recently used entries are
     removed for it. StorageError if there is no room, and then nothing is removed."""
     slot.root.mkdir(parents=True, exist_ok=True)
@@ -243,7 +243,7 @@ def begin(slot: Slot, entry: Entry) -> None:
         slot.write(entry)
 
 
-def _make_room(slot: Slot, entry: Entry) -> None:
+def _make_room(slot: Slot, entry: CacheEntry) -> None:
     _sweep(slot)
     limit_bytes = _limit_bytes()
     if entry.num_bytes > limit_bytes:
@@ -253,7 +253,7 @@ def _make_room(slot: Slot, entry: Entry) -> None:
         )
     others = [pair for pair in entries() if pair[0].key != slot.key]
     with ExitStack() as stack:
-        removable = list[tuple[Slot, Entry]]()
+        removable = list[tuple[Slot, CacheEntry]]()
         for other in reversed(others):
             if (lock := _free(other[0].root, f"{other[0].key}.use")) is not None:
                 stack.enter_context(lock)
@@ -263,7 +263,7 @@ def _make_room(slot: Slot, entry: Entry) -> None:
         needed = RESERVE_BYTES + sum(_missing_bytes(*pair) for pair in ((slot, entry), *in_use))
         free = shutil.disk_usage(slot.root).free
         held = sum(other.num_bytes for _, other in others)
-        gone = list[tuple[Slot, Entry]]()
+        gone = list[tuple[Slot, CacheEntry]]()
         while free < needed or held + entry.num_bytes > limit_bytes:
             if not removable:
                 raise _no_room(slot, entry, in_use, is_disk=free < needed, free=free, needed=needed)
@@ -285,7 +285,7 @@ def _sweep(slot: Slot) -> None:
 
 
 def _no_room(
-    slot: Slot, entry: Entry, in_use: Sequence[tuple[Slot, Entry]], *, is_disk: bool, free: int, needed: int
+    slot: Slot, entry: CacheEntry, in_use: Sequence[tuple[Slot, CacheEntry]], *, is_disk: bool, free: int, needed: int
 ) -> StorageError:
     used = ""
     if in_use:
@@ -302,7 +302,7 @@ def _no_room(
     )
 
 
-def _missing_bytes(slot: Slot, entry: Entry) -> int:
+def _missing_bytes(slot: Slot, entry: CacheEntry) -> int:
     """Return the number of bytes that are not on the disk yet."""
     missing = 0
     for file in entry.files:

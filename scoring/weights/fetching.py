@@ -20,7 +20,7 @@ from pathlib import Path
 from ingest.errors import EngineError, StorageError
 from ingest.sample import printable
 from ingest.storage.place import PART, Place, reason_of, version_mark_of
-from scoring.weights.cache import WEIGHTS_SUFFIX, CachedFile, Entry, Slot, begin, checked, slot_of
+from scoring.weights.cache import WEIGHTS_SUFFIX, CachedFile, CacheEntry, Slot, begin, checked, slot_of
 
 SMALL_SUFFIXES = (".json", ".jinja", ".txt", ".model")
 """Suffixes of the files other than weights."""
@@ -108,7 +108,7 @@ def fetched(source: Place, url: str, asked: str, name: str, *, with_weights: boo
             for file in remote
             if file in wanted or file.name in before
         )
-        entry = Entry(source=url, asked=asked, name=name, begun=time.time(), files=files)
+        entry = CacheEntry(source=url, asked=asked, name=name, begun=time.time(), files=files)
         begin(slot, entry)
         _fetch(source, slot, entry, {file.name: file.sha256 for file in remote})
         if [(file.name, file.version) for file in listed(source, asked)] != [(f.name, f.version) for f in remote]:
@@ -227,7 +227,7 @@ def _forget(slot: Slot) -> None:
         slot.write(entry.model_copy(update={"files": files}))
 
 
-def _fetch(source: Place, slot: Slot, entry: Entry, known: dict[str, str | None]) -> None:
+def _fetch(source: Place, slot: Slot, entry: CacheEntry, known: dict[str, str | None]) -> None:
     """Fetch missing files, weights last. known: name -> SHA-256, if the store has it."""
     folder, files = slot.folder(entry), {file.name: file for file in entry.files}
     num_done = sum(file.num_bytes for file in entry.files if file.sha256 is not None)

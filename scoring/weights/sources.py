@@ -13,7 +13,7 @@ from ingest.extras import install_command
 from ingest.storage.place import is_local, place
 from ingest.storage.retries import may_pass, reason_of, store_errors
 from ingest.storage.web import named
-from scoring.weights.cache import WEIGHTS_SUFFIX, Entry, checked, entries_of
+from scoring.weights.cache import WEIGHTS_SUFFIX, CacheEntry, checked, entries_of
 from scoring.weights.fetching import SMALL_SUFFIXES, RemoteFile, fetched, is_file_name, listed, notify
 
 OFFLINE_VARIABLE = "PRIVSIEVE_OFFLINE"
@@ -103,7 +103,7 @@ def _of_url(url: str) -> Weights:
     return Weights(folder, source.name, url, shown, is_fetched=True)
 
 
-def _from_cache(asked: str, offline: str, *, with_weights: bool = True) -> tuple[Path, Entry]:
+def _from_cache(asked: str, offline: str, *, with_weights: bool = True) -> tuple[Path, CacheEntry]:
     """Return the folder and entry that were fetched last. StorageError if they are incomplete."""
     pairs = entries_of(asked)
     for slot, entry in pairs:
@@ -120,7 +120,7 @@ def _from_cache(asked: str, offline: str, *, with_weights: bool = True) -> tuple
     )
 
 
-def _has_small(entry: Entry) -> bool:
+def _has_small(entry: CacheEntry) -> bool:
     return all(file.sha256 is not None for file in entry.files if file.name.endswith(SMALL_SUFFIXES))
 
 

@@ -14,7 +14,7 @@ from ingest.fault import Fault
 from ingest.storage.place import place
 from reports.run.warehouse import STALE_AUDIT, Run
 from scoring.assessment import Assessment
-from scoring.labels.reviews import Answers
+from scoring.labels.reviews import ReviewAnswers
 from scoring.runs.audit_sample import read_sample
 from scoring.runs.corrected_rates import read_stored
 from scoring.table import Facts, Verdict, to_table
@@ -107,7 +107,7 @@ def sample(run: Path, out: Path, *options: object) -> pa.Table:
     return read_sample(place(str(run))).table
 
 
-def answer(folder: Answers, sha256: str, who: str, says: str) -> None:
+def answer(folder: ReviewAnswers, sha256: str, who: str, says: str) -> None:
     folder.add(
         {
             "sha256": sha256,

@@ -19,7 +19,7 @@ from reports.report.accuracy import audit_cautions
 from reports.report.summary import summarise
 from reports.run.warehouse import open_run, setup_statements
 from scoring.assessment import Assessment
-from scoring.labels.reviews import Answers
+from scoring.labels.reviews import ReviewAnswers
 from scoring.labels.table import read_judged
 from scoring.runs.audit_sample import SUBJECTS
 from scoring.runs.record import RunRecord
@@ -203,7 +203,7 @@ def test_pictures_on_which_people_differ_widen_the_interval_to_all_and_none_of_t
 ) -> None:
     """Two people answer in review. They differ on some private pictures, and on every twentieth nobody can say."""
     drawn, is_there = sample(run, tmp_path / "list.csv", "--n", 64), truth()
-    ana, ben = Answers(place(str(run / "reviews"))), Answers(place(str(run / "reviews")))
+    ana, ben = ReviewAnswers(place(str(run / "reviews"))), ReviewAnswers(place(str(run / "reviews")))
     differ, unclear, hashes = list[str](), list[str](), list[str](drawn["sha256"].to_pylist())
     for number, sha256 in enumerate(hashes):
         is_private = bool(is_there[int(sha256, 16)])

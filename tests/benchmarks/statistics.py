@@ -22,8 +22,8 @@ from reports.audit.population import CategoryWeights, of_source
 from reports.audit.prior_shift import can_tell
 from reports.statistics.ranks import Counted, standings
 from reports.statistics.shares import Stratum, post_stratified
-from scoring.labels.table import Judged, to_labels
-from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditSample, Design
+from scoring.labels.table import JudgedLabels, to_labels
+from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditDesign, AuditSample
 from tests.benchmarks.coverage import Row
 from tests.benchmarks.statistics_evaluation import agreements, answers, changes, scores_and_attributes
 from tests.reports import shard_draws
@@ -377,7 +377,7 @@ def _audited(who: People, random: Random) -> float:
             rows["annotator"].append(name)
             rows["private"].append(None if skip else int(is_private ^ (random.random() < who.wrong)))
     nothing = np.zeros(len(rows["key"]), np.bool_)
-    judged = Judged(to_labels(rows, len(nothing)), nothing, nothing, nothing)
+    judged = JudgedLabels(to_labels(rows, len(nothing)), nothing, nothing, nothing)
     return holds(private_rate(sample, corpus.num_images, judged), float(corpus.truth.mean()))
 
 
@@ -396,7 +396,7 @@ def _sample(corpus: Corpus, pictures: npt.NDArray[np.int64], drawn: Counts, chan
         for field in SAMPLE_SCHEMA
     ]
     num = len(corpus.truth)
-    design = Design(
+    design = AuditDesign(
         num_wanted=400, seed=0, purpose="private", private="level IN (1, 2)", settings="", num_rows=num,
         num_scored=num, privsieve="",
     )  # fmt: skip

@@ -13,8 +13,8 @@ from playwright.sync_api import expect
 
 from ingest.fault import Fault
 from jobs.report.gallery import MAX_BYTES, Wanted, small_picture, thumbnail
-from jobs.runtime.pictures import Where
-from reports.report.page import Extras, Picture, render
+from jobs.runtime.pictures import PictureRef
+from reports.report.page import Extras, PagePicture, render
 from reports.report.summary import Details, summarise
 from reports.run.figures import CorrectedRate, SevereImage
 from reports.run.warehouse import open_run
@@ -25,7 +25,7 @@ WIDTH_PHONE_PX = 390
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-def written(make_run: MakeRun, folder: Path, rows: list[Row], pictures: Sequence[Picture] = ()) -> str:
+def written(make_run: MakeRun, folder: Path, rows: list[Row], pictures: Sequence[PagePicture] = ()) -> str:
     found = summarise(open_run(str(make_run(rows=rows))), details=Details(by_label="scene"))
     path = folder / "page.html"
     path.write_text(render(found, Extras(made_on=date(2026, 11, 22), pictures=pictures)), encoding="utf-8")
@@ -127,7 +127,7 @@ def test_a_page_of_1000_long_names_and_20_pictures_stays_small_and_its_csv_whole
     run = open_run(str(make_run(rows=[(name, answer(biometrics=1)) for name in names])))
     noise = np.random.default_rng(0).integers(0, 255, (300, 300, 3), np.uint8)
     image = SevereImage("a.tar", 0, "key", None, 1, 1, 1.0, ("biometrics",), "face", ())
-    one = Wanted(image, Where("a.tar", 0, None, "key"), ())
+    one = Wanted(image, PictureRef("a.tar", 0, None, "key"), ())
     pictures = [small_picture(one, noise, True, MAX_BYTES // 20) for _ in range(20)]
     page = render(summarise(run), Extras(made_on=date(2026, 11, 22), pictures=pictures))
     assert 1_300_000 < len(page.encode()) < 1_500_000
@@ -146,7 +146,7 @@ def test_a_page_of_1000_long_names_and_20_pictures_stays_small_and_its_csv_whole
 
 def test_365_categories_print_on_at_most_four_pages(make_run: MakeRun, open_page: OpenPage, tmp_path: Path) -> None:
     noise = np.random.default_rng(0).integers(0, 255, (60, 90, 3), np.uint8)
-    pictures = [Picture("key", "level 1", thumbnail(noise, (), True))] * 20
+    pictures = [PagePicture("key", "level 1", thumbnail(noise, (), True))] * 20
     page = open_page(written(make_run, tmp_path, many(), pictures))
     pdf = page.pdf(prefer_css_page_size=True)
     assert 1 <= len(re.findall(rb"/Type /Page\b", pdf)) <= 4

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ingest.storage.place import place
-from jobs.review.run import Serving
+from jobs.review.run import ReviewServing
 from scoring.labels.reviews import read_reviews
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.taxonomy import KEYS
@@ -37,7 +37,7 @@ def opened(open_page: OpenPage) -> Iterator[Any]:
     with ExitStack() as stack:
 
         @contextmanager
-        def opened_one(run: Path, width: int = 1400, **more: Any) -> Iterator[tuple[Serving, Page]]:
+        def opened_one(run: Path, width: int = 1400, **more: Any) -> Iterator[tuple[ReviewServing, Page]]:
             with served(run, **more) as server:
                 page = open_page(server.address, width)
                 yield server, page

@@ -12,7 +12,7 @@ import numpy as np
 
 from ingest.fault import Fault
 from jobs.browse.request import BrowseRequest
-from jobs.browse.run import Serving, serving
+from jobs.browse.run import BrowseServing, serving
 from jobs.runtime.feedback import SILENT, Feedback
 from scoring.assessment import Assessment, Box, EngineOptions
 from scoring.engines import canned
@@ -91,7 +91,7 @@ def written(folder: Path, facts: Sequence[Facts], verdicts: Sequence[Verdict]) -
 
 
 @contextmanager
-def served(run: Path, feedback: Feedback = SILENT, **more: Any) -> Iterator[Serving]:
+def served(run: Path, feedback: Feedback = SILENT, **more: Any) -> Iterator[BrowseServing]:
     with serving(BrowseRequest(run=str(run), **more), feedback) as one:
         thread = threading.Thread(target=one.run)
         thread.start()

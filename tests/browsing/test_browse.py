@@ -13,10 +13,10 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from jobs.browse.run import Serving
+from jobs.browse.run import BrowseServing
 from jobs.review.screen import Screen
 from jobs.runtime.feedback import SILENT
-from jobs.runtime.pictures import Pictures, Where
+from jobs.runtime.pictures import PictureRef, Pictures
 from reports.report.explaining import explanation, row_named
 from reports.report.opened import open_run
 from scoring.policies.policy import load_policy
@@ -37,13 +37,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(run: Path) -> Iterator[Serving]:
+def server(run: Path) -> Iterator[BrowseServing]:
     with served(run) as one:
         yield one
 
 
 @pytest.fixture
-def person(server: Serving) -> Person:
+def person(server: BrowseServing) -> Person:
     return Person(server.address)
 
 
@@ -177,7 +177,7 @@ def test_pictures_in_memory_are_bounded_by_count_and_bytes(run: Path) -> None:
     with open_run(str(run)) as opened:
         rows = opened.rows(["shard", "index", "sha256", "key"]).to_pylist()
         record = opened.record
-    places = [Where(**row) for row in rows]
+    places = [PictureRef(**row) for row in rows]
     for bounds in ({"kept": 2}, {"kept_bytes": 1}):
         screen = Screen(Pictures(record, places), places, record, {}, **bounds)  # type: ignore[arg-type]
         first = screen.picture(0)
@@ -313,7 +313,7 @@ def sha256(number: int) -> str:
 PATHS = ("/", "/browse.js", "/review.css", "/api/state", "/api/thumbnail/0", "/api/picture/0", "/api/details/0")
 
 
-def test_without_the_token_nothing_is_shown(server: Serving, person: Person) -> None:
+def test_without_the_token_nothing_is_shown(server: BrowseServing, person: Person) -> None:
     for path in PATHS:
         allowed = person.get(path)
         assert allowed.status == 200, path

@@ -9,7 +9,7 @@ from scoring.assessment import Assessment
 from scoring.captions import CAPTION_KINDS
 from scoring.engines.detectors.decisions import decide
 from scoring.engines.detectors.fields import split_label
-from scoring.engines.detectors.ocr import Line
+from scoring.engines.detectors.ocr import TextLine
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.rules import TEXT_ATTRIBUTES, text_findings
 from scoring.taxonomy import KEYS
@@ -18,11 +18,11 @@ from scoring.text_rules import check_digits, names, patterns
 WIDTH, HEIGHT = 1000, 800
 
 
-def line(text: str, x: float, y: float, confidence: float = 0.98, height: float = 24) -> Line:
+def line(text: str, x: float, y: float, confidence: float = 0.98, height: float = 24) -> TextLine:
     """A line whose top left is at x, y pixels, in letters half as wide as high."""
     width = len(text) * height / 2
     area = (x / WIDTH, y / HEIGHT, (x + width) / WIDTH, (y + height) / HEIGHT)
-    return Line(text, confidence, x + width / 2, y + height / 2, width, height, area)
+    return TextLine(text, confidence, x + width / 2, y + height / 2, width, height, area)
 
 
 def page(*texts: str) -> Page:
@@ -287,10 +287,10 @@ def test_a_chat_is_known_by_its_times_and_names_the_partner() -> None:
         assert value(chat, key) == 1, key
 
 
-def blank(width: float, height: float, y: float) -> Line:
+def blank(width: float, height: float, y: float) -> TextLine:
     """A box in which nothing was read."""
     area = (0.1, y / HEIGHT, 0.1 + width / WIDTH, (y + height) / HEIGHT)
-    return Line("", 0.9, 100 + width / 2, y + height / 2, width, height, area)
+    return TextLine("", 0.9, 100 + width / 2, y + height / 2, width, height, area)
 
 
 @pytest.mark.parametrize(
@@ -303,13 +303,15 @@ def blank(width: float, height: float, y: float) -> Line:
         ((line("Дата рождения", 50, 50),), True),
         ((line("中国", 50, 50),), True),
         ((*(line("All of this can be read well", 50, 40 * i) for i in range(9)), blank(70, 24, 500)), False),
-        ((Line("12.03.1985", 0.95, 300, 50, 400, 28, (0.1, 0.0, 0.5, 0.1)),), True),  # only its last part was read
+        ((TextLine("12.03.1985", 0.95, 300, 50, 400, 28, (0.1, 0.0, 0.5, 0.1)),), True),  # only its last part was read
         ((line("WELCOME", 50, 50, confidence=0.65),), True),  # such as Armenian
         ((line("WELCOME", 50, 50),), False),
         ((), False),
     ],
 )
-def test_a_page_is_partly_unread_where_lines_hold_more_than_was_read(lines: tuple[Line, ...], is_unread: bool) -> None:
+def test_a_page_is_partly_unread_where_lines_hold_more_than_was_read(
+    lines: tuple[TextLine, ...], is_unread: bool
+) -> None:
     found = Page(lines, WIDTH, HEIGHT)
     assert found.is_partly_unread == is_unread
     answer = assessed(found)

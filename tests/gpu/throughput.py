@@ -22,7 +22,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3VLConfig, Qwen3VLForCondi
 
 from scoring.assessment import BuiltWith, View
 from scoring.engines.vlm.checkpoint import Checkpoint
-from scoring.engines.vlm.settings import Settings
+from scoring.engines.vlm.settings import VlmSettings
 from scoring.engines.vlm.transformers.engine import TransformersEngine
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions
@@ -148,10 +148,10 @@ def flops_per_picture(model: Any, num_patches: int, num_computed: int, num_conte
     return seen, 2 * language * num_computed + 4 * attended * width * text.num_hidden_layers
 
 
-def slots_settings(folder: Path, side_px: int) -> Settings:
+def slots_settings(folder: Path, side_px: int) -> VlmSettings:
     """For pictures of this size, asked for the 22 answers in one prefill."""
     asked = protocol("slots", ProtocolOptions())
-    return Settings(Checkpoint(folder, folder.name, is_of_hub=False), None, asked, side_px**2, None, None, None)
+    return VlmSettings(Checkpoint(folder, folder.name, is_of_hub=False), None, asked, side_px**2, None, None, None)
 
 
 def picture(seed: int, side_px: int) -> View:
@@ -246,7 +246,7 @@ def measure_json(engine: TransformersEngine, side_px: int, batch_size: int) -> A
     return AgainstJson(side_px, batch_size, batch_size / took, batch_size / (time.perf_counter() - begin))
 
 
-def measure_vllm(chosen: Settings, side_px: int, num_pictures: int) -> tuple[float, BuiltWith]:
+def measure_vllm(chosen: VlmSettings, side_px: int, num_pictures: int) -> tuple[float, BuiltWith]:
     """Pictures/s, and what vLLM was built with."""
     from scoring.engines.vlm.vllm.engine import VllmEngine, VllmSetup
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ingest.formats import FORMATS, open_source
-from ingest.formats.members import MAX_LISTED_BYTES, Members, Names, name_fault
+from ingest.formats.members import MAX_LISTED_BYTES, ArchiveNames, Members, name_fault
 from ingest.formats.released import Kept, Written
 from ingest.formats.tar import Member, header
 from ingest.storage.place import place
@@ -225,7 +225,7 @@ def test_a_name_that_is_taken_is_not_released_again(tmp_path: Path) -> None:
     assert written.dropped == {2: "a member has the name of another file or folder of the release"}
     twice = [("0.jpg", PICTURES[0]), ("0.txt", b"one"), ("0.txt", b"two"), ("1.jpg", PICTURES[1])]
     assert list(release(tmp_path, tar_bytes(twice), kept(0, 1))[1]) == ["1.jpg"]
-    names = Names()
+    names = ArchiveNames()
     assert [names.add([name]) for name in ("a/b", "a", "a/b/c", "a/c", "d/../a/c")] == [True, False, False, True, False]
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ingest import slices
 from ingest.formats import open_source, tar, tar_samples, webdataset
 from ingest.formats.compressed import Decompressed
-from ingest.formats.tar import Damage, Member, walk
+from ingest.formats.tar import Member, TarDamage, walk
 from ingest.sample import Sample
 from tests.ingest.made import jpeg, samples_of, slices_of, tar_bytes
 
@@ -253,7 +253,7 @@ def test_a_compressed_tar_full_of_damage_is_decompressed_twice_and_not_more(unit
     raw = _Counted(gzip.compress(content, mtime=0))
     stream = Decompressed(raw, "gzip")
     found = list(walk(cast(BinaryIO, stream), stream.seek(0, 2)))
-    assert any(isinstance(item, Damage) for item in found)
+    assert any(isinstance(item, TarDamage) for item in found)
     assert raw.num_read <= 2 * len(raw.getvalue())
 
 
@@ -271,7 +271,7 @@ def test_every_byte_is_in_a_member_or_in_damage(seed: int, num_changed: int, cut
     assert found == list(walk(io.BytesIO(bytes(content)), len(content)))
     position = 0
     for item in found:
-        assert isinstance(item, Member | Damage)
+        assert isinstance(item, Member | TarDamage)
         assert item.start == position
         position = item.end
     assert not bytes(content[position:]).strip(b"\0")

@@ -27,7 +27,7 @@ from scoring.assessment import View
 from scoring.engines.canned import CannedEngine
 from scoring.runs.layout import MANIFEST
 from scoring.runs.ledger import file_name, finished, has_result
-from scoring.runs.results import Listing, RowRange, is_compacted, listing, manifest, results, score_files
+from scoring.runs.results import RowRange, RunListing, is_compacted, listing, manifest, results, score_files
 from scoring.runs.rows import rows_at
 from scoring.table import SCHEMA, Facts, to_table
 from scoring.taxonomy import KEYS
@@ -224,7 +224,7 @@ def test_a_reader_that_listed_the_small_files_before_they_went_opens_the_large_o
 ) -> None:
     run = made_run(tmp_path, SHARDS)
 
-    def listed_and_compacted(root: Place) -> Listing:
+    def listed_and_compacted(root: Place) -> RunListing:
         monkeypatch.undo()
         before = listing(root)
         assert privsieve("compact", run) == 0

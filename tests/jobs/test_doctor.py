@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ingest.extras import install_command
-from jobs.doctor.machine import Finding, Gpu, ProblemError, check_gpu, gpus_of
+from jobs.doctor.machine import CheckResult, Gpu, ProblemError, check_gpu, gpus_of
 from jobs.doctor.run import DoctorRequest, run_doctor
 from scoring.engine_facts import LocalModel
 from tests.engines.chat_server import SECRET, ChatServer
@@ -185,7 +185,7 @@ def test_a_function_returns_what_the_command_prints(capsys: pytest.CaptureFixtur
     assert os.environ == before
     assert capsys.readouterr() == ("", "")
     meaning = "ray: the cores of this machine, or a cluster; inline: this process only, without Ray"
-    assert Finding("executors", True, meaning) in found
+    assert CheckResult("executors", True, meaning) in found
     assert [finding.check for finding in found if not finding.is_ok] == ["ray"]
 
 

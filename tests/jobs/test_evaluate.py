@@ -13,7 +13,7 @@ from ingest.storage.place import place
 from jobs.evaluate import EvaluateRequest, evaluate, run_evaluate
 from jobs.labels.joining import run_consensus
 from jobs.labels.request import ConsensusRequest
-from scoring.labels.reviews import Answers
+from scoring.labels.reviews import ReviewAnswers
 from scoring.labels.table import LabelsOrigin, write_labels
 from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process
@@ -182,7 +182,7 @@ def test_the_labels_of_the_demo_corpus_are_of_its_pictures(tmp_path: Path) -> No
 
 def test_reviews_of_chosen_pictures_are_no_figures_of_the_run(run: Path, tmp_path: Path) -> None:
     """Recall is 1 only because the pictures were chosen by what the run found."""
-    reviews = Answers(place(str(run / "reviews")))
+    reviews = ReviewAnswers(place(str(run / "reviews")))
 
     def say(content: str, queue: str, **more: object) -> None:
         reviews.add(

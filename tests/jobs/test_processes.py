@@ -12,7 +12,7 @@ import pytest
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.scan.further_processes import FurtherProcess, Tasks, UnderWay
+from jobs.scan.further_processes import FurtherProcess, ProcessesUnderWay, Tasks
 from jobs.scan.settings import ScanSettings
 from jobs.scan.slice_tasks import SliceCounts, slices_left
 from scoring.assessment import EngineOptions
@@ -107,7 +107,9 @@ def test_an_image_that_kills_a_further_process_costs_one_row(
     settings = ScanSettings(source, run, "canned", EngineOptions(), ImageLimits(), "settings", code="code")
     ended = SimpleQueue[SliceCounts | None]()
     listed = (task for shard in source.shards for task in slices_left(settings, shard, None, Ledger({}, {})))
-    process = FurtherProcess(1, settings, Tasks(listed, ended.put), ended.put, UnderWay(lambda _: None), after_s=0)
+    process = FurtherProcess(
+        1, settings, Tasks(listed, ended.put), ended.put, ProcessesUnderWay(lambda _: None), after_s=0
+    )
     process.start()
     found = list(iter(ended.get, None))
     process.stop()

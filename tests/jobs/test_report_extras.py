@@ -19,7 +19,7 @@ from ingest.errors import EngineError, StorageError
 from jobs.report.digest import digest_of
 from jobs.report.gallery import thumbnail
 from reports.report.opened import open_run
-from reports.run.figures import Evidence
+from reports.run.figures import EvidenceCount
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
 from tests.reports.conftest import MakeRun, answer, make_run
@@ -218,7 +218,7 @@ def test_a_model_gets_counts_alone_and_its_words_are_marked(
 @pytest.mark.parametrize("url", ["http://[::1", "http://a b/v1", "http://127.0.0.1:x/v1", "http:///v1", "file:///etc"])
 def test_an_address_that_is_no_base_url_is_one_line(url: str) -> None:
     with pytest.raises(EngineError, match=r"^--digest-endpoint .*; give one such as http://127.0.0.1:8000/v1$"):
-        digest_of([Evidence("beach", "face", 1, 1)], url, "m", {})
+        digest_of([EvidenceCount("beach", "face", 1, 1)], url, "m", {})
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_server_that_speaks_no_http_is_one_line_without_its_words(sent: bytes,
         for thread in threads:
             thread.start()
         with pytest.raises(StorageError) as caught:
-            digest_of([Evidence("beach", "face", 1, 1)], url, "m", {})
+            digest_of([EvidenceCount("beach", "face", 1, 1)], url, "m", {})
         for thread in threads:
             thread.join()
     assert str(caught.value) == f"--digest-endpoint: {url}: {reason}"

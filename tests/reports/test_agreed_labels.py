@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from reports.labels.agreed import AgreedLabels, agreed, num_undecided_of
-from scoring.labels.table import Judged, to_labels
+from scoring.labels.table import JudgedLabels, to_labels
 from scoring.privacy import BY_LEVEL
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
@@ -25,7 +25,7 @@ def answered(
     columns |= {"sha256": [f"{number:064x}" for number, *_ in rows], "annotator": [who for _, who, _ in rows]}
     is_unclear, is_complete = (np.isin(np.arange(len(rows)), chosen) for chosen in (unclear, complete))
     return agreed(
-        Judged(to_labels(columns, len(rows)), is_unclear, is_complete, np.zeros(len(rows), np.bool_)), condition
+        JudgedLabels(to_labels(columns, len(rows)), is_unclear, is_complete, np.zeros(len(rows), np.bool_)), condition
     )
 
 

@@ -13,11 +13,11 @@ from jobs.console.report_text import write_report
 from reports.report.group_rows import HEADS, group_rows
 from reports.report.headline import Headline, headline_of
 from reports.report.making import facts_of
-from reports.report.page import Digest, Extras, Picture, render
+from reports.report.page import Digest, Extras, PagePicture, render
 from reports.report.pairs import matrix
 from reports.report.sentences import findings, quality_note
 from reports.report.summary import Details, Report, summarise
-from reports.run.figures import CorrectedRate, Evidence
+from reports.run.figures import CorrectedRate, EvidenceCount
 from reports.run.warehouse import open_run
 from reports.words import percent
 from scoring.taxonomy import ATTRIBUTES
@@ -70,7 +70,7 @@ def test_severe_images_are_named_by_key_without_a_picture_and_can_be_left_out(ma
 
 
 def test_pictures_are_embedded_and_said_to_be_blurred_or_clear(report: Report) -> None:
-    shown = [Picture("k<1>", "level 1", b"\xff\xd8jpeg")]
+    shown = [PagePicture("k<1>", "level 1", b"\xff\xd8jpeg")]
     blurred = render(report, Extras(pictures=shown))
     assert '<img alt="" src="data:image/jpeg;base64,/9hqcGVn">' in blurred
     assert "k&lt;1&gt;" in blurred
@@ -79,7 +79,7 @@ def test_pictures_are_embedded_and_said_to_be_blurred_or_clear(report: Report) -
 
 
 def test_what_a_language_model_wrote_is_marked_as_such(report: Report) -> None:
-    found = replace(report, evidence=(Evidence("beach", "face", 1, 2),))
+    found = replace(report, evidence=(EvidenceCount("beach", "face", 1, 2),))
     page = render(found, Extras(digest=Digest("some<model>", (("beach", "Faces & <names>."),))))
     assert "Written by some&lt;model&gt; from the counts above alone; it saw no picture, and it can be wrong." in page
     assert "<dd>Faces &amp; &lt;names&gt;.</dd>" in page

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from PIL import Image
 
 from jobs.review.request import ReviewRequest
-from jobs.review.run import Serving, serving
+from jobs.review.run import ReviewServing, serving
 from jobs.runtime.feedback import SILENT, Feedback
 from tests.jobs.in_process import scan_in_process
 from tests.tuning_sets.made import files, webdataset
@@ -29,7 +29,9 @@ def run_of(folder: Path, pictures: dict[str, bytes] | None = None) -> Path:
 
 
 @contextmanager
-def served(run: Path | str, queue: str | None = EVERY, feedback: Feedback = SILENT, **more: Any) -> Iterator[Serving]:
+def served(
+    run: Path | str, queue: str | None = EVERY, feedback: Feedback = SILENT, **more: Any
+) -> Iterator[ReviewServing]:
     with serving(ReviewRequest(run=str(run), queue=queue, **more), feedback) as one:
         thread = threading.Thread(target=one.run)
         thread.start()

@@ -22,7 +22,7 @@ from jobs.labels.request import ConsensusRequest
 from jobs.review.command import summary
 from jobs.review.run import result_of
 from jobs.runtime.feedback import SILENT
-from scoring.labels.reviews import PART_ROWS, REVIEWS_SCHEMA, Answers, read_reviews
+from scoring.labels.reviews import PART_ROWS, REVIEWS_SCHEMA, ReviewAnswers, read_reviews
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.runs.audit_sample import read_sample
 from scoring.taxonomy import KEYS
@@ -167,7 +167,7 @@ def test_nothing_that_was_acknowledged_is_lost_to_a_kill(run: Path) -> None:
 
 
 def test_parts_stay_few_and_another_process_sees_each_answer(tmp_path: Path) -> None:
-    writer, reader = Answers(place(str(tmp_path))), Answers(place(str(tmp_path)))
+    writer, reader = ReviewAnswers(place(str(tmp_path))), ReviewAnswers(place(str(tmp_path)))
     for number in range(PART_ROWS + 2):
         row = {"sha256": f"{number:064x}", "annotator": "ana", "answer": "private", "private": 1}
         writer.add(row | {"queue": "sql", "is_gold": False})

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from jobs.review.run import Serving
+from jobs.review.run import ReviewServing
 from tests.reviewing.made import Person, run_of, served
 
 PATHS = ("/", "/review.js", "/api/state", "/api/next", "/api/picture/0", "/api/progress")
@@ -18,12 +18,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(run: Path) -> Iterator[Serving]:
+def server(run: Path) -> Iterator[ReviewServing]:
     with served(run, reviewer="ana") as one:
         yield one
 
 
-def test_without_the_token_nothing_is_shown(server: Serving) -> None:
+def test_without_the_token_nothing_is_shown(server: ReviewServing) -> None:
     person = Person(server.address)
     for path in PATHS:
         assert person.get(path).status == 200
@@ -34,7 +34,7 @@ def test_without_the_token_nothing_is_shown(server: Serving) -> None:
     assert (wrong.status, wrong.headers.get("set-cookie")) == (403, None)
 
 
-def test_the_cookie_is_no_token_and_scripts_and_other_sites_cannot_use_it(server: Serving) -> None:
+def test_the_cookie_is_no_token_and_scripts_and_other_sites_cannot_use_it(server: ReviewServing) -> None:
     person = Person(server.address)
     entered = person.get(person.address.partition(person.host)[2])
     cookie = entered.headers["set-cookie"].lower()
@@ -44,14 +44,14 @@ def test_the_cookie_is_no_token_and_scripts_and_other_sites_cannot_use_it(server
     assert entered.headers["location"] == "/"
 
 
-def test_a_name_that_leads_here_by_dns_is_refused(server: Serving) -> None:
+def test_a_name_that_leads_here_by_dns_is_refused(server: ReviewServing) -> None:
     person = Person(server.address)
     for host in ("evil.example", "evil.example:80", f"127.0.0.1.evil.example:{person.host.partition(':')[2]}"):
         assert [person.get(path, Host=host).status for path in PATHS] == [421] * len(PATHS)
     assert person.get("/api/state", Host=person.host.replace("127.0.0.1", "localhost")).status == 200
 
 
-def test_another_page_can_neither_read_nor_answer(server: Serving, run: Path) -> None:
+def test_another_page_can_neither_read_nor_answer(server: ReviewServing, run: Path) -> None:
     person = Person(server.address)
     number = person.next()[0]
     person.look(number)
@@ -72,7 +72,7 @@ def test_another_page_can_neither_read_nor_answer(server: Serving, run: Path) ->
     assert len(list((run / "reviews").iterdir())) == 1
 
 
-def test_every_answer_forbids_foreign_scripts_caches_and_frames(server: Serving) -> None:
+def test_every_answer_forbids_foreign_scripts_caches_and_frames(server: ReviewServing) -> None:
     person = Person(server.address)
     for path in (*PATHS, "/enter?token=x", "/absent"):
         headers = person.get(path).headers
@@ -87,7 +87,7 @@ def test_every_answer_forbids_foreign_scripts_caches_and_frames(server: Serving)
 
 
 @pytest.mark.parametrize("number", ["6", "9" * 5_000, "-1", "0.5", "²"], ids=lambda number: number[:5])
-def test_a_number_of_no_picture_is_not_found(server: Serving, number: str) -> None:
+def test_a_number_of_no_picture_is_not_found(server: ReviewServing, number: str) -> None:
     answer = Person(server.address).get(f"/api/picture/{quote(number)}")
     assert (answer.status, answer.json) == (404, {"error": "there is no such picture"})
 
@@ -106,7 +106,7 @@ def test_a_number_of_no_picture_is_not_found(server: Serving, number: str) -> No
     ],
     ids=lambda body: str(body)[:30],
 )
-def test_what_the_page_does_not_send_is_refused_in_one_line(server: Serving, body: object) -> None:
+def test_what_the_page_does_not_send_is_refused_in_one_line(server: ReviewServing, body: object) -> None:
     person = Person(server.address)
     person.look(0)
     answer = person.post("/api/answer", body)

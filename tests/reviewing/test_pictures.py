@@ -15,7 +15,7 @@ from PIL import Image
 from ingest.extras import install_command
 from jobs.review.run import result_of
 from jobs.runtime.feedback import SILENT
-from jobs.runtime.pictures import Pictures, Where
+from jobs.runtime.pictures import PictureRef, Pictures
 from reports.report.opened import open_run
 from scoring.runs.record import RunRecord
 from tests.audits import write_drawn
@@ -32,7 +32,7 @@ Capture = pytest.CaptureFixture[str]
 def _read(record: RunRecord, rows: pa.Table) -> list[bytes | None]:
     """The encoded picture of each row; None if it is gone or no longer the one that was scanned."""
     columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))
-    wanted = [Where(*row) for row in zip(*columns, strict=True)]
+    wanted = [PictureRef(*row) for row in zip(*columns, strict=True)]
     pictures = Pictures(record, wanted)
     read = [pictures.read(where) for where in wanted]
     return [picture.encoded if picture.state == "found" else None for picture in read]

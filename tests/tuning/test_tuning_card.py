@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from ingest.errors import EngineError
 from scoring.assessment import EngineOptions
 from scoring.engines.vlm.adapter_card import BEGUN, PACKAGES, WARNING, page, read_card
-from scoring.engines.vlm.settings import Settings, description, settings
+from scoring.engines.vlm.settings import VlmSettings, description, settings
 from scoring.tuning.recipe import recipe
 from scoring.tuning.training_set import open_set
 from tests.tuning.made import BASE, MAX_PIXELS, make_recipe, privsieve, tune_command
@@ -98,7 +98,7 @@ def test_nothing_but_the_result_is_printed(few_set: Path, tmp_path: Path) -> Non
     assert json.loads((tmp_path / "out" / "privsieve.json").read_text())["num_steps"] == 5
 
 
-def _asked(adapter: Path, **options: object) -> Settings:
+def _asked(adapter: Path, **options: object) -> VlmSettings:
     chosen = EngineOptions(model=str(BASE), adapter=str(adapter), **options)  # type: ignore[arg-type]
     return settings("transformers", chosen, (), with_weights=True)
 

@@ -83,7 +83,7 @@ class Inner:
 
 
 @dataclass(frozen=True)
-class Found:
+class InnerPictures:
     """Pictures in some bytes."""
 
     new: int | None = None
@@ -101,17 +101,17 @@ class PictureSearch:
         self._candidates_left = _MAX_CANDIDATES
         self._compared_left = _MAX_COMPARED
 
-    def look(self, content: bytes, is_pixels: bool) -> Found:
+    def look(self, content: bytes, is_pixels: bool) -> InnerPictures:
         """Search for the pictures of `inner_pictures`, up to the first new one."""
         copies = list[Range]()
         for inner in inner_pictures(content, is_pixels):
             outcome = self._judged(inner)
             if outcome == "new":
-                return Found(inner.offset)
+                return InnerPictures(inner.offset)
             if outcome == "copy" and inner.format == "JPEG" and inner.held is content:
                 parts = _plain_parts(content[inner.first :])
                 copies.extend((inner.first + first, inner.first + last) for first, last in parts)
-        return Found(None, tuple(copies))
+        return InnerPictures(None, tuple(copies))
 
     def is_copy(self, content: bytes) -> bool:
         """Return whether a picture file shows only what was scanned."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ingest.images.files import jpeg
 from ingest.images.files.deflated import used_bytes
 from ingest.images.files.pieces import METADATA, PIXELS, Piece, Range, merged, num_bytes_of, unclaimed
-from ingest.images.files.tiff_file import Directory, Entry, TiffFile
+from ingest.images.files.tiff_file import Directory, TiffEntry, TiffFile
 from ingest.images.files.unseen_kinds import EMBEDDED_IMAGE, FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
 
 _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _SAMPLES, _PLANAR = 256, 257, 258, 259, 277, 284
@@ -131,7 +131,7 @@ class _Account:
             yield Piece(TRAILING_DATA if last == num_bytes and not is_of_tag else UNKNOWN_CHUNK, encoded[first:last])
 
 
-def _is_known(entry: Entry, max_bits: int) -> bool:
+def _is_known(entry: TiffEntry, max_bits: int) -> bool:
     """Return whether a tag is known and no larger than expected. max_bits: bits per sample, which set the size of
     tables."""
     if entry.tag in _METADATA_TAGS or entry.tag in _POSITIONS or entry.tag in _POINTERS:

@@ -11,7 +11,7 @@ _NUMBERS = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
 
 
 @dataclass(frozen=True)
-class Entry:
+class TiffEntry:
     """One tag of a directory."""
 
     tag: int
@@ -39,13 +39,13 @@ class Directory:
 
     first: int
     last: int
-    entries: tuple[Entry, ...]
+    entries: tuple[TiffEntry, ...]
 
     following: int
     """Offset of the next directory; 0 if there is none."""
 
     @cached_property
-    def by_tag(self) -> dict[int, Entry]:
+    def by_tag(self) -> dict[int, TiffEntry]:
         """The last entry of each tag, which is the valid one."""
         return {entry.tag: entry for entry in self.entries}
 
@@ -81,7 +81,7 @@ class TiffFile:
             is_inside = num_bytes <= self._offset_bytes
             values = inside if is_inside else self._at(inside, self._offset)
             end = inside + self._offset_bytes
-            entries.append(Entry(tag, kind, (start, end), (values, values + num_bytes), is_inside))
+            entries.append(TiffEntry(tag, kind, (start, end), (values, values + num_bytes), is_inside))
         return Directory(offset, last + self._offset_bytes, tuple(entries), following)
 
     def numbers(self, directory: Directory, tag: int, most: int) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from PIL import ImageFile
 from ingest.images.files import avif, bare, gif, jpeg, png, tiff, webp
 from ingest.images.files.copies import Scanned
 from ingest.images.files.jpeg import Stream
-from ingest.images.files.pictures import Found, Inner, PictureSearch, inner_pictures
+from ingest.images.files.pictures import Inner, InnerPictures, PictureSearch, inner_pictures
 from ingest.images.files.pieces import IGNORED_BYTES, METADATA, PIXELS, Piece, unclaimed
 from ingest.images.files.unseen_kinds import EMBEDDED_IMAGE, FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
 
@@ -76,7 +76,7 @@ def unseen_in(
                 num_bytes[piece.kind] += piece.num_bytes
                 pictures += [Inner(piece.content, 0, name, 0) for name in ("TIFF", "PPM")] if piece.content else [None]
             continue
-        inside = search.look(piece.content, is_pixels=piece.kind == PIXELS) if piece.content else Found()
+        inside = search.look(piece.content, is_pixels=piece.kind == PIXELS) if piece.content else InnerPictures()
         if inside.new is not None:
             kinds.add(EMBEDDED_IMAGE)
             most = MAX_INNER + 1 if takes_pictures else 0

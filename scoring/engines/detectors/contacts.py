@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from scoring.engines.detectors import people
 from scoring.engines.detectors.findings import Finding
-from scoring.engines.detectors.ocr import Line
+from scoring.engines.detectors.ocr import TextLine
 from scoring.engines.detectors.page import Page, evidence_in
 from scoring.text_rules import names, patterns
 from scoring.text_rules.vocabulary import terms, words
@@ -22,7 +22,7 @@ def _is_personal(page: Page) -> bool:
     return any(finding.attribute == "full_legal_name" for rule in rules for finding in rule(page))
 
 
-def _is_business(page: Page, line: Line, with_line: bool) -> bool:
+def _is_business(page: Page, line: TextLine, with_line: bool) -> bool:
     """Return whether a contact is a business's: by words in its row or letterhead, or a toll-free number.
 
     with_line: whether words in the line itself count too; streets are called after markets and hospitals.
@@ -37,7 +37,7 @@ _FREE_MAIL = re.compile(
 )
 
 
-def _email_value(line: Line, personal: bool) -> float:
+def _email_value(line: TextLine, personal: bool) -> float:
     local, domain = patterns.email_parts(line.text) or ("", "")
     if local in words("shared_mailboxes.txt"):
         return 0.5

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scoring.engines.detectors.ocr import Line
+from scoring.engines.detectors.ocr import TextLine
 from scoring.text_rules.vocabulary import field_kinds, squashed
 
 _NUMBERED = re.compile(r"\A(?:\(?\d{1,2}[a-dA-D]?[.)]?\s?|[a-f]\s)(?=[A-Za-z])")
@@ -26,8 +26,8 @@ class Field:
     kind: str
     """Kind of the label in `data/field_labels.txt`."""
 
-    label: Line
-    values: tuple[tuple[str, Line], ...]
+    label: TextLine
+    values: tuple[tuple[str, TextLine], ...]
     """Candidates with their lines, the likeliest first."""
 
 
@@ -95,7 +95,7 @@ def _until_next_label(text: str) -> str:
     return text
 
 
-def read_fields(lines: Sequence[Line]) -> list[Field]:
+def read_fields(lines: Sequence[TextLine]) -> list[Field]:
     split = [split_label(line.text) for line in lines]
     free = [line for line, label in zip(lines, split, strict=True) if label is None or label[1]]
     fields = []
@@ -108,7 +108,7 @@ def read_fields(lines: Sequence[Line]) -> list[Field]:
     return fields
 
 
-def _neighbours(label: Line, lines: Sequence[Line]) -> list[Line]:
+def _neighbours(label: TextLine, lines: Sequence[TextLine]) -> list[TextLine]:
     """Return the nearest line on the same row, then the nearest two below."""
     row = [line for line in lines if same_row(line, label) and line.left - label.right + 0.5 * label.height >= 0]
     row = [line for line in row if line.left - label.right < _GAP * label.height]
@@ -117,11 +117,11 @@ def _neighbours(label: Line, lines: Sequence[Line]) -> list[Line]:
     return nearest + sorted(below, key=lambda line: line.y)[:2]
 
 
-def same_row(line: Line, other: Line) -> bool:
+def same_row(line: TextLine, other: TextLine) -> bool:
     return line is not other and abs(line.y - other.y) < 0.6 * max(line.height, other.height)
 
 
-def _is_below(line: Line, label: Line) -> bool:
+def _is_below(line: TextLine, label: TextLine) -> bool:
     height = max(line.height, label.height)
     starts_near = abs(line.left - label.left) < 2.5 * height or label.left <= line.x <= label.right
     return starts_near and 0.5 * height < line.y - label.y < _DROP * height

@@ -27,7 +27,7 @@ collections and patterns, and 95 pages in 19 scripts; the box's own score did no
 
 
 @dataclass(frozen=True)
-class Line:
+class TextLine:
     """A line of text."""
 
     text: str
@@ -82,7 +82,7 @@ class TextReader:
         self._input = TextRecInput
         self._known: dict[bytes, tuple[str, float]] = {}
 
-    def read(self, pixels: Pixels) -> list[Line]:
+    def read(self, pixels: Pixels) -> list[TextLine]:
         """Read lines from top to bottom; the text of unreadable ones may be nonsense, or empty."""
         height, width = pixels.shape[:2]
         if min(height, width) < 8:
@@ -90,14 +90,14 @@ class TextReader:
         image = np.ascontiguousarray(pixels[:, :, ::-1])
         return self._lines(image, self.writing.quads(image))
 
-    def read_close_up(self, pixels: Pixels, rows: slice, columns: slice) -> list[Line]:
+    def read_close_up(self, pixels: Pixels, rows: slice, columns: slice) -> list[TextLine]:
         """Read the lines of a part of a view, searched at its own size. rows, columns: pixels of the view."""
         image = np.ascontiguousarray(pixels[:, :, ::-1])
         quads = self.writing.quads_close_up(np.ascontiguousarray(image[rows, columns]))
         corner = np.array([columns.start, rows.start], np.float32)
         return self._lines(image, [quad + corner for quad in quads])
 
-    def _lines(self, image: Any, quads: Sequence[Quad]) -> list[Line]:
+    def _lines(self, image: Any, quads: Sequence[Quad]) -> list[TextLine]:
         height, width = image.shape[:2]
         quads = [quad for quad in quads if min(_sides(quad)) >= 4]
         texts = self._texts([self._cut(image, quad) for quad in quads])
@@ -162,7 +162,7 @@ def _is_blank(text: str) -> bool:
     return not letters or (len(letters) == 1 and not letters.isdigit())
 
 
-def upright(read: list[tuple[str, float, Any]], size: tuple[int, int]) -> list[Line]:
+def upright(read: list[tuple[str, float, Any]], size: tuple[int, int]) -> list[TextLine]:
     """Turn (text, confidence, quad) to lines of an upright page. quad: (4, 2), pixels, clockwise from top left.
 
     size: (width, height) of the view. The page's angle is the median of its longer lines.
@@ -179,8 +179,8 @@ def _angle(quad: Any) -> float:
     return math.atan2(along[1], along[0])
 
 
-def _line(text: str, confidence: float, quad: Any, turn: Any, size: tuple[int, int]) -> Line:
+def _line(text: str, confidence: float, quad: Any, turn: Any, size: tuple[int, int]) -> TextLine:
     x, y = turn @ quad.mean(axis=0)
     width, height = _sides(quad)
     (x_min, y_min), (x_max, y_max) = quad.min(axis=0), quad.max(axis=0)
-    return Line(text, confidence, float(x), float(y), width, height, fractions(x_min, y_min, x_max, y_max, *size))
+    return TextLine(text, confidence, float(x), float(y), width, height, fractions(x_min, y_min, x_max, y_max, *size))

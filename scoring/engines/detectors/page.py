@@ -7,7 +7,7 @@ from functools import cached_property
 
 from scoring.engines.detectors.fields import Field, read_fields, same_row
 from scoring.engines.detectors.findings import Finding
-from scoring.engines.detectors.ocr import LINE_SHAPE, READABLE, SURELY_READ, Line
+from scoring.engines.detectors.ocr import LINE_SHAPE, READABLE, SURELY_READ, TextLine
 from scoring.text_rules import patterns
 from scoring.text_rules.vocabulary import terms
 
@@ -20,7 +20,7 @@ _MOST_UNREAD = 0.1
 class Page:
     """The lines of one view."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[TextLine, ...]
     """All lines, including unreadable ones."""
 
     width: int
@@ -30,11 +30,11 @@ class Page:
     """Height of the view, in pixels."""
 
     @cached_property
-    def readable(self) -> tuple[Line, ...]:
+    def readable(self) -> tuple[TextLine, ...]:
         return tuple(line for line in self.lines if line.confidence >= READABLE and _LATIN.search(line.text))
 
     @cached_property
-    def unread(self) -> tuple[Line, ...]:
+    def unread(self) -> tuple[TextLine, ...]:
         """Lines in a script or hand that these rules cannot read."""
         return tuple(line for line in self.lines if _is_unread(line))
 
@@ -49,7 +49,7 @@ class Page:
         return read_fields(self.readable)
 
     @cached_property
-    def short(self) -> tuple[Line, ...]:
+    def short(self) -> tuple[TextLine, ...]:
         """Lines that are not running text: titles, labels, values."""
         return tuple(line for line in self.readable if not is_prose(line.text))
 
@@ -70,7 +70,7 @@ class Page:
     def num_amounts(self) -> int:
         return sum(patterns.count_amounts(line.text) for line in self.readable)
 
-    def valued(self, kind: str, fits: Callable[[str], object]) -> list[tuple[str, Line]]:
+    def valued(self, kind: str, fits: Callable[[str], object]) -> list[tuple[str, TextLine]]:
         """Return for each field of a kind the likeliest value that fits, with its line."""
         fitting = [[value for value in field.values if fits(value[0])] for field in self.fields if field.kind == kind]
         return [values[0] for values in fitting if values]
@@ -92,12 +92,12 @@ class Page:
         """Whether it is a receipt, bill or price list, whose addresses and numbers are a business's."""
         return len(self.terms("receipt")) >= 2 and self.num_amounts >= 2
 
-    def row(self, line: Line) -> tuple[Line, ...]:
+    def row(self, line: TextLine) -> tuple[TextLine, ...]:
         """Return the line and the others in its row."""
         return (line, *(other for other in self.readable if same_row(other, line)))
 
 
-def evidence_in(attribute: str, value: float, kind: str, line: Line) -> Finding:
+def evidence_in(attribute: str, value: float, kind: str, line: TextLine) -> Finding:
     """Return evidence in a line, with its area and the confidence of the reading, without its text."""
     return Finding(attribute, value, kind, line.area, line.confidence)
 
@@ -108,14 +108,14 @@ def _is_latin(text: str) -> bool:
     return not letters or sum(bool(_LATIN.match(c)) for c in letters) > 0.5 * len(letters)
 
 
-def _is_read(line: Line) -> bool:
+def _is_read(line: TextLine) -> bool:
     """Return whether all is read. Of a mixed line ("Дата 12.03.1985") only a part is: few signs for its length."""
     if line.length < LINE_SHAPE:
         return line.confidence >= READABLE and _is_latin(line.text)
     return line.confidence >= SURELY_READ and _is_latin(line.text) and len(line.text.strip()) >= line.length
 
 
-def _is_unread(line: Line) -> bool:
+def _is_unread(line: TextLine) -> bool:
     """Return whether unread writing is seen, by its shape or by its letters: two Chinese characters can be a name."""
     is_other_script = line.confidence >= READABLE and len(line.text.strip()) >= 2 and not _is_latin(line.text)
     return not _is_read(line) and (line.length >= LINE_SHAPE or is_other_script)
@@ -145,5 +145,5 @@ def greeting(text: str) -> str | None:
     return match[1] if match else None
 
 
-def has_social_words(lines: Sequence[Line]) -> bool:
+def has_social_words(lines: Sequence[TextLine]) -> bool:
     return len({word for line in lines for word in terms("social", line.text)}) >= 2

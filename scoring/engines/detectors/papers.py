@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from scoring.engines.detectors.findings import Finding
-from scoring.engines.detectors.ocr import Line
+from scoring.engines.detectors.ocr import TextLine
 from scoring.engines.detectors.page import Page, evidence_in
 from scoring.text_rules import names, patterns
 from scoring.text_rules.vocabulary import terms
@@ -20,13 +20,13 @@ def identity_document(page: Page) -> Iterator[Finding]:
         yield evidence_in("gov_ids", 0.5, "identity document, data not read", titled[0])
 
 
-def _is_title(line: Line) -> bool:
+def _is_title(line: TextLine) -> bool:
     """Return whether the name of the document makes up most of the line."""
     longest = max(len(wording) for wording in terms("identity", line.text))
     return longest > 0.6 * len(line.text)
 
 
-def _numbered_fields(page: Page) -> list[Line]:
+def _numbered_fields(page: Page) -> list[TextLine]:
     """Return fields 1-5 of driving licences (AAMVA, Directive 2006/126/EC) that hold a name, a date or a number."""
     filled = re.compile(
         r"[12][.\s]{1,3}[^\W\d_a-z]{2,}|(?:3|4[ab])[.\s]{0,3}\d\d?[./-]\d\d?[./-]\d\d|(?:5|4d)[.\s]{1,3}\w{6,}"
@@ -34,7 +34,7 @@ def _numbered_fields(page: Page) -> list[Line]:
     return [line for line in page.short if filled.match(line.text)]
 
 
-def _filled_identity_fields(page: Page) -> Iterator[Line]:
+def _filled_identity_fields(page: Page) -> Iterator[TextLine]:
     """Yield one line per kind of field of identity documents that holds a value."""
     fits: dict[str, Callable[[str], object]] = {
         "birth_date": patterns.has_date,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from scoring.engines.detectors.findings import Finding
-from scoring.engines.detectors.ocr import Line
+from scoring.engines.detectors.ocr import TextLine
 from scoring.engines.detectors.page import Page, evidence_in, greeting, has_social_words
 from scoring.text_rules import names, patterns
 from scoring.text_rules.vocabulary import plain
@@ -32,7 +32,7 @@ def named_fields(page: Page) -> Iterator[Finding]:
         yield from _named(line, "name of sender or addressee")
 
 
-def _named(line: Line, kind: str) -> Iterator[Finding]:
+def _named(line: TextLine, kind: str) -> Iterator[Finding]:
     yield evidence_in("full_legal_name", 1.0, kind, line)
     yield evidence_in("non_unique_id", 1.0, kind, line)
 
@@ -89,14 +89,14 @@ def stacked_names(page: Page) -> Iterator[Finding]:
             yield from _named(below, "name below a title")
 
 
-def _next_below(page: Page, line: Line) -> Line | None:
+def _next_below(page: Page, line: TextLine) -> TextLine | None:
     """Return the line just under this one, with the same start or centre."""
     under = [other for other in page.short if 0 < other.y - line.y < 2.2 * line.height]
     aligned = [o for o in under if min(abs(o.left - line.left), abs(o.x - line.x)) < 1.5 * line.height]
     return min(aligned, key=lambda other: other.y, default=None)
 
 
-def _stands_over_address(page: Page, line: Line) -> bool:
+def _stands_over_address(page: Page, line: TextLine) -> bool:
     return any(
         0 < other.y - line.y < 2.5 * line.height
         and abs(other.left - line.left) < 2 * line.height

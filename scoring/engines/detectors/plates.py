@@ -11,7 +11,7 @@ from functools import cache
 from ingest.images.pixels import Pixels
 from scoring.engines.detectors.findings import Area, Finding
 from scoring.engines.detectors.objects import Thing
-from scoring.engines.detectors.ocr import READABLE, Line
+from scoring.engines.detectors.ocr import READABLE, TextLine
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.scene import VEHICLES
 from scoring.text_rules.vocabulary import rows, squashed, words
@@ -66,7 +66,7 @@ def vehicles_to_read(things: Sequence[Thing], pixels: Pixels, plates: Sequence[F
     ]
 
 
-def plates_in_close_up(lines: Sequence[Line]) -> list[Finding]:
+def plates_in_close_up(lines: Sequence[TextLine]) -> list[Finding]:
     """Return evidence of plates. lines: text on a vehicle."""
     return list(_plates([line for line in lines if line.confidence >= READABLE], is_sure=True))
 
@@ -75,7 +75,7 @@ def _is_on(plate: Finding, thing: Thing, width: int, height: int) -> bool:
     return plate.area is not None and _is_inside(plate.area, _area_of(thing, width, height))
 
 
-def _plates(lines: Sequence[Line], is_sure: bool) -> Iterator[Finding]:
+def _plates(lines: Sequence[TextLine], is_sure: bool) -> Iterator[Finding]:
     for line in lines:
         if MIN_SHAPE <= line.width / max(line.height, 1.0) <= MAX_SHAPE and is_plate(line.text):
             yield _finding([line], is_sure)
@@ -115,7 +115,7 @@ def _forms() -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(row.split("\t")[1]) for row in rows("plate_patterns.txt"))
 
 
-def _is_stacked(upper: Line, lower: Line) -> bool:
+def _is_stacked(upper: TextLine, lower: TextLine) -> bool:
     """Return whether one line is below the other at about the same height, as on plates of motorcycles."""
     common = min(upper.right, lower.right) - max(upper.left, lower.left)
     distance = lower.y - upper.y
@@ -124,7 +124,7 @@ def _is_stacked(upper: Line, lower: Line) -> bool:
     return is_near and is_same_height and common >= 0.5 * min(upper.width, lower.width)
 
 
-def _finding(lines: Sequence[Line], is_sure: bool) -> Finding:
+def _finding(lines: Sequence[TextLine], is_sure: bool) -> Finding:
     text = _compact("".join(line.text for line in lines))
     is_distinct = len(text) >= MIN_DISTINCT and len(_GROUPS.findall(text)) >= 3
     value = 1.0 if is_sure or is_distinct else 0.5

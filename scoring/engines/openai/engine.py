@@ -11,7 +11,7 @@ from scoring.assessment import Outcome, Unscored, View
 from scoring.endpoints.endpoint import Endpoint, NoAnswerError, RefusedError, RetryPolicy
 from scoring.engines.canary import canary
 from scoring.engines.openai.chat import OPTIONAL, answer_of, body_of, jpeg_of, left_out, needed, top_level, usage_of
-from scoring.engines.openai.settings import Settings
+from scoring.engines.openai.settings import EndpointSettings
 from scoring.protocols.interface import Answer, Generate, Prompt, TextAnswer
 
 FILTER_CODES = frozenset(["content_filter", "content_policy_violation", "moderation_blocked"])
@@ -22,7 +22,7 @@ WITHOUT_ANSWER = frozenset(["engine_error", "too_many_retries"])
 class OpenAIEngine:
     """`assess` may be called by several threads; the bound on requests holds for all of them together."""
 
-    def __init__(self, chosen: Settings, retry_policy: RetryPolicy | None = None):
+    def __init__(self, chosen: EndpointSettings, retry_policy: RetryPolicy | None = None):
         self._protocol = chosen.protocol
         self._model = chosen.model
         self._max_pixels = chosen.max_pixels

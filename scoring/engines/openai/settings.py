@@ -20,7 +20,7 @@ TAKEN = (*ABOUT_THE_QUESTION, "endpoint", "concurrency")
 
 
 @dataclass(frozen=True)
-class Settings:
+class EndpointSettings:
     """The user's choices, checked."""
 
     endpoint: str
@@ -33,7 +33,7 @@ class Settings:
     """Requests of one engine at the same time."""
 
 
-def settings(options: EngineOptions) -> Settings:
+def settings(options: EngineOptions) -> EndpointSettings:
     """Check the options. EngineError in one line for anything wrong. The endpoint is not asked."""
     options.refuse_all_but(NAME, TAKEN)
     # No default: pictures must not be sent to a third party because an option was forgotten.
@@ -53,7 +53,7 @@ def settings(options: EngineOptions) -> Settings:
             f"the {asked.name} protocol needs the probabilities of chosen tokens before any answer, which a chat "
             "endpoint does not give; choose --protocol binary or binary:lenient"
         )
-    return Settings(
+    return EndpointSettings(
         checked_url(options.endpoint, "--endpoint"),
         options.model,
         asked,
@@ -62,7 +62,7 @@ def settings(options: EngineOptions) -> Settings:
     )
 
 
-def description(chosen: Settings) -> EngineDescription:
+def description(chosen: EndpointSettings) -> EngineDescription:
     """Describe the engine. The weights are unknown: only the endpoint knows which model has this name."""
     return EngineDescription(
         name=NAME,

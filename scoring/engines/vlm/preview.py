@@ -8,12 +8,12 @@ from ingest.images.pixels import Pixels
 from scoring.engine_facts import Preview
 from scoring.engines.picture import prepared
 from scoring.engines.vlm.checkpoint import IMAGE_PROCESSORS, read_json
-from scoring.engines.vlm.settings import Settings
+from scoring.engines.vlm.settings import VlmSettings
 from scoring.protocols.interface import Prompt
 from scoring.protocols.preview import prompt_parts
 
 
-def preview_of(chosen: Settings) -> Preview:
+def preview_of(chosen: VlmSettings) -> Preview:
     folder, max_pixels = chosen.checkpoint.folder, chosen.max_pixels
     return Preview(
         describe_picture=partial(_size_as_seen, folder=folder, max_pixels=max_pixels),

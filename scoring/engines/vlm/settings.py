@@ -21,7 +21,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
-class Settings:
+class VlmSettings:
     """The user's choices, checked."""
 
     checkpoint: Checkpoint
@@ -38,7 +38,7 @@ class Settings:
     """GPUs per model; None: the engine decides."""
 
 
-def settings(engine: str, options: EngineOptions, taken: Collection[str], *, with_weights: bool) -> Settings:
+def settings(engine: str, options: EngineOptions, taken: Collection[str], *, with_weights: bool) -> VlmSettings:
     """Check the options. EngineError in one line for anything wrong in the options, the model or the adapter.
 
     taken: names of the options that this engine takes. with_weights: fetch the weights of a hub model, and compare
@@ -62,7 +62,7 @@ def settings(engine: str, options: EngineOptions, taken: Collection[str], *, wit
     if given is not None and any(model.folder.glob("*.safetensors")):
         check_fits(given, model.folder)
     max_pixels = options.max_pixels or DEFAULT_MAX_PIXELS
-    return Settings(model, given, asked, max_pixels, options.dtype, options.batch_size, options.tensor_parallel_size)
+    return VlmSettings(model, given, asked, max_pixels, options.dtype, options.batch_size, options.tensor_parallel_size)
 
 
 def _adapter(name: str) -> Adapter:
@@ -119,7 +119,9 @@ def _refuse_other_texts(card: Card, asked: Protocol) -> None:
         )
 
 
-def description(name: str, chosen: Settings, packages: tuple[str, ...], batches_at_once: int = 1) -> EngineDescription:
+def description(
+    name: str, chosen: VlmSettings, packages: tuple[str, ...], batches_at_once: int = 1
+) -> EngineDescription:
     """Describe the engine. packages: those that can change the answers. EngineError if one is not installed."""
     weights = {chosen.checkpoint.name: chosen.checkpoint.digest()}
     if chosen.adapter is not None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ingest.formats.shard import folders_below
 from ingest.storage.place import Place
-from scoring.labels.labelled import Labelled, has_picture_name
+from scoring.labels.labelled import LabelledPicture, has_picture_name
 from scoring.labels.mapping import load_mapping
 
 MAPPING: str | None = "biv-priv"
@@ -19,7 +19,7 @@ NOTES: tuple[str, ...] = ("A private picture has values only for what its class 
 PRIVATE, PUBLIC = "final_release", "Public/Original_Images_Nonprivate"
 
 
-def pictures(root: Place) -> Iterator[Labelled]:
+def pictures(root: Place) -> Iterator[LabelledPicture]:
     classes = {_letters(name): name for name in load_mapping("biv-priv").entries}
     for folder in (PRIVATE, PUBLIC):
         if not root.at(folder).is_dir():
@@ -29,10 +29,12 @@ def pictures(root: Place) -> Iterator[Labelled]:
             for name in (name for name, _ in listing.files if has_picture_name(name)):
                 path = posixpath.join(folder, inner, name)
                 if folder == PUBLIC:
-                    yield Labelled(path, private=0, class_="public", where=path)
+                    yield LabelledPicture(path, private=0, class_="public", where=path)
                     continue
                 class_ = _class(name, classes)
-                yield Labelled(path, private=1, class_=class_, labels=(class_ or "no class in the name",), where=path)
+                yield LabelledPicture(
+                    path, private=1, class_=class_, labels=(class_ or "no class in the name",), where=path
+                )
 
 
 def _class(name: str, classes: dict[str, str]) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ingest.storage.place import Place
-from scoring.labels.labelled import Labelled, folder_and_file, inside
+from scoring.labels.labelled import LabelledPicture, folder_and_file, inside
 from scoring.labels.source_files import content_of
 from scoring.labels.table import labels_from_csv
 from scoring.taxonomy import KEYS
@@ -28,12 +28,12 @@ class CsvFile:
     LICENCE: str | None = None
     NOTES: tuple[str, ...] = ()
 
-    def pictures(self, root: Place) -> Iterator[Labelled]:
+    def pictures(self, root: Place) -> Iterator[LabelledPicture]:
         folder, name = folder_and_file(root, DEFAULT_NAME)
         table = labels_from_csv(content_of(folder.at(name), name), name, ["labels"], self.ignores_columns)
         for number, row in enumerate(table.to_pylist()):
             where = f"{name}, line {number + 2}"
-            yield Labelled(
+            yield LabelledPicture(
                 inside(row["key"], where) if row["key"] else None,
                 private=row["private"],
                 class_=row["class"],

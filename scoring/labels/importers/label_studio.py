@@ -10,7 +10,7 @@ from typing import Any
 from ingest.errors import LabelsError
 from ingest.storage.place import Place
 from scoring.labels.label_studio import ANSWERS, PRIVATE
-from scoring.labels.labelled import Labelled, folder_and_file, inside
+from scoring.labels.labelled import LabelledPicture, folder_and_file, inside
 from scoring.labels.source_files import content_of, json_of
 from scoring.taxonomy import KEYS
 
@@ -21,7 +21,7 @@ NOTES: tuple[str, ...] = ("The last of several annotations of one task by one pe
 DEFAULT_NAME = "tasks.json"
 
 
-def pictures(root: Place) -> Iterator[Labelled]:
+def pictures(root: Place) -> Iterator[LabelledPicture]:
     folder, name = folder_and_file(root, DEFAULT_NAME)
     tasks = json_of(content_of(folder.at(name), name), name)
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
@@ -35,7 +35,7 @@ def pictures(root: Place) -> Iterator[Labelled]:
             yield _labelled(task, person, results, where)
 
 
-def _labelled(task: dict[str, Any], person: str, results: list[Any], where: str) -> Labelled:
+def _labelled(task: dict[str, Any], person: str, results: list[Any], where: str) -> LabelledPicture:
     data = task.get("data")
     given = data if isinstance(data, dict) else {}
     texts = {
@@ -54,7 +54,7 @@ def _labelled(task: dict[str, Any], person: str, results: list[Any], where: str)
             raise LabelsError(f'{where}: the answer to "{question}" is not one that labels export offers')
         else:
             others.append(question)
-    return Labelled(
+    return LabelledPicture(
         inside(texts["path"], where) if "path" in texts else None,
         private=PRIVATE.get(whole.get("private", "")),
         class_=whole.get("class"),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ingest.errors import LabelsError
 from ingest.storage.place import Place
-from scoring.labels.labelled import Labelled, inside
+from scoring.labels.labelled import LabelledPicture, inside
 from scoring.labels.source_files import lines_of, names_in
 
 MAPPING: str | None = None
@@ -24,7 +24,7 @@ LISTS = {
 """Name of a list -> its split, and the folders that may hold its pictures."""
 
 
-def pictures(root: Place) -> Iterator[Labelled]:
+def pictures(root: Place) -> Iterator[LabelledPicture]:
     names = names_in(root)
     lists = [name for name in LISTS if name in names]
     if not lists or CATEGORIES not in names:
@@ -45,7 +45,7 @@ def pictures(root: Place) -> Iterator[Labelled]:
             path = inside(f"{folder}/{picture.lstrip('/')}", where)
             if path not in seen:  # the two lists of training pictures share most of them
                 seen.add(path)
-                yield Labelled(path, class_=categories[number], split=split, where=where)
+                yield LabelledPicture(path, class_=categories[number], split=split, where=where)
 
 
 def _split(line: str, where: str) -> tuple[str, int]:

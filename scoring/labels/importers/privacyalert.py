@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ingest.errors import LabelsError
 from ingest.storage.place import Place
-from scoring.labels.labelled import Labelled, has_picture_name, inside
+from scoring.labels.labelled import LabelledPicture, has_picture_name, inside
 from scoring.labels.source_files import csv_rows, names_in
 
 MAPPING: str | None = None
@@ -22,7 +22,7 @@ SPLITS = {"train": "train", "val": "validation", "test": "test"}
 VALUES = {"public": 0, "private": 1}
 
 
-def pictures(root: Place) -> Iterator[Labelled]:
+def pictures(root: Place) -> Iterator[LabelledPicture]:
     lists = set(names_in(root.at("Dataset_split")))
     for folder, split in SPLITS.items():
         name = f"{folder}_with_labels_2classes.csv"
@@ -40,4 +40,4 @@ def pictures(root: Place) -> Iterator[Labelled]:
             path = inside(f"{images}/{by_id.get(photo_id, photo_id)}", where)
             if not photo_id or not path.startswith(f"{images}/"):
                 raise LabelsError(f"{where}: the first column is not a photo id")
-            yield Labelled(path, private=value, split=split, key=photo_id, where=where)
+            yield LabelledPicture(path, private=value, split=split, key=photo_id, where=where)

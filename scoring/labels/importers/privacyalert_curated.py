@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ingest.errors import LabelsError
 from ingest.storage.place import Place
-from scoring.labels.labelled import Labelled, has_picture_name, inside
+from scoring.labels.labelled import LabelledPicture, has_picture_name, inside
 from scoring.labels.source_files import csv_rows, names_in
 
 MAPPING: str | None = None
@@ -25,7 +25,7 @@ VALUES = {"0": 0, "1": 1, "-1": None}
 SPLITS = {"0": "train", "1": "validation", "2": "test"}
 
 
-def pictures(root: Place) -> Iterator[Labelled]:
+def pictures(root: Place) -> Iterator[LabelledPicture]:
     names = names_in(root.at("annotations"))
     name = next((name for name in LISTS if name in names), None)
     if name is None:
@@ -50,7 +50,7 @@ def pictures(root: Place) -> Iterator[Labelled]:
         stem = _stem(image) if has_picture_name(image) else image
         path = inside(f"{folder}/{in_batch[folder].get(stem, f'{stem}.jpg')}", where)
         split = SPLITS.get(_whole(cells.get("Final") or cells.get("Original") or ""))
-        yield Labelled(path, private=VALUES[label], split=split, key=stem, where=where)
+        yield LabelledPicture(path, private=VALUES[label], split=split, key=stem, where=where)
 
 
 def _whole(cell: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ingest.errors import LabelsError
 from ingest.sample import printable
 from ingest.storage.place import Place
-from scoring.labels.labelled import Labelled, has_picture_name
+from scoring.labels.labelled import LabelledPicture, has_picture_name
 from scoring.labels.source_files import names_in
 
 MAPPING: str | None = "privbench"
@@ -21,16 +21,16 @@ NOTES: tuple[str, ...] = (
 )
 
 
-def pictures(root: Place) -> Iterator[Labelled]:
+def pictures(root: Place) -> Iterator[LabelledPicture]:
     for name in names_in(root):
         if not has_picture_name(name):
             continue
         stem = printable(posixpath.splitext(name)[0])
         class_, underscore, number = stem.rpartition("_")
         if "public" in name.lower():
-            yield Labelled(name, private=0, class_="public", labels=("public",), where=name)
+            yield LabelledPicture(name, private=0, class_="public", labels=("public",), where=name)
         elif underscore and class_ and number.isdigit():
-            yield Labelled(name, private=1, class_=class_.lower(), labels=(class_.lower(),), where=name)
+            yield LabelledPicture(name, private=1, class_=class_.lower(), labels=(class_.lower(),), where=name)
         else:
             raise LabelsError(
                 f"{root.path}: the file {printable(name)} names no class; "

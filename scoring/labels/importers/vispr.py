@@ -11,7 +11,7 @@ from typing import Any
 from ingest.errors import LabelsError
 from ingest.sample import printable
 from ingest.storage.place import Place
-from scoring.labels.labelled import Labelled, has_picture_name, inside
+from scoring.labels.labelled import LabelledPicture, has_picture_name, inside
 from scoring.labels.source_files import content_of, json_of, names_in
 
 MAPPING: str | None = "vispr"
@@ -26,7 +26,7 @@ SPLITS = {"train2017": "train", "val2017": "validation", "test2017": "test"}
 MAX_ANNOTATION_BYTES = 2**20
 
 
-def pictures(root: Place) -> Iterator[Labelled]:
+def pictures(root: Place) -> Iterator[LabelledPicture]:
     has_own_folder = root.at("annotations").is_dir()
     for folder, split in SPLITS.items():
         if has_own_folder:
@@ -41,7 +41,7 @@ def pictures(root: Place) -> Iterator[Labelled]:
                 yield _read(root, posixpath.join(annotations, name), image, split, has_own_folder)
 
 
-def _read(root: Place, name: str, image: str, split: str, has_own_folder: bool) -> Labelled:
+def _read(root: Place, name: str, image: str, split: str, has_own_folder: bool) -> LabelledPicture:
     shown = printable(name)
     annotation = json_of(content_of(root.at(name), shown, MAX_ANNOTATION_BYTES), shown)
     labels = _labels(annotation, shown)
@@ -50,7 +50,7 @@ def _read(root: Place, name: str, image: str, split: str, has_own_folder: bool) 
         if not isinstance(path, str):
             raise LabelsError(f'{shown}: "image_path" is not a text')
         image = inside(path, shown)
-    return Labelled(
+    return LabelledPicture(
         image,
         private=None if not labels else int(SAFE not in labels),
         split=split,

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from ingest.errors import LabelsError
-from reports.audit.labelled import Labelled, labelled
+from reports.audit.labelled import LabelledSample, labelled
 from scoring.labels.table import as_judged, to_labels
 from scoring.privacy import BY_LEVEL
 from scoring.taxonomy import ATTRIBUTES, KEYS
@@ -15,7 +15,7 @@ ROWS = pa.table({"shard": ["a.tar"] * 3, "key": ["x", "y", "z"], "sha256": HASHE
 DECISIVE = [a.key for a in ATTRIBUTES if a.level in (1, 2)]
 
 
-def found_in(condition: str, /, **columns: list[float | None]) -> Labelled:
+def found_in(condition: str, /, **columns: list[float | None]) -> LabelledSample:
     labels = to_labels({"sha256": HASHES, "annotator": ["a"] * 3, **columns}, 3)
     return labelled(ROWS, as_judged(labels), condition, "the sample")
 

@@ -19,7 +19,7 @@ from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, RunDifference
 from reports.diff.tables import findings, headlines, notes, tables
 from reports.statistics.holm import holm
 from reports.words import percent
-from scoring.runs.results import CompactFile, Listing, Manifest, listing, row_ranges
+from scoring.runs.results import CompactFile, Manifest, RunListing, listing, row_ranges
 from scoring.runs.rows import rows_at
 from scoring.table import Facts, Verdict, to_table
 from tests.records import run_record, write_result
@@ -337,7 +337,9 @@ def test_the_large_files_of_a_compacted_run_are_read_in_parts(tmp_path: Path) ->
     whole = rows_at(place(a), list(row_ranges(listed)))
     (tmp_path / "a" / "compact").mkdir()
     pq.write_table(whole, tmp_path / "a" / "compact" / "p.parquet", row_group_size=4)
-    compacted = Listing([], Manifest.model_construct(files=(CompactFile(name="p.parquet", num_rows=9, num_bytes=1),)))
+    compacted = RunListing(
+        [], Manifest.model_construct(files=(CompactFile(name="p.parquet", num_rows=9, num_bytes=1),))
+    )
     parts = list(row_ranges(compacted, rows_at_once=2))
     assert [(part.first_row, part.num_rows) for part in parts] == [(0, 2), (2, 2), (4, 2), (6, 2), (8, 1)]
     assert rows_at(place(a), parts).equals(whole)

@@ -9,7 +9,7 @@ import pytest
 from ingest.fault import Fault
 from reports.evaluation.answers import answers_of, truth_of
 from reports.evaluation.comparing import compare, spread_of
-from reports.evaluation.evaluate import EvaluationOptions, Judged, evaluation_of
+from reports.evaluation.evaluate import EvaluationOptions, JudgedRun, evaluation_of
 from reports.evaluation.page import render
 from reports.evaluation.results import as_json
 from reports.evaluation.tables import tables
@@ -68,7 +68,7 @@ def test_counts_add_up_whatever_is_missing(protocol: str, seed: int) -> None:
     for _ in range(2):
         joined = join(_rows(generator, protocol), labels)
         answers = answers_of(joined.rows, engine)
-        both.append(Judged("run", "engine", (), joined, truth_of(joined.labels), answers))
+        both.append(JudgedRun("run", "engine", (), joined, truth_of(joined.labels), answers))
     found = evaluation_of(both[0], OPTIONS)
     counts = found.join
     assert counts.num_joined_rows + counts.num_rows_without_label == counts.num_rows == NUM

@@ -9,7 +9,7 @@ from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOpti
 from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, Requirements
 from scoring.engines.vlm.checkpoint import weight_bytes
 from scoring.engines.vlm.costs import MACHINE, costs_of
-from scoring.engines.vlm.settings import Settings, description, package_versions, settings
+from scoring.engines.vlm.settings import VlmSettings, description, package_versions, settings
 
 if TYPE_CHECKING:
     from scoring.engines.vlm.transformers.engine import TransformersEngine
@@ -50,7 +50,7 @@ def load(options: EngineOptions) -> "TransformersEngine":
     return TransformersEngine(chosen, loaded(chosen))
 
 
-def _chosen(options: EngineOptions, *, with_weights: bool) -> Settings:
+def _chosen(options: EngineOptions, *, with_weights: bool) -> VlmSettings:
     """Check the options as in `settings`. EngineError also if the model's own files refuse the prompt."""
     chosen = settings(NAME, options, TAKEN, with_weights=with_weights)
     package_versions(NAME, PACKAGES)

@@ -18,7 +18,7 @@ from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.circuit_breaker import CircuitBreaker
 from scoring.engines.vlm.loading import FAULTS, model_of
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt, read_answer
-from scoring.engines.vlm.settings import Settings
+from scoring.engines.vlm.settings import VlmSettings
 from scoring.engines.vlm.transformers.greedy import Greedy
 from scoring.engines.vlm.transformers.prefill import Prefill, Prefilled, Request
 from scoring.protocols.interface import Answer, Generate, Prompt, Protocol
@@ -29,7 +29,7 @@ PER_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids
 
 
 class TransformersEngine:
-    def __init__(self, chosen: Settings, model: Any):
+    def __init__(self, chosen: VlmSettings, model: Any):
         self._protocol = chosen.protocol
         self._max_pixels = chosen.max_pixels
         self._batch_size = chosen.batch_size or DEFAULT_BATCH_SIZE
@@ -177,7 +177,7 @@ def _is_of_the_accelerator(error: Exception) -> bool:
     return isinstance(error, torch.AcceleratorError) or (isinstance(error, RuntimeError) and "CUDA error" in str(error))
 
 
-def loaded(chosen: Settings) -> Any:
+def loaded(chosen: VlmSettings) -> Any:
     """Load the model, with its adapter merged, on the accelerator. EngineError if they are incomplete."""
     return loaded_with(chosen.checkpoint, chosen.adapter, chosen.dtype)
 

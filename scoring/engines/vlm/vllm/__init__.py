@@ -9,7 +9,7 @@ from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOpti
 from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, RecordedSpeed, Requirements
 from scoring.engines.vlm.checkpoint import weight_bytes
 from scoring.engines.vlm.costs import MACHINE, costs_of
-from scoring.engines.vlm.settings import Settings, description, is_installed, package_versions, settings
+from scoring.engines.vlm.settings import VlmSettings, description, is_installed, package_versions, settings
 from scoring.engines.vlm.vllm.options import vllm_options
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def load(options: EngineOptions) -> "VllmEngine":
     return VllmEngine(chosen, VllmSetup(vllm_options(options.vllm_option), options.cpus, options.gpu_share))
 
 
-def _chosen(options: EngineOptions, *, with_weights: bool) -> Settings:
+def _chosen(options: EngineOptions, *, with_weights: bool) -> VlmSettings:
     """As `settings`; EngineError also where the model's own files refuse the prompt, which no picture changes."""
     options.refuse_all_but(NAME, TAKEN)
     vllm_options(options.vllm_option)

@@ -26,7 +26,7 @@ from scoring.engines.vlm.adapter import Adapter, check_taken, plain
 from scoring.engines.vlm.checkpoint import max_tokens, stored_dtype
 from scoring.engines.vlm.circuit_breaker import CircuitBreaker
 from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt, generated_tokens, read_answer
-from scoring.engines.vlm.settings import Settings
+from scoring.engines.vlm.settings import VlmSettings
 from scoring.engines.vlm.vllm.inputs import InputMaker
 from scoring.engines.vlm.vllm.options import Value
 from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, TextAnswer
@@ -82,7 +82,7 @@ class VllmSetup:
 
 
 class VllmEngine:
-    def __init__(self, chosen: Settings, setup: VllmSetup):
+    def __init__(self, chosen: VlmSettings, setup: VllmSetup):
         self._protocol = chosen.protocol
         self._max_pixels = chosen.max_pixels
         self._circuit_breaker = CircuitBreaker(chosen.max_pixels)
@@ -279,7 +279,7 @@ def _structure(wanted: Generate) -> StructuredOutputsParams | None:
     return None if wanted.regex is None else StructuredOutputsParams(regex=wanted.regex)
 
 
-def _started(chosen: Settings, prompter: Prompter, setup: VllmSetup) -> AsyncLLM:
+def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup) -> AsyncLLM:
     pooling: dict[str, Any] = {}
     if not isinstance(chosen.protocol.prompt.wanted, Generate):
         # The candidates' rows of the vocabulary head instead of all of it, read at every token of one prefill.
