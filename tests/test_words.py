@@ -4,6 +4,7 @@ import ast
 import io
 import re
 import tokenize
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,6 +64,16 @@ def test_no_docstring_begins_with_of(file: Path) -> None:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     ]
     assert [node.lineno for node in strings if re.match(r"Of\b", str(node.value))] == []
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    named = Counter(
+        node.name
+        for file in _sources()
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name for name, num in named.items() if num > 1} == set()
 
 
 def test_the_list_of_words_catches_them() -> None:
