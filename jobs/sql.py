@@ -65,7 +65,7 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout
 def _write_text(names: Sequence[str], all_rows: Iterable[Sequence[Any]]) -> None:
     rows = iter(all_rows)
     shown = list(itertools.islice(rows, MAX_TEXT_ROWS))
-    numbers = {place for place in range(len(names)) if any(isinstance(row[place], (int, float)) for row in shown)}
+    numbers = {index for index in range(len(names)) if any(isinstance(row[index], (int, float)) for row in shown)}
     write_table(names, [[_cell(value) for value in row] for row in shown], numbers)
     if next(rows, None) is not None:
         write_line(f"the first {MAX_TEXT_ROWS:,} rows; --format csv or json gives all of them", to_stderr=True)

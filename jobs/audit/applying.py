@@ -78,9 +78,9 @@ def _with_annotator(labels: pa.Table, url: str) -> pa.Table:
     """A file that names no annotator is taken for one person, who gets the name of the file."""
     stem = pa.scalar(posixpath.splitext(posixpath.basename(url.rstrip("/")))[0])
     names = labels["annotator"]
-    place = LABELS_SCHEMA.names.index("annotator")
+    index = LABELS_SCHEMA.names.index("annotator")
     named = pc.if_else(pc.equal(names, "labels"), stem, names)
-    return labels.set_column(place, LABELS_SCHEMA.field(place), named)
+    return labels.set_column(index, LABELS_SCHEMA.field(index), named)
 
 
 def _gaps(audit: Audit, is_of_sample: bool) -> LabelGaps:

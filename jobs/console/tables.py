@@ -71,7 +71,7 @@ def write_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Co
     heads, rows = [escaped(head) for head in heads], [[escaped(cell) for cell in row] for row in rows]
     out = console(len(heads))
     widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
-    folded = [width if place in numbers else min(width, MIN_WORDS) for place, width in enumerate(widths)]
+    folded = [width if index in numbers else min(width, MIN_WORDS) for index, width in enumerate(widths)]
     for needed, (left, right) in itertools.product((sum(widths), sum(folded)), _PADDINGS):
         if needed + len(heads) * (left + right + 1) + 1 <= out.width:
             break
@@ -79,8 +79,8 @@ def write_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Co
         _write_paragraphs(heads, rows, out.width)
         return
     table = Table(box=box.SIMPLE, padding=(0, right, 0, left))
-    for place, head in enumerate(heads):
-        is_number = place in numbers
+    for index, head in enumerate(heads):
+        is_number = index in numbers
         table.add_column(Text(head), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))

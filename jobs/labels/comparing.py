@@ -22,8 +22,8 @@ def run_agreement(request: AgreementRequest, feedback: Feedback = SILENT) -> Agr
         return agreement_table(judgements(tables))
     known = read_labels(request.attention_checks)
     warn_of_contradictions([(request.attention_checks, known)], feedback)
-    place = known.column_names.index("annotator")
-    known = known.set_column(place, known.schema.field(place), pa.array([CHECKS] * known.num_rows, pa.string()))
+    index = known.column_names.index("annotator")
+    known = known.set_column(index, known.schema.field(index), pa.array([CHECKS] * known.num_rows, pa.string()))
     least = MIN_ATTENTION if request.min_attention is None else request.min_attention
     judged, checks = without_inattentive(judgements([*tables, (request.attention_checks, known)]), least)
     return agreement_table(judged, checks)

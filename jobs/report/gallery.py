@@ -153,4 +153,4 @@ def _rows(run: OpenRun, severest: Sequence[SevereImage]) -> dict[tuple[str, int]
     asked = f'SELECT shard, "index", sha256, key, boxes FROM scored WHERE s_lex >= {least} AND "index" IN ({indices})'
     wanted = {(image.shard, image.index) for image in severest}
     rows = {(printable(row["shard"]), row["index"]): row for row in run.sql(asked).to_pylist()}
-    return {place: row for place, row in rows.items() if place in wanted}
+    return {number: row for number, row in rows.items() if number in wanted}

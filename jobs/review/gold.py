@@ -55,7 +55,7 @@ def mixed(queue: Queue, gold: pa.Table, share: float, seed: int) -> pa.Table:
     others = gold.filter(pc.invert(pc.is_in(gold["sha256"], queue.rows["sha256"].combine_chunks())))
     wanted = round(share / (1 - share) * queue.rows.num_rows)
     marks = [sha256(f"{seed}/{hash_}".encode()).digest() for hash_ in others["sha256"].to_pylist()]
-    drawn = sorted(range(len(marks)), key=lambda place: marks[place])[:wanted]
+    drawn = sorted(range(len(marks)), key=lambda index: marks[index])[:wanted]
     rows = pa.concat_tables([queue.rows, others.take(pa.array(drawn, pa.int64()))])
     return rows.take(pc.sort_indices(rows["sha256"]))
 
@@ -67,7 +67,7 @@ def _checks(rows: pa.Table, labels: pa.Table, judged: Judged) -> pa.Table:
     if judged == "private":
         answers, is_known = {"private": truth.private}, np.asarray(~np.isnan(truth.private))
     else:
-        answers = {key: truth.values[:, place] for place, key in enumerate(KEYS)}
+        answers = {key: truth.values[:, index] for index, key in enumerate(KEYS)}
         is_known = np.asarray(~np.isnan(truth.values).all(axis=1))
     for name, values in answers.items():
         columns[name] = [None if np.isnan(value) else float(value) for value in values]

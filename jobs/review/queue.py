@@ -98,9 +98,9 @@ def rows_of(run: OpenRun, wanted: pa.Table) -> pa.Table:
 def distinct(rows: pa.Table) -> pa.Table:
     """The first row of each picture that has bytes."""
     seen: dict[str, int] = {}
-    for place, sha256 in enumerate(rows["sha256"].to_pylist()):
+    for index, sha256 in enumerate(rows["sha256"].to_pylist()):
         if sha256 is not None:
-            seen.setdefault(sha256, place)
+            seen.setdefault(sha256, index)
     return rows.take(pa.array(seen.values(), pa.int64()))
 
 

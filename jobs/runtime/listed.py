@@ -42,10 +42,12 @@ def listings(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Listing]
     columns = (rows[name].to_pylist() for name in COLUMNS)
     places = [PictureRef(*row) for row in zip(*columns, strict=True)]
     try:
-        pictures = Pictures(run.record, [place for place in places if place.sha256 not in hash_list.sha256])
+        pictures = Pictures(run.record, [picture for picture in places if picture.sha256 not in hash_list.sha256])
     except SourceError as error:
         raise SourceError(f"--hash-list has PDQ hashes, which are compared with the pictures: {error}") from None
-    read = [_Read() if place.sha256 in hash_list.sha256 else _read(pictures, place, run.record) for place in places]
+    read = [
+        _Read() if picture.sha256 in hash_list.sha256 else _read(pictures, picture, run.record) for picture in places
+    ]
     compared = _compared(run, hashes, [item.pdq for item in read], hash_list)
     return ["gone" if one.is_gone else listing for one, listing in zip(read, compared, strict=True)]
 

@@ -21,17 +21,17 @@ class Flow:
         self._most_bytes_ahead = 0
 
     @contextmanager
-    def at(self, place: str, number: int = 1) -> Iterator[None]:
+    def at(self, stage: str, number: int = 1) -> Iterator[None]:
         """Count the images at the stage for the length of the block."""
-        self.moved(place, number)
+        self.moved(stage, number)
         try:
             yield
         finally:
-            self.moved(place, -number)
+            self.moved(stage, -number)
 
-    def moved(self, place: str, number: int) -> None:
+    def moved(self, stage: str, number: int) -> None:
         with self._lock:
-            self._numbers[place] += number
+            self._numbers[stage] += number
 
     def held(self, num_bytes: int) -> None:
         """Add to the bytes ahead of the engine; negative: subtract."""

@@ -73,7 +73,7 @@ def category_estimates(
     among the images that the rate is of, shape (K,). can_shift: `prior_shift.can_tell`.
     """
     num_labels = np.bincount(labels.categories, minlength=len(num_images))
-    own = [_own(place, num_images, labels, num_labels, random) for place in range(len(num_images))]
+    own = [_own(index, num_images, labels, num_labels, random) for index in range(len(num_images))]
     shifted = by_prior_shift(whole, num_images, random) if can_shift else [Estimate()] * len(own)
     has_enough = (num_labels >= MIN_DIRECT) | (num_labels == num_images.sum(axis=1))
     weights, bias = _weights(own, shifted, has_enough)
@@ -90,16 +90,16 @@ def category_estimates(
 
 
 def _own(
-    place: int, num_images: Counts, labels: LabelsOfCategories, num_labels: Counts, random: np.random.Generator
+    index: int, num_images: Counts, labels: LabelsOfCategories, num_labels: Counts, random: np.random.Generator
 ) -> Estimate:
     """By the labels of the category alone."""
-    is_in = labels.categories == place
-    if num_labels[place] == num_images[place].sum():
+    is_in = labels.categories == index
+    if num_labels[index] == num_images[index].sum():
         rate = float(labels.is_there[is_in].mean())
         return Estimate(rate, rate, rate)
-    if num_labels[place] < MIN_MIXED:
+    if num_labels[index] < MIN_MIXED:
         return Estimate()
-    of_category = evidence(num_images[place], labels.cells[is_in], labels.is_there[is_in], labels.probabilities[is_in])
+    of_category = evidence(num_images[index], labels.cells[is_in], labels.is_there[is_in], labels.probabilities[is_in])
     return prevalence(of_category, random, NUM_DRAWS)
 
 

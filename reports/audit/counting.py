@@ -69,7 +69,7 @@ def cell_counts(run: Run, sql: AuditSql, by_category: bool = False) -> CellCount
         subject=f"CASE {' '.join(f'WHEN cell_{one} IS NOT NULL THEN {n}' for n, one in enumerate(SUBJECTS))} END",
         cell=f"coalesce({', '.join(f'cell_{subject}' for subject in SUBJECTS)})",
     )
-    places = {name: place for place, name in enumerate(names)}
+    places = {name: index for index, name in enumerate(names)}
     found = np.zeros((len(SUBJECTS), max(1, len(names)), NUM_CELLS), dtype=np.int64)
     for row in rows:
         found[row["subject"], places.get(row["category"], 0), row["cell"]] += row["num_images"]

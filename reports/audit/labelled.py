@@ -64,8 +64,8 @@ def labelled(
     undecided = dict(zip(SUBJECTS, answers.undecided[joined.label_places].T, strict=True))
     truth = {PRIVATE: private_of_labels(given, of_attributes, private)}
     ambiguous = {PRIVATE: 0}
-    for place, key in enumerate(KEYS):
-        values = of_attributes[:, place]
+    for index, key in enumerate(KEYS):
+        values = of_attributes[:, index]
         truth[key] = np.where(values == 0.5, 0.0, values)
         ambiguous[key] = int(((values == 0.5) & ~undecided[key]).sum())
     truth = {subject: np.where(undecided[subject], np.nan, one) for subject, one in truth.items()}
@@ -97,8 +97,8 @@ def _with_hashes(rows: pa.Table, labels: pa.Table) -> pa.Table:
                 by_name[name] = sha256 if by_name.get(name, sha256) == sha256 else None  # a name of several pictures
     given = zip(labels["sha256"].to_pylist(), labels["key"].to_pylist(), strict=True)
     hashes = [by_name.get(key) if sha256 is None else sha256 for sha256, key in given]
-    place = labels.schema.get_field_index("sha256")
-    return labels.set_column(place, labels.schema.field(place), pa.array(hashes, pa.string()))
+    index = labels.schema.get_field_index("sha256")
+    return labels.set_column(index, labels.schema.field(index), pa.array(hashes, pa.string()))
 
 
 def _passed_over(rows: pa.Table, labels: pa.Table) -> Flags:

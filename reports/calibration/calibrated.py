@@ -89,8 +89,8 @@ def _subjects(found: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
     is_private = np.full(len(places), np.nan) if truth.is_one_sided else truths[:, 0]
     all_ = [subject(PRIVATE, name, is_private, private, answers.private)]
     all_ += [
-        subject(key, f"prob_{key}", truths[:, 1 + place], answers.probabilities[:, place], of_values[:, place])
-        for place, key in enumerate(KEYS)
+        subject(key, f"prob_{key}", truths[:, 1 + index], answers.probabilities[:, index], of_values[:, index])
+        for index, key in enumerate(KEYS)
     ]
     return {one.key: one for one in all_ if one is not None}
 

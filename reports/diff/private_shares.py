@@ -73,8 +73,8 @@ def _paired(counts: Counts, is_tested: bool) -> list[tuple[PairedRate, float | N
     changes = np.stack([counts[name] for name in ("only_a", "only_b", "only_a_open_b", "only_b_open_a")], axis=1)
     p_values = adjusted_p_values(changes, ~(seldom["a"] | seldom["b"]) & is_tested)
     rates = []
-    for place, (p_value, p_holm) in enumerate(p_values):
-        one = {name: int(column[place]) for name, column in counts.items()}
+    for index, (p_value, p_holm) in enumerate(p_values):
+        one = {name: int(column[index]) for name, column in counts.items()}
         num, num_a, num_b = sum(list(one.values())[:4]), one["both"] + one["only_a"], one["both"] + one["only_b"]
         paired = PairedRate(
             num_pictures=num,
@@ -87,7 +87,7 @@ def _paired(counts: Counts, is_tested: bool) -> list[tuple[PairedRate, float | N
             change=(num_b - num_a) / num if num else None,
             num_private_a_open_b=one["only_a_open_b"],
             num_private_b_open_a=one["only_b_open_a"],
-            seldom_denied_in=tuple(name for name in ("a", "b") if seldom[name][place]),
+            seldom_denied_in=tuple(name for name in ("a", "b") if seldom[name][index]),
             p_value=p_value,
         )
         rates.append((paired, p_holm))

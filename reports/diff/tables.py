@@ -286,10 +286,10 @@ def _counts(difference: RunDifference) -> Table:
 
 
 def _transitions(title: str, states: Sequence[str], counts: Sequence[Sequence[int]], words: dict[str, str]) -> Table:
-    shown = [place for place in range(len(states)) if sum(counts[place]) or sum(row[place] for row in counts)]
+    shown = [index for index in range(len(states)) if sum(counts[index]) or sum(row[index] for row in counts)]
     return Table(
         title,
-        ["A", *(states[place] for place in shown)],
+        ["A", *(states[index] for index in shown)],
         [[words.get(states[row], states[row]), *(f"{counts[row][column]:,}" for column in shown)] for row in shown],
     )
 

@@ -51,5 +51,5 @@ def adjusted_p_values(changes: Counts, is_tested: npt.NDArray[np.bool_]) -> list
     places = np.flatnonzero(~np.isnan(p_values_))
     adjusted = dict(zip(places.tolist(), holm(p_values_[places].tolist()), strict=True))
     return [
-        (float(p_values_[place]) if place in adjusted else None, adjusted.get(place)) for place in range(len(p_values_))
+        (float(p_values_[index]) if index in adjusted else None, adjusted.get(index)) for index in range(len(p_values_))
     ]

@@ -86,24 +86,24 @@ def attribute_metrics(
     counted = cells(truth >= bound, answers >= bound) * is_both[..., None]  # (n, 22, 4)
     counts = counted.sum(axis=0)
     by_key = {}
-    for place, key in enumerate(KEYS):
-        num_labelled = int((~np.isnan(truth[:, place])).sum())
+    for index, key in enumerate(KEYS):
+        num_labelled = int((~np.isnan(truth[:, index])).sum())
         if not num_labelled:
             continue
-        num_present = int((truth[:, place] >= bound).sum())
-        metrics = of_counts(counts[place])
-        intervals = of_shares(counted[:, place], draws) if draws is not None else {}
-        both = ~np.isnan(truth[:, place]) & ~np.isnan(probabilities[:, place])
+        num_present = int((truth[:, index] >= bound).sum())
+        metrics = of_counts(counts[index])
+        intervals = of_shares(counted[:, index], draws) if draws is not None else {}
+        both = ~np.isnan(truth[:, index]) & ~np.isnan(probabilities[:, index])
         by_key[key] = AttributeMetrics(
             **vars(metrics),
-            kappa=known(rates(counts[place])["kappa"]),
+            kappa=known(rates(counts[index])["kappa"]),
             num_labelled=num_labelled,
             num_not_answered=num_labelled - metrics.num_pictures,
             num_present=num_present,
             num_present_not_answered=num_present - metrics.num_true_positive - metrics.num_false_negative,
             coverage=metrics.num_pictures / num_labelled,
             intervals={name: intervals[name] for name in WITH_INTERVALS if name in intervals},
-            calibration=calibration(truth[both, place] >= bound, probabilities[both, place]),
+            calibration=calibration(truth[both, index] >= bound, probabilities[both, index]),
         )
     return by_key, _summary(by_key, ambiguous, counted, draws)
 

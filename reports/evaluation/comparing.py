@@ -75,9 +75,9 @@ def _flips(
     fixed, broken = (is_known & ~was_right & is_right).sum(axis=0), (is_known & was_right & ~is_right).sum(axis=0)
     nums = is_known.sum(axis=0)
     return {
-        key: Flips(int(nums[place]), int(fixed[place]), int(broken[place]))
-        for place, key in enumerate(KEYS)
-        if nums[place]
+        key: Flips(int(nums[index]), int(fixed[index]), int(broken[index]))
+        for index, key in enumerate(KEYS)
+        if nums[index]
     }
 
 

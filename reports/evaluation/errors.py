@@ -17,8 +17,8 @@ def wrong_answers(judged: JudgedRun) -> list[WrongAnswer]:
     confidence = np.where(given == 1, of_private, 1 - of_private)
     by_hash = dict[str, WrongAnswer]()
     rows = judged.joined.rows.select(["shard", "index", "key", "sha256"])
-    for place in sorted(np.flatnonzero(is_wrong).tolist(), key=lambda place: (-confidence[place], place)):
-        row = rows.slice(place, 1).to_pylist()[0]
+    for index in sorted(np.flatnonzero(is_wrong).tolist(), key=lambda index: (-confidence[index], index)):
+        row = rows.slice(index, 1).to_pylist()[0]
         if row["sha256"] is None or row["sha256"] in by_hash:
             continue
         by_hash[row["sha256"]] = WrongAnswer(
@@ -26,8 +26,8 @@ def wrong_answers(judged: JudgedRun) -> list[WrongAnswer]:
             row["index"],
             printable(row["key"]),
             row["sha256"],
-            bool(truth[place]),
-            float(confidence[place]),
-            tuple(key for key, value in zip(KEYS, judged.answers.values[place], strict=True) if value == 1),
+            bool(truth[index]),
+            float(confidence[index]),
+            tuple(key for key, value in zip(KEYS, judged.answers.values[index], strict=True) if value == 1),
         )
     return list(by_hash.values())

@@ -16,8 +16,8 @@ def near_duplicates(rows: pa.Table) -> npt.NDArray[np.int64]:
     hashes, perceptual = rows["sha256"].to_pylist(), rows["phash"].to_pylist()
     near = near_duplicate_groups(perceptual)
     names = [
-        f"near {near[place]}" if perceptual[place] is not None else f"row {place}" if hash_ is None else hash_
-        for place, hash_ in enumerate(hashes)
+        f"near {near[index]}" if perceptual[index] is not None else f"row {index}" if hash_ is None else hash_
+        for index, hash_ in enumerate(hashes)
     ]
     _, groups = np.unique(names, return_inverse=True)
     return groups.astype(np.int64)

@@ -245,7 +245,7 @@ def _groups(evaluation: Evaluation) -> Table:
 def _spread(spread: RunsSpread) -> Table:
     return Table(
         f"Spread over {len(spread.runs)} runs",
-        ["metric", "mean", "standard deviation (n − 1)", *(f"run {place}" for place in range(1, len(spread.runs) + 1))],
+        ["metric", "mean", "standard deviation (n − 1)", *(f"run {index}" for index in range(1, len(spread.runs) + 1))],
         [
             [_name(metric), number(one.mean), number(one.sd), *map(number, one.values)]
             for metric, one in {**spread.private, **spread.score}.items()

@@ -112,8 +112,8 @@ def _joined(labels: pa.Table, first_rows: Places, pictures: Places, answers: Num
         whose[picture] = ", ".join(sorted(people[pictures == picture]))
     unknown = np.full(len(several), np.nan)
     changed: dict[str, pa.Array] = {"annotator": pa.array(whose), "score": _replaced(joined, "score", several, unknown)}
-    for place, subject in enumerate(SUBJECTS):
-        changed[subject] = _replaced(joined, subject, several, answers[:, place])
+    for index, subject in enumerate(SUBJECTS):
+        changed[subject] = _replaced(joined, subject, several, answers[:, index])
     for name, values in changed.items():
         field = joined.schema.field(name)
         joined = joined.set_column(joined.schema.get_field_index(name), field, values)

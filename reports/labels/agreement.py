@@ -191,7 +191,7 @@ def pairwise_agreement(scores: Floats, of: str = "score") -> PairwiseAgreement:
     agreements = 1 - differences / (num_answers * (num_answers - 1) / 2)
     ends = np.array(list(BANDS.values())[1:-1])
     bands = np.where(agreements < BANDS["none"], 0, 1 + (agreements[:, None] > ends + 1e-9).sum(axis=1))
-    counts = {name: int((bands == place).sum()) for place, name in enumerate(BANDS)}
+    counts = {name: int((bands == index).sum()) for index, name in enumerate(BANDS)}
     return PairwiseAgreement(of, kept.shape[1], float(agreements.mean()) if kept.shape[1] else None, counts)
 
 

@@ -76,7 +76,7 @@ def join(rows: pa.Table, labels: pa.Table) -> Joined:
     annotators = labels["annotator"].to_pylist()
     positions = np.full(rows.num_rows, -1, dtype=np.int64)
     num_ambiguous = 0
-    for place, (key, hash_, shard) in enumerate(zip(keys, hashes, shards, strict=True)):
+    for index, (key, hash_, shard) in enumerate(zip(keys, hashes, shards, strict=True)):
         of_hash = names.by_hash.get(hash_ or "")
         is_shared = len(pictures[key]) > 1
         of_name = names.named(f"{shard}/{key}", hash_)
@@ -86,7 +86,7 @@ def join(rows: pa.Table, labels: pa.Table) -> Joined:
             raise _named_in_two_ways(key)
         label = of_name if of_hash is None else of_hash
         if label is not None:
-            positions[place] = label
+            positions[index] = label
         elif is_shared and names.named(key, hash_) is not None:
             num_ambiguous += 1
     joined = np.flatnonzero(positions >= 0)
@@ -130,19 +130,19 @@ def _names(labels: pa.Table) -> _Names:
     also: dict[str, int] = {}
     hashes, keys = labels["sha256"].to_pylist(), labels["key"].to_pylist()
     uses = Counter(keys)
-    for place, (hash_, key) in enumerate(zip(hashes, keys, strict=True)):
+    for index, (hash_, key) in enumerate(zip(hashes, keys, strict=True)):
         if hash_ is None:
-            if by_name.setdefault(key, place) != place:
-                raise _several(labels, place)
-        elif by_hash.setdefault(hash_.lower(), place) != place:
-            raise _several(labels, place)
+            if by_name.setdefault(key, index) != index:
+                raise _several(labels, index)
+        elif by_hash.setdefault(hash_.lower(), index) != index:
+            raise _several(labels, index)
         elif key is not None and uses[key] == 1:
-            also[key] = place
+            also[key] = index
     return _Names(by_hash, by_name, also)
 
 
-def _several(labels: pa.Table, place: int) -> LabelsError:
-    name = shown(labels["key"][place].as_py() or labels["sha256"][place].as_py())
+def _several(labels: pa.Table, index: int) -> LabelsError:
+    name = shown(labels["key"][index].as_py() or labels["sha256"][index].as_py())
     annotators = number_of(len(labels["annotator"].unique()), "annotator")
     return LabelsError(
         f"the labels hold several rows for one picture ({name}, {annotators} in the table); make one row of them with: "

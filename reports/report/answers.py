@@ -133,7 +133,7 @@ def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) 
         return ()
     names = ", ".join(map(literal, private))
     asked = {"by": by_sql, "private": private_sql, "groups": names, "most": str(MAX_KINDS)}
-    order = {name: place for place, name in enumerate(private)}
+    order = {name: index for index, name in enumerate(private)}
     rows = sorted(run.ask("evidence", **asked), key=lambda row: order[row["group_name"]])
     return tuple(
         EvidenceCount(

@@ -121,8 +121,8 @@ class BrowsedRows:
     def row_at(self, number: int) -> pa.Table:
         """The row with this number of the view `images`."""
         with self._lock:
-            place = self._all(f'SELECT shard, "index" FROM browsed WHERE number = {number:d}')[0]
-            where = f'shard = {literal(place["shard"])} AND "index" = {place["index"]}'
+            row = self._all(f'SELECT shard, "index" FROM browsed WHERE number = {number:d}')[0]
+            where = f'shard = {literal(row["shard"])} AND "index" = {row["index"]}'
             return self._run.sql(f"SELECT * FROM images WHERE {where}")
 
     def has_decisions(self, policy: str) -> bool:

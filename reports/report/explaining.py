@@ -117,8 +117,8 @@ def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = al
             clear = rows.filter(pa.array(may_name(run, rows), pa.bool_()))
             raise QueryError(_several(rows.num_rows, clear.to_pylist(), name, shard))
         if rows.num_rows:
-            place = rows.to_pylist()[0]
-            where = f'shard = {literal(place["shard"])} AND "index" = {place["index"]}'
+            row = rows.to_pylist()[0]
+            where = f'shard = {literal(row["shard"])} AND "index" = {row["index"]}'
             return run.sql(f"SELECT * FROM all_rows WHERE {where}")
     raise QueryError(_unknown(run, name, shard, may_name))
 
@@ -196,9 +196,9 @@ def _places(run: OpenRun, condition: str, shard: str | None) -> pa.Table:
 
 def _several(num: int, rows: Sequence[Mapping[str, Any]], name: str, shard: str | None) -> str:
     """In words that can be given instead of the name. num: images with the name; found: those that may be named."""
-    named = [f"{printable(place['shard'])}/{printable(place['key'])}" for place in rows]
+    named = [f"{printable(row['shard'])}/{printable(row['key'])}" for row in rows]
     if len(set(named)) < len(named):  # SHARD/KEY does not tell them apart
-        named = [f"{printable(place['shard'])}#{place['index']}" for place in rows]
+        named = [f"{printable(row['shard'])}#{row['index']}" for row in rows]
     more = ", ..." if len(rows) > MAX_LISTED else ""
     at_least = "at least " if num > MAX_LISTED else ""
     where = "" if shard is None else f' in the shard "{shown(shard)}"'

@@ -131,19 +131,19 @@ def in_source(rates: tuple[Rate, ...], design: RunDesign, sizes: SourceSizes, nu
     ranked = (design.is_exhaustive or design.is_random) and len(judged) > 1
     standing = dict(zip([label.group for label in judged], standings(counted), strict=True)) if ranked else {}
     return tuple(
-        _placed(rate, place, _interval(rate, design, fractions.get(rate.group, 0.0)), standing.get(rate.group))
-        for place, rate in enumerate(ordered, 1)
+        _placed(rate, index, _interval(rate, design, fractions.get(rate.group, 0.0)), standing.get(rate.group))
+        for index, rate in enumerate(ordered, 1)
     )
 
 
-def _placed(rate: Rate, place: int, interval: tuple[float | None, float | None], standing: Standing | None) -> Rate:
+def _placed(rate: Rate, index: int, interval: tuple[float | None, float | None], standing: Standing | None) -> Rate:
     """The rate at this place of the order; standing: None where no claim is made about ranks."""
     return replace(
         rate,
         source_low=interval[0],
         source_high=interval[1],
         is_small=rate.num_judged < SMALL_GROUP,
-        rank=place if standing else None,
+        rank=index if standing else None,
         rank_low=standing.rank_low if standing else None,
         rank_high=standing.rank_high if standing else None,
     )

@@ -60,11 +60,11 @@ def calibration(truth: Flags, probabilities: Numbers, weights: Numbers | None = 
     weights = np.ones(len(truth)) if weights is None else weights
     actual = truth.astype(np.float64)
     edges = np.arange(NUM_BINS + 1) / NUM_BINS
-    place = np.clip(np.digitize(probabilities, edges) - 1, 0, NUM_BINS - 1)
-    nums = np.bincount(place, minlength=NUM_BINS)
-    masses = np.bincount(place, weights=weights, minlength=NUM_BINS)
-    given = np.bincount(place, weights=weights * probabilities, minlength=NUM_BINS)
-    real = np.bincount(place, weights=weights * actual, minlength=NUM_BINS)
+    index = np.clip(np.digitize(probabilities, edges) - 1, 0, NUM_BINS - 1)
+    nums = np.bincount(index, minlength=NUM_BINS)
+    masses = np.bincount(index, weights=weights, minlength=NUM_BINS)
+    given = np.bincount(index, weights=weights * probabilities, minlength=NUM_BINS)
+    real = np.bincount(index, weights=weights * actual, minlength=NUM_BINS)
     return Calibration(
         num_pictures=len(truth),
         brier=float((weights * (probabilities - actual) ** 2).sum() / weights.sum()),

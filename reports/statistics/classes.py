@@ -90,9 +90,9 @@ def per_class(truth: Flags, predicted: Flags, classes: Sequence[str | None], see
     public = np.flatnonzero(~truth)
     public = np.random.default_rng(seed).permutation(public)
     members: dict[str, list[int]] = {}
-    for place, name in enumerate(classes):
-        if truth[place] and name is not None:
-            members.setdefault(name, []).append(place)
+    for index, name in enumerate(classes):
+        if truth[index] and name is not None:
+            members.setdefault(name, []).append(index)
     counted = cells(truth, predicted)
     if len(members) > MAX_CLASSES:
         return ()

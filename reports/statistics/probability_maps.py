@@ -34,12 +34,12 @@ class Isotonic:
 
     def reaching(self, share: float) -> float | None:
         """The smallest probability given that means at least `share`, 0–1; None if none does."""
-        place = int(np.searchsorted(self.meant, share - TOLERANCE))
-        if place == len(self.meant):
+        index = int(np.searchsorted(self.meant, share - TOLERANCE))
+        if index == len(self.meant):
             return None
-        if place == 0:
+        if index == 0:
             return 0.0
-        between = self.meant[place - 1 : place + 1], self.given[place - 1 : place + 1]
+        between = self.meant[index - 1 : index + 1], self.given[index - 1 : index + 1]
         return float(np.interp(share, *between))
 
 
