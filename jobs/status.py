@@ -165,7 +165,7 @@ def _counted(counts: ImageCounts | str) -> list[str]:
         return [counts]
     num_scored = counts.num_images - counts.num_quarantined
     images = (
-        f"{number_of(counts.num_images, 'image')} so far: {num_scored} scored, {counts.num_quarantined} quarantined"
+        f"{number_of(counts.num_images, 'image')} so far: {num_scored:,} scored, {counts.num_quarantined:,} quarantined"
     )
     if counts.damage.caution is None:
         return [images]

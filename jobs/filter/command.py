@@ -69,11 +69,11 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
 
 def _print(counts: Counts, policy: str, members: Members, verb: str) -> None:
     for (action, rule), count in sorted(counts.by_rule.items(), key=lambda item: (-item[1], item[0])):
-        write_line(f"  {action:4}  {count:8}  {rule}")
+        write_line(f"  {action:4}  {count:8,}  {rule}")
     actions = counts.actions()
     write_line(
-        f'policy "{policy}": of {counts.num_images} images {actions["keep"]} {verb} kept, '
-        f"{actions['flag']} kept and flagged, {actions['drop']} dropped"
+        f'policy "{policy}": of {counts.num_images:,} images {actions["keep"]:,} {verb} kept, '
+        f"{actions['flag']:,} kept and flagged, {actions['drop']:,} dropped"
     )
     write_line(f"members: {members} ({MEANINGS[members]})")
 

@@ -205,11 +205,11 @@ class ScanResult:
 
     def __str__(self) -> str:
         """One line of counts. It ends with the damaged shards, if there are any."""
-        by_reason = ", ".join(f"{reason} {number}" for reason, number in sorted(self.reasons.items()))
-        quarantined = f"{self.num_quarantined} quarantined{f' ({by_reason})' if by_reason else ''}"
+        by_reason = ", ".join(f"{reason} {number:,}" for reason, number in sorted(self.reasons.items()))
+        quarantined = f"{self.num_quarantined:,} quarantined{f' ({by_reason})' if by_reason else ''}"
         damage = "" if self.damage.caution is None else f"; {self.damage.caution}"
         shards = f"{self.num_finished_shards} of {number_of(self.num_shards, 'shard')}"
-        return f"{number_of(self.num_images, 'image')} in {shards}: {self.num_scored} scored, {quarantined}{damage}"
+        return f"{number_of(self.num_images, 'image')} in {shards}: {self.num_scored:,} scored, {quarantined}{damage}"
 
 
 class IncompleteScanError(IncompleteError):

@@ -14,4 +14,4 @@ def test_nothing_is_lost_and_nothing_doubled(tmp_path: Path) -> None:
     outcome = run_drill(tmp_path, 8, 250, num_kills, seed=3)
     assert outcome.kills == num_kills
     assert (outcome.num_lost, outcome.num_doubled, outcome.num_foreign, outcome.num_repeated) == (0, 0, 0, 0)
-    assert outcome.last_line == "2000 images in 8 of 8 shards: 2000 scored, 0 quarantined"
+    assert outcome.last_line == "2,000 images in 8 of 8 shards: 2,000 scored, 0 quarantined"

@@ -174,12 +174,12 @@ def test_the_four_wordings_are_asked_and_their_spread_given(
 ) -> None:
     adapter = str(Path(request_.out) / _point(left_out, None).name / "adapter")
     asked = PromptsRequest(
-        str(tmp_path / "out"),
-        request_.evaluation_source,
-        request_.evaluation_labels,
-        request_.model,
-        adapter,
-        "first",
+        source=request_.evaluation_source,
+        labels=request_.evaluation_labels,
+        model=request_.model,
+        out=str(tmp_path / "out"),
+        adapter=adapter,
+        reading="first",
     )
     found = run_prompts(asked, SILENT)
     assert found.wordings == tuple(f"binary:p{n},first" for n in (1, 2, 3, 4))
