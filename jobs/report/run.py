@@ -70,7 +70,12 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
 
 
 def _refuse_sizes(report: Report, request: ReportRequest) -> None:
-    """A source smaller than what was scanned of it."""
+    """QueryError for sizes that cannot be those of the source."""
+    if request.source_size is not None and report.is_whole and request.source_size != report.num_images:
+        raise QueryError(
+            f"--source-size {request.source_size:,}: the run has all {report.num_images:,} images of its source; "
+            "leave it out"
+        )
     if request.source_size is not None and request.source_size < report.num_images:
         raise QueryError(
             f"--source-size {request.source_size:,}: the run has {report.num_images:,} images, and a source has no "

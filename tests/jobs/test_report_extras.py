@@ -143,7 +143,7 @@ def test_a_copy_that_was_encoded_again_is_found_by_pdq_in_the_table_and_by_expla
         (["--title", "holidays"], "--title is for a page; give --html FILE as well"),
         (["--html", "p.html", "--gallery", "3", "--no-images"], "--gallery shows images that --no-images leaves out"),
         (["--html", "p.html", "--digest-endpoint", "http://x"], "--digest-endpoint and --digest-model go together"),
-        (["--source-size", "2"], "--source-size 2: the run has 8 images, and a source has no fewer"),
+        (["--source-size", "2"], "--source-size 2: the run has all 8 images of its source; leave it out"),
         (["--category-sizes", "sizes.csv"], "sizes.csv, line 3: wants a category and a whole number of images"),
         (["--category-sizes", "digits.csv"], "digits.csv, line 2: wants a category and a whole number of images"),
         (["--category-sizes", "twice.csv"], "twice.csv, line 3: the category was named before"),
