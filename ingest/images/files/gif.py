@@ -6,6 +6,7 @@ Source: CompuServe, "Graphics Interchange Format, Version 89a".
 import re
 from collections.abc import Iterator
 
+from ingest.images.files.kept import Cleaned
 from ingest.images.files.magic import is_text
 from ingest.images.files.pieces import METADATA, PIXELS, Piece
 from ingest.images.files.unseen_kinds import FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
@@ -73,3 +74,37 @@ def _extension(label: bytes, content: bytes) -> Piece:
     if is_small and (label == bytes([_CONTROL]) or (is_application and name in _SMALL)):
         return Piece(METADATA, b"")
     return Piece(UNKNOWN_CHUNK, content)
+
+
+_CONTROL_BYTES = 4
+_LOOP = b"NETSCAPE2.0"
+
+
+def cleaned(encoded: bytes, num_frames: int) -> Cleaned:
+    """Write the file again with its first frames, how each is shown, and how often they are repeated."""
+    offset = _SCREEN_BYTES + _table_bytes(encoded, 10)
+    parts, index, is_usual, has_end, has_loop = [encoded[:offset]], 0, True, False, False
+    while offset < len(encoded) and index < num_frames and not has_end:
+        block = encoded[offset]
+        if block == _TRAILER:
+            has_end, last = True, offset + 1
+        elif block == _EXTENSION:
+            content, last = _sub_blocks(encoded, offset + 2)
+            label = encoded[offset + 1]
+            if label == _CONTROL and len(content) >= _CONTROL_BYTES:
+                parts.append(bytes([_EXTENSION, _CONTROL, _CONTROL_BYTES, *content[:_CONTROL_BYTES], 0]))
+                is_usual &= len(content) == _CONTROL_BYTES
+            elif label == _APPLICATION and content.startswith(_LOOP) and content[11:12] == b"\1" and not has_loop:
+                loop = content[_NAME_BYTES : _NAME_BYTES + 3].ljust(3, b"\0")
+                parts.append(bytes([_EXTENSION, _APPLICATION, _NAME_BYTES, *_LOOP, 3, *loop, 0]))
+                has_loop = True
+        elif block == _IMAGE:
+            first = offset + _IMAGE_BYTES + _table_bytes(encoded, offset + 9) + 1
+            last = _sub_blocks(encoded, first)[1]
+            parts.append(encoded[offset:last])
+            index += 1
+        else:
+            next_block = _BLOCK.search(encoded, offset)
+            last, is_usual = next_block.start() if next_block else len(encoded), False
+        offset = last
+    return Cleaned(b"".join([*parts, bytes([_TRAILER])]), is_usual and (has_end or index == num_frames))

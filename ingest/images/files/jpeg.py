@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ingest.images.files.kept import Cleaned, KeptFacts
 from ingest.images.files.magic import is_text
-from ingest.images.files.pieces import METADATA, Piece, unclaimed
+from ingest.images.files.pieces import METADATA, Piece, Range, unclaimed
 from ingest.images.files.unseen_kinds import EMBEDDED_IMAGE, TRAILING_DATA, UNKNOWN_CHUNK
 
 _SOI_BYTES, _EOI, _SOS = 2, 0xD9, 0xDA
@@ -57,12 +58,15 @@ class Stream:
     segments: tuple[tuple[int, int, int], ...]
     """Segments that hold no picture data: marker, first and last byte."""
 
+    picture: tuple[Range, ...]
+    """What decoding needs, in order: tables, frame headers, and scans with their data."""
+
 
 def streams(encoded: bytes, starts: Sequence[int]) -> list[Stream]:
     """Return the pictures that begin at `starts`; one without an end goes on to the end of the file."""
     marks, pictures = b"", []
     for start in starts:
-        offset, num_scans, segments = start + _SOI_BYTES, 0, list[tuple[int, int, int]]()
+        offset, num_scans, segments, picture = start + _SOI_BYTES, 0, list[tuple[int, int, int]](), list[Range]()
         while offset + 1 < len(encoded):
             if encoded[offset] != 0xFF:
                 garbage, offset = offset, encoded.find(b"\xff", offset)
@@ -80,10 +84,12 @@ def streams(encoded: bytes, starts: Sequence[int]) -> list[Stream]:
                 num_scans += 1
                 marks = marks or _marks(encoded)
                 last = _next_marker(encoded, marks, last)
-            elif marker not in _TABLES:
+            if marker in _TABLES or marker == _SOS:
+                picture.append((offset, min(last, len(encoded))))
+            else:
                 segments.append((marker, offset + 4, min(last, len(encoded))))
             offset = last
-        pictures.append(Stream(start, min(offset + 2, len(encoded)), num_scans, tuple(segments)))
+        pictures.append(Stream(start, min(offset + 2, len(encoded)), num_scans, tuple(segments), tuple(picture)))
     return pictures
 
 
@@ -147,3 +153,39 @@ def _jfif(content: bytes) -> tuple[bytes, bytes]:
     else:
         pixels, rest = content[offset : offset + 3 * num_pixels], content[offset + 3 * num_pixels :]
     return b"P6 %d %d 255\n" % (width, height) + pixels if num_pixels else b"", rest
+
+
+_ADOBE, _ADOBE_BYTES, _JFIF_BYTES = b"Adobe", 12, 14
+_ICC, _ICC_PART_BYTES = b"ICC_PROFILE\0", 65_519
+_END = b"\xff\xd9"
+
+
+def cleaned(encoded: bytes, facts: KeptFacts) -> Cleaned:
+    """Write the first picture again. Of the segments that are no picture data, two decide how colours are decoded:
+    JFIF, without its thumbnail, and Adobe."""
+    [stream] = streams(encoded, [0])
+    jfif = [encoded[first:last] for marker, first, last in stream.segments if marker == _APP0]
+    jfif = [content for content in jfif if content.startswith(b"JFIF\0") and len(content) >= _JFIF_BYTES]
+    adobe = [encoded[first : first + _ADOBE_BYTES] for marker, first, last in stream.segments if marker == 0xEE]
+    adobe = [content for content in adobe if content.startswith(_ADOBE) and len(content) == _ADOBE_BYTES]
+    parts = [encoded[stream.first : stream.first + _SOI_BYTES]]
+    parts += [_segment(_APP0, content[: _JFIF_BYTES - 2] + b"\0\0") for content in jfif[:1]]
+    parts += [_segment(0xE1, b"Exif\0\0" + facts.exif)] if facts.exif else []
+    parts += _profile_segments(facts.profile or b"")
+    parts += [_segment(0xEE, content) for content in adobe[-1:]]
+    parts += [encoded[first:last] for first, last in stream.picture]
+    has_garbage = any(marker == _GARBAGE for marker, _, _ in stream.segments)
+    first_table = stream.picture[0][0] if stream.picture else 0
+    is_late = any(first > first_table for marker, first, _ in stream.segments if marker in (_APP0, 0xEE))
+    is_usual = not (has_garbage or is_late or len(adobe) > 1) and encoded[stream.last - 2 : stream.last] == _END
+    return Cleaned(b"".join([*parts, _END]), is_usual)
+
+
+def _segment(marker: int, content: bytes) -> bytes:
+    return bytes([0xFF, marker]) + (len(content) + 2).to_bytes(2) + content
+
+
+def _profile_segments(profile: bytes) -> list[bytes]:
+    """Source: ICC.1:2022, annex B.4."""
+    parts = [profile[first : first + _ICC_PART_BYTES] for first in range(0, len(profile), _ICC_PART_BYTES)]
+    return [_segment(0xE2, _ICC + bytes([number, len(parts)]) + part) for number, part in enumerate(parts, 1)]

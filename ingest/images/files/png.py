@@ -3,13 +3,15 @@
 Source of the names: W3C, "Portable Network Graphics (PNG) Specification (Third Edition)", and its list of extensions.
 """
 
+import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from PIL.PngImagePlugin import MAX_TEXT_MEMORY
 
 from ingest.images.files.deflated import used_bytes
+from ingest.images.files.kept import Cleaned, KeptFacts
 from ingest.images.files.magic import is_text
 from ingest.images.files.metadata import PNG_MAGIC, chunk_text, png_chunks, raw_profile
 from ingest.images.files.pieces import METADATA, PIXELS, Piece
@@ -105,3 +107,81 @@ def _unpacked(name: bytes, content: bytes, room: int) -> tuple[Piece, int]:
         return Piece(UNKNOWN_CHUNK, content), 0
     profile = held if name == _PROFILE else raw_profile(keyword, held)
     return Piece(METADATA if profile or is_text(held) else UNKNOWN_CHUNK, profile or held), len(held)
+
+
+_COLOUR_BYTES = {b"gAMA": 4, b"cHRM": 32, b"sRGB": 1, b"cICP": 4, b"PLTE": 768, b"tRNS": 256}
+"""Chunks that decide how colours are shown -> the most bytes that they have."""
+_HEADER_BYTES = 13
+
+
+def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts) -> Cleaned:
+    """Write the file again with its first frames. Packed pixels are copied, unless more than the pixels is packed."""
+    colours, names = dict[bytes, bytes](), list[bytes]()
+    header, num_loops, frames, controls = b"", b"", [_Frame(b"")], list[tuple[int, bytes]]()
+    for name, first, end in png_chunks(encoded):
+        content = encoded[first:end]
+        names.append(name)
+        if name == b"IEND":
+            break
+        if name == b"IHDR":
+            header, frames[0].size = header or content[:_HEADER_BYTES], frames[0].size or content[:8]
+        elif name == b"acTL":
+            num_loops = content[4:8]
+        elif name == b"fcTL":
+            if frames[0].packed:
+                frames.append(_Frame(content[4:12]))
+            controls.append((len(frames) - 1, content[_NUMBER_BYTES:_CONTROL_BYTES]))
+        elif name == b"IDAT":
+            frames[0].packed.append(content)
+        elif name == b"fdAT" and len(frames) > 1:
+            frames[-1].packed.append(content[_NUMBER_BYTES:])
+        elif name in _COLOUR_BYTES and len(content) <= _COLOUR_BYTES[name]:
+            colours.setdefault(name, content)
+    frames, controls = frames[:num_frames], [control for control in controls if control[0] < num_frames]
+    if facts.profile:
+        colours[b"iCCP"] = b"icc\0\0" + zlib.compress(facts.profile)
+    order = sorted(colours, key=lambda name: (name in (b"PLTE", b"tRNS"), name == b"tRNS"))  # as the standard has it
+    parts = [PNG_MAGIC, _chunk(b"IHDR", header), *(_chunk(name, colours[name]) for name in order)]
+    parts += [_chunk(b"eXIf", facts.exif)] if facts.exif else []
+    is_animated = len(controls) > 0 and len(num_loops) == _NUMBER_BYTES
+    if is_animated:
+        parts.append(_chunk(b"acTL", len(controls).to_bytes(4) + num_loops))
+    number, of_frame, is_usual = 0, dict(controls), _is_usual(names)
+    for index, frame in enumerate(frames):
+        if is_animated and index in of_frame:
+            parts.append(_chunk(b"fcTL", number.to_bytes(4) + of_frame[index]))
+            number += 1
+        packed = b"".join(frame.packed)
+        num_row_bytes = _num_row_bytes(frame.size, header)
+        if used_bytes(packed, num_row_bytes) < len(packed):
+            try:
+                packed = zlib.compress(zlib.decompressobj().decompress(packed, num_row_bytes))
+            except zlib.error:
+                is_usual = False
+        parts.append(_chunk(b"fdAT", number.to_bytes(4) + packed) if index else _chunk(b"IDAT", packed))
+        number += bool(index)
+    parts.append(_chunk(b"IEND", b""))
+    return Cleaned(b"".join(parts), is_usual)
+
+
+def _is_usual(names: Sequence[bytes]) -> bool:
+    """Return whether the pixels are in one run of chunks, and what decides about colours comes before, once."""
+    before, run, after = _runs(names)
+    return (
+        names[:1] == [b"IHDR"]
+        and run > 0
+        and all(before.count(name) <= 1 for name in [b"IHDR", b"acTL", *_COLOUR_BYTES])
+        and not {b"IHDR", b"IDAT", b"acTL", *_COLOUR_BYTES} & set(after)
+        and names[-1] == b"IEND"
+    )
+
+
+def _runs(names: Sequence[bytes]) -> tuple[list[bytes], int, list[bytes]]:
+    """Return the chunks before the pixels, the number of chunks of pixels in a row, and the chunks after them."""
+    first = names.index(b"IDAT") if b"IDAT" in names else len(names)
+    last = next((number for number in range(first, len(names)) if names[number] != b"IDAT"), len(names))
+    return list(names[:first]), last - first, list(names[last:])
+
+
+def _chunk(name: bytes, content: bytes) -> bytes:
+    return len(content).to_bytes(4) + name + content + zlib.crc32(name + content).to_bytes(4)

@@ -3,8 +3,12 @@
 Source: RFC 9649, "WebP Image Format".
 """
 
+import io
 from collections.abc import Iterator, Sequence
 
+from PIL import Image
+
+from ingest.images.files.kept import Cleaned, KeptFacts
 from ingest.images.files.pieces import METADATA, PIXELS, Piece
 from ingest.images.files.unseen_kinds import FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
 
@@ -63,3 +67,53 @@ def _chunks(encoded: bytes, offset: int, last: int) -> Iterator[tuple[bytes, int
         num_bytes = int.from_bytes(encoded[offset + 4 : offset + 8], "little")
         yield encoded[offset : offset + 4], offset + 8, min(offset + 8 + num_bytes, last)
         offset += 8 + num_bytes + num_bytes % 2
+
+
+_HAS_PROFILE, _HAS_EXIF, _HAS_XMP = 0x20, 0x08, 0x04
+
+
+def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts) -> Cleaned:
+    """Write the file again with its first frames."""
+    last = min(len(encoded), 8 + int.from_bytes(encoded[4:8], "little"))
+    chunks = list(_chunks(encoded, _HEADER_BYTES, last))
+    extended = encoded[20:30] if encoded[12:16] == b"VP8X" else b""
+    flags = extended[0] if extended else 0
+    is_animated, has_alpha = bool(flags & _ANIMATED), bool(flags & _HAS_ALPHA)
+    decoded = set[int]() if is_animated else _decoded(chunks, has_alpha)
+    parts, num_taken = list[bytes](), 0
+    for name, first, end in chunks:
+        content = encoded[first:end]
+        if name == b"ANMF" and is_animated and num_taken < num_frames:
+            parts.append(_chunk(name, _cleaned_frame(content, has_alpha)))
+            num_taken += 1
+        elif name == b"ANIM" and is_animated and not parts:
+            parts.append(_chunk(name, content[: _HEADERS[name]]))
+        elif first in decoded:
+            parts.append(_chunk(name, content))
+    if extended or facts.profile or facts.exif:
+        flags &= ~(_HAS_PROFILE | _HAS_EXIF | _HAS_XMP)
+        flags |= _HAS_PROFILE * bool(facts.profile) | _HAS_EXIF * bool(facts.exif)
+        header = bytes([flags, 0, 0, 0]) + (extended[4:10] or _canvas(encoded))
+        parts = [_chunk(b"VP8X", header), *([_chunk(b"ICCP", facts.profile)] if facts.profile else []), *parts]
+        parts += [_chunk(b"EXIF", facts.exif)] if facts.exif else []
+    body = b"WEBP" + b"".join(parts)
+    names = [name for name, _, _ in chunks]
+    is_usual = b"VP8X" not in names[1:] and names.count(b"ANIM") <= 1 and (not is_animated or b"ANIM" in names)
+    return Cleaned(b"RIFF" + len(body).to_bytes(4, "little") + body, is_usual)
+
+
+def _cleaned_frame(content: bytes, has_alpha: bool) -> bytes:
+    chunks = list(_chunks(content, _FRAME_HEADER_BYTES, len(content)))
+    decoded = _decoded(chunks, has_alpha)
+    kept = [_chunk(name, content[first:end]) for name, first, end in chunks if first in decoded]
+    return content[:_FRAME_HEADER_BYTES] + b"".join(kept)
+
+
+def _canvas(encoded: bytes) -> bytes:
+    """Return the size of a picture without an extended header, as that header states it."""
+    width, height = Image.open(io.BytesIO(encoded), formats=("WEBP",)).size
+    return (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
+
+
+def _chunk(name: bytes, content: bytes) -> bytes:
+    return name + len(content).to_bytes(4, "little") + content + b"\0" * (len(content) % 2)

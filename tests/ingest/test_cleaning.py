@@ -1,0 +1,143 @@
+"""A cleaned file shows the same pixels and holds nothing else."""
+
+import io
+import random
+from collections.abc import Iterator
+
+import pytest
+from PIL import Image, ImageCms
+
+from ingest.images.cleaning import cleaned
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits
+from tests.ingest.hiding import HIDING, NUM_SCANNED, SHOWING, frames, jpeg, png, scene, webp
+from tests.nasty import encoded
+
+LIMITS = ImageLimits()
+
+
+def decoded(content: bytes) -> DecodedImage:
+    image = decode(content, LIMITS)
+    assert isinstance(image, DecodedImage), image
+    return image
+
+
+def assert_same_pixels(after: DecodedImage, before: DecodedImage, num_frames: int) -> None:
+    """Every frame is the same, and with all frames also what these do not show."""
+    views = before.views if num_frames == before.num_frames_decoded else before.views[:num_frames]
+    assert len(after.views) == len(views)
+    assert all((here == there).all() for here, there in zip(after.views, views, strict=True))
+
+
+def num_kept(image: DecodedImage) -> int:
+    """Of a JPEG with several pictures, one."""
+    return 1 if image.format == "jpeg" else image.num_frames_decoded
+
+
+FILES = {
+    **{f"hiding, {name}": maker for name, (maker, _) in HIDING.items()},
+    **{f"showing, {name}": maker for name, maker in SHOWING.items()},
+}
+CLEANED = ("jpeg", "png", "gif", "webp")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_pixels_stay_and_everything_else_goes(name: str) -> None:
+    before = FILES[name]()
+    image = decoded(before)
+    after = cleaned(before, image.num_frames_decoded)
+    if image.format not in CLEANED:
+        assert after is None
+        return
+    assert after is not None
+    again = decoded(after)
+    assert (again.unseen, again.metadata, again.format) == ((), frozenset(), image.format)
+    assert (again.width, again.height) == (image.width, image.height)
+    assert_same_pixels(again, image, num_kept(image))
+    assert cleaned(after, NUM_SCANNED) == after
+
+
+@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_turned_picture_stays_turned(format_name: str, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    exif[0x010F] = "a camera"
+    exif[0x8825] = {1: "N", 2: (1.0, 2.0, 3.0), 3: "E", 4: (1.0, 2.0, 3.0)}
+    before = encoded(scene(), format_name, exif=exif.tobytes())
+    after = cleaned(before, 1)
+    assert after is not None
+    kept = Image.open(io.BytesIO(after)).getexif()
+    assert dict(kept) == ({0x0112: orientation} if orientation > 1 else {})
+    image, again = decoded(before), decoded(after)
+    assert image.metadata == {"camera", "gps"}
+    assert again.metadata == frozenset()
+    assert (again.views[0] == image.views[0]).all()
+
+
+@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP"])
+def test_a_valid_colour_profile_stays_and_another_goes(format_name: str) -> None:
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    for given, kept in ((profile, profile), (profile + bytes(200), None), (b"no profile" * 20, None)):
+        after = cleaned(encoded(scene(), format_name, icc_profile=given), 1)
+        assert after is not None
+        assert Image.open(io.BytesIO(after)).info.get("icc_profile") == kept
+
+
+def test_a_profile_longer_than_a_segment_stays_whole() -> None:
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    tag = b"\0" * (150_000 - len(profile))  # after the last tag, as padding
+    long = (len(profile) + len(tag)).to_bytes(4) + profile[4:] + tag
+    after = cleaned(encoded(scene(), "JPEG", icc_profile=long), 1)
+    assert after is not None
+    assert Image.open(io.BytesIO(after)).info["icc_profile"] == long
+
+
+@pytest.mark.parametrize("format_name", ["GIF", "PNG", "WEBP"])
+def test_frames_beyond_those_scanned_go(format_name: str) -> None:
+    before = frames(20, format_name)
+    after = cleaned(before, 3)
+    assert after is not None
+    assert decoded(after).num_frames == 3
+    assert_same_pixels(decoded(after), decoded(before), 3)
+
+
+def mutants(num_each: int) -> Iterator[bytes]:
+    rng = random.Random(7)
+    for whole in (
+        jpeg(),
+        jpeg(progressive=True),
+        png(),
+        webp(),
+        webp(lossless=True),
+        frames(3, "GIF"),
+        frames(3, "PNG"),
+    ):
+        for _ in range(num_each):
+            changed = bytearray(whole)
+            for _ in range(rng.randint(1, 4)):
+                position = rng.randrange(len(changed)) if rng.random() < 0.3 else rng.randrange(min(300, len(changed)))
+                match rng.randrange(3):
+                    case 0:
+                        changed[position] = rng.randrange(256)
+                    case 1:
+                        changed[position:position] = rng.randbytes(rng.randint(1, 40))
+                    case _:
+                        del changed[position : position + rng.randint(1, 20)]
+            yield bytes(changed)
+
+
+def test_a_damaged_file_that_can_be_scanned_is_cleaned_to_the_same_pixels_or_not_at_all() -> None:
+    num_cleaned = 0
+    for before in mutants(120):
+        image = decode(before, LIMITS)
+        if not isinstance(image, DecodedImage):
+            continue
+        after = cleaned(before, image.num_frames_decoded)
+        if after is None:
+            continue
+        num_cleaned += 1
+        again = decoded(after)
+        assert (again.unseen, again.metadata) == ((), frozenset())
+        assert_same_pixels(again, image, num_kept(image))
+    assert num_cleaned > 60
