@@ -15,7 +15,7 @@ from ingest.formats.parquet_columns import Choice, choose, joined, plain_rows
 from ingest.formats.parquet_pages import LargePageError
 from ingest.formats.parquet_schema import DAMAGED, category_column, image_and_key, parquet_file
 from ingest.formats.parquet_values import sample_of, untexted
-from ingest.formats.released import Kept, Written, changed
+from ingest.formats.released import Kept, RewriteRecord, Written, changed
 from ingest.formats.shard import opened
 from ingest.slices import MAX_BYTES
 from ingest.storage.place import Place
@@ -26,7 +26,7 @@ CHECKED_ROWS = 64
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     """Write the kept rows, group by group, with the columns that `ingest.formats.parquet_columns` chooses."""
-    num_written, writer, nulled, dropped = 0, None, Counter[str](), dict[int, str]()
+    num_written, writer, nulled, dropped, pictures = 0, None, Counter[str](), dict[int, str](), RewriteRecord()
     with opened(root, shard) as stream:
         file = parquet_file(stream)
         if file is None:
@@ -40,7 +40,9 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         with out.at(shard).create() as released, ExitStack() as stack:
             for group, indices, mask in _kept_rows(file, kept):
                 try:
-                    for rows, nulled_here in _released(stream, file, shard, group, mask, indices, kept, choice):
+                    for rows, nulled_here in _released(
+                        stream, file, shard, group, mask, indices, kept, choice, pictures
+                    ):
                         if writer is None:  # the footer's facts about columns are read only after they were decoded
                             compression = _compression(file.metadata.row_group(group))
                             writer = stack.enter_context(
@@ -54,7 +56,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
             if writer is None:
                 pq.write_table(choice.schema.empty_table(), released)
     left_out = Counter(dict.fromkeys(choice.left_out, num_written)) if num_written else Counter[str]()
-    return Written(num_written, {shard: released.sha256}, dropped, dict(left_out + nulled))
+    return Written(num_written, {shard: released.sha256}, dropped, dict(left_out + nulled), pictures)
 
 
 def _kept_rows(file: pq.ParquetFile, kept: Kept) -> Iterator[tuple[int, list[int], list[bool]]]:
@@ -78,6 +80,7 @@ def _released(
     indices: Sequence[int],
     kept: Kept,
     choice: Choice,
+    pictures: RewriteRecord,
 ) -> Iterator[tuple[pa.Table, Counter[str]]]:
     """Yield the kept rows of a row group, a slice's worth at once, and how many cells became null.
 
@@ -89,8 +92,7 @@ def _released(
             wanted, first = mask[first : first + batch.num_rows], first + batch.num_rows
             if any(wanted):
                 rows, nulled_here = plain_rows(pa.Table.from_batches([batch]), wanted, choice)
-                _check(rows, shard, seen, kept, choice)
-                waiting.append(rows)
+                waiting.append(_rewritten(rows, shard, seen, kept, choice, pictures))
                 nulled += nulled_here
             if sum(rows.nbytes for rows in waiting) >= MAX_BYTES:
                 yield joined(waiting, choice), nulled
@@ -101,18 +103,34 @@ def _released(
         raise changed(shard, f"row group {group} cannot be decoded") from None
 
 
-def _check(rows: pa.Table, shard: str, indices: Iterator[int], kept: Kept, choice: Choice) -> None:
-    """IncompleteError if an image has changed since the scan. Columns by position, since names may occur twice."""
+def _rewritten(
+    rows: pa.Table, shard: str, indices: Iterator[int], kept: Kept, choice: Choice, pictures: RewriteRecord
+) -> pa.Table:
+    """Return the rows with their images as they are released, without those that are not released.
+
+    IncompleteError if an image has changed since the scan. Columns by position, since names may occur twice.
+    """
     image, key = image_and_key(rows.schema, shard)
     numbers = [choice.image]
     if key is not None:  # the last of several, as in `read`
         numbers.append(max(number for number, name in enumerate(rows.schema.names) if name == key))
-    wanted = untexted(rows.select(numbers))
+    wanted, images = untexted(rows.select(numbers)), list[bytes | None]()
     for batch in wanted.to_batches(CHECKED_ROWS):
         for row in batch.to_pylist():
             sample = sample_of(shard, next(indices), row, image, key, None)
             sha256 = None if sample.fault else hashlib.sha256(sample.encoded).hexdigest()
             kept.check_image(shard, sample.index, sample.key, sha256)
+            if kept.rewrite is not None:
+                images.append(kept.released(sample.index, sample.encoded, pictures))
+    if kept.rewrite is None:
+        return rows
+    column = rows.column(choice.image).combine_chunks()
+    made = pa.array(images, column.field("bytes").type if pa.types.is_struct(column.type) else column.type)
+    if pa.types.is_struct(column.type):
+        children = [made if field.name == "bytes" else column.field(field.name) for field in column.type]
+        made = pa.StructArray.from_arrays(children, fields=list(column.type), mask=column.is_null())
+    rows = rows.set_column(choice.image, rows.schema.field(choice.image), made)
+    return rows.filter(pa.array([content is not None for content in images]))
 
 
 def _compression(rows: pq.RowGroupMetaData) -> str:

@@ -4,10 +4,14 @@ A corpus may have changed since it was scanned. Then the decisions are about oth
 may be released. The hash of every copied image shows whether that happened.
 """
 
+import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from ingest.errors import IncompleteError
+from ingest.fault import Fault
 from ingest.formats.members import Members
 from ingest.sample import printable
 
@@ -15,6 +19,22 @@ RELEASE = "release.json"
 
 DECISIONS = "decisions.parquet"
 """Files next to the shards of a release; they are known here so that a release can be scanned again."""
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A picture that is released in another form than it was scanned in."""
+
+    content: bytes
+    num_covered: int | None = None
+    """Number of areas that were covered; None if its pixels are unchanged."""
+
+    num_looks: int = 0
+    """How often a detector looked at it, until it saw nothing more to cover."""
+
+
+Rewrite = Callable[[int, bytes], Rewritten | Fault]
+"""Takes the index of a sample and its picture as it was scanned; a Fault if that cannot be released."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +53,9 @@ class Kept:
     category: str | None = None
     """Source of the category, as in `Source`."""
 
+    rewrite: Rewrite | None = None
+    """Writes each picture again; None releases it byte for byte."""
+
     def check_number(self, shard: str, num_found: int) -> None:
         """IncompleteError if the number of samples has changed."""
         too_few = num_found <= max(self.sha256, default=-1)
@@ -44,6 +67,30 @@ class Kept:
         """IncompleteError if `sha256` of a kept sample's image (None if it has none) differs from the scan's."""
         if sha256 != self.sha256[index]:
             raise changed(shard, f"sample {printable(key)} holds another image")
+
+    def released(self, index: int, encoded: bytes, record: "RewriteRecord") -> bytes | None:
+        """Return the picture as it is released, and note in the record what was done to it. None if it is not
+        released."""
+        if self.rewrite is None:
+            return encoded
+        made = self.rewrite(index, encoded)
+        if isinstance(made, Fault):
+            record.refused[index] = (made.reason, made.message)
+            return None
+        sha256 = hashlib.sha256(made.content).hexdigest()
+        record.rewritten[index] = (sha256, made.num_covered, made.num_looks)
+        return made.content
+
+
+@dataclass
+class RewriteRecord:
+    """What became of pictures that had to be written again."""
+
+    rewritten: dict[int, tuple[str, int | None, int]] = field(default_factory=dict)
+    """Index -> sha256 of the released picture, and `num_covered` and `num_looks` of `Rewritten`."""
+
+    refused: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Index -> reason and message of the `Fault`."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +108,8 @@ class Written:
     left_out: dict[str, int]
     """Files and columns of the written samples that were not released: extension, or "column " and a name -> number."""
 
+    pictures: RewriteRecord = field(default_factory=RewriteRecord)
+
     def to_json(self) -> str:
         """ASCII only: undecodable file names survive as lone surrogate escapes."""
         return json.dumps(asdict(self))
@@ -70,10 +119,23 @@ class Written:
         """ValueError if the text is damaged or from an older version."""
         content = json.loads(text)
         try:
+            pictures = RewriteRecord(
+                {
+                    index: (str(sha256), covered, int(looks))
+                    for index, (sha256, covered, looks) in _items(content, "rewritten")
+                },
+                {index: (str(reason), str(message)) for index, (reason, message) in _items(content, "refused")},
+            )
             dropped = {int(index): str(why) for index, why in content["dropped"].items()}
-            return Written(int(content["num_samples"]), dict(content["files"]), dropped, dict(content["left_out"]))
+            files, left_out = dict(content["files"]), dict(content["left_out"])
+            return Written(int(content["num_samples"]), files, dropped, left_out, pictures)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("not a record of what was written") from error
+
+
+def _items(content: dict[str, Any], name: str) -> list[tuple[int, Any]]:
+    """Return a dict of the record of pictures; empty in records of older versions."""
+    return [(int(index), value) for index, value in content.get("pictures", {}).get(name, {}).items()]
 
 
 def changed(shard: str, what: str) -> IncompleteError:

@@ -26,7 +26,7 @@ from ingest.formats.members import (
     kind_of,
     name_fault,
 )
-from ingest.formats.released import Kept, Written, changed
+from ingest.formats.released import Kept, RewriteRecord, Written, changed
 from ingest.formats.shard import (
     MAX_IMAGE_BYTES,
     TOO_MANY_BYTES,
@@ -238,7 +238,8 @@ def captions(root: Place, shard: str) -> Iterator[str | None]:
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """Copy the kept files byte for byte, and those of their sidecars that `Kept.members` allows."""
+    """Copy the kept files, byte for byte unless `Kept.rewrite` is given, and those of their sidecars that
+    `Kept.members` allows."""
     target_folder = _folder(out, shard)[0] if _folder(root, shard)[1] else (out if shard == ROOT else out.at(shard))
     hashes, left_out = dict[str, str](), Counter[str]()
     with storage_faults(shard):
@@ -248,13 +249,15 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         names = {index: name for index, (name, _) in enumerate(files) if index in kept.sha256}
         faults = {index: f"it has {fault}" for index, name in names.items() if (fault := name_fault(name))}
         taken = {index: name for index, name in names.items() if index not in faults}
-        sidecars = _sidecars(listing, {name for name, _ in files}, set(taken.values()))
+    pictures = RewriteRecord()
     for index, name in taken.items():
         encoded = _present(here, name, shard)
-        hashes[name] = hashlib.sha256(encoded).hexdigest()
-        kept.check_image(shard, index, name, hashes[name])
-        target_folder.at(name).write(encoded)
-    for name in sidecars:
+        kept.check_image(shard, index, name, hashlib.sha256(encoded).hexdigest())
+        released = kept.released(index, encoded, pictures)
+        if released is not None:
+            hashes[name] = hashlib.sha256(released).hexdigest()
+            target_folder.at(name).write(released)
+    for name in _sidecars(listing, {name for name, _ in files}, set(hashes)):
         with storage_faults(posixpath.join(shard, name)):
             sha256 = _copied_sidecar(here.at(name), target_folder.at(name), kept.members)
         if sha256 is None:
@@ -262,8 +265,9 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         else:
             hashes[name] = sha256
     folder_name = posixpath.dirname(shard) if _folder(root, shard)[1] else "" if shard == ROOT else shard
+    num_written = len(taken) - len(pictures.refused)
     written = {posixpath.join(folder_name, name): sha256 for name, sha256 in hashes.items()}
-    return Written(len(taken), written, faults, dict(left_out))
+    return Written(num_written, written, faults, dict(left_out), pictures)
 
 
 def _sidecars(listing: FolderListing, samples: Set[str], kept: Set[str]) -> list[str]:

@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from ingest.formats.members import (
     is_listed,
     kind_of,
 )
-from ingest.formats.released import Kept, Written, changed
+from ingest.formats.released import Kept, RewriteRecord, Written, changed
 from ingest.formats.shard import opened
 from ingest.formats.tar import BLOCK, END, Member, TarDamage, header
 from ingest.formats.tar_samples import Group, content, damaged, groups, members
@@ -26,7 +27,8 @@ TAR_RECORD_BYTES = 20 * BLOCK
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """Write the kept samples in order, byte for byte; the shard is compressed again if it was."""
+    """Write the kept samples in order; pictures byte for byte, unless `Kept.rewrite` is given. The shard is compressed
+    again if it was."""
     with opened(root, shard) as stream:
         codec = codec_of(stream.read(4))
     with content(root, shard) as stream:
@@ -41,8 +43,8 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
             for index, item in taken.items():
                 release.add(index, item)
             release.end()
-    num_written = len(taken) - len(release.dropped)
-    return Written(num_written, {shard: released.sha256}, release.dropped, dict(release.left_out))
+    num_written = len(taken) - len(release.dropped) - len(release.pictures.refused)
+    return Written(num_written, {shard: released.sha256}, release.dropped, dict(release.left_out), release.pictures)
 
 
 @contextmanager
@@ -60,6 +62,7 @@ class _Release:
 
     def __init__(self, stream: BinaryIO, shard: str, kept: Kept, target: Any):
         self.dropped, self.left_out = dict[int, str](), Counter[str]()
+        self.pictures = RewriteRecord()
         self._stream, self._shard, self._kept, self._target = stream, shard, kept, target
         self._names, self._num_bytes = ArchiveNames(), 0
 
@@ -70,11 +73,19 @@ class _Release:
         if fault is not None:
             self.dropped[index] = fault
             return
-        image = group.image
+        image, rewritten = group.image, None
         if image is None:
             self._kept.check_image(self._shard, index, group.key, None)
+        elif self._kept.rewrite is not None:
+            encoded = self._read(image)
+            self._kept.check_image(self._shard, index, group.key, hashlib.sha256(encoded).hexdigest())
+            rewritten = self._kept.released(index, encoded, self.pictures)
+            if rewritten is None:
+                return
         for member in (part.member for part in group.parts):
-            if member == image:
+            if member == image and rewritten is not None:
+                self._write_file(replace(member, size=len(rewritten)), rewritten)
+            elif member == image:
                 self._kept.check_image(self._shard, index, group.key, self._copy(member))
             elif self._kept.members == "all":
                 self._copy(member)
@@ -102,14 +113,21 @@ class _Release:
 
     def _copy_listed(self, member: Member) -> bool:
         """Write the member if it holds what its name says; return whether it does."""
+        content = self._read(member)
+        if not holds_what_it_says(member.name, content):
+            return False
+        self._write_file(member, content)
+        return True
+
+    def _read(self, member: Member) -> bytes:
         self._stream.seek(member.data_start)
         content = self._stream.read(member.size)
         if len(content) < member.size:
             raise changed(self._shard, "it became shorter while it was read")
-        if not holds_what_it_says(member.name, content):
-            return False
+        return content
+
+    def _write_file(self, member: Member, content: bytes) -> None:
         self._write(header(member) + content + b"\0" * (-member.size % BLOCK))
-        return True
 
     def _copy(self, member: Member) -> str:
         """Copy the member and return the hash of its content."""

@@ -1,5 +1,5 @@
-"""A picture's file without what decoding does not need: EXIF, XMP, IPTC, comments, thumbnails, unknown parts, data after
-the end, and frames that were not scanned.
+"""A picture's file without what decoding does not need: metadata, comments, thumbnails, unknown parts, data after the
+end, and frames that were not scanned.
 
 The file is written again from the parts that are needed, so nothing unknown can stay. Compressed pixels are copied, not
 encoded again. Two facts about the picture are kept: how it is turned (EXIF orientation), and its colour profile if that

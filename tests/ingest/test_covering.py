@@ -1,0 +1,92 @@
+"""Areas of a picture are covered where a viewer shows them, and little else changes."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ingest.images.covering import CoverMethod, covered
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits, Pixels
+from tests.ingest.hiding import frames, scene, tiff
+from tests.nasty import encoded
+
+AREA = (0.1, 0.2, 0.4, 0.5)
+BLUR_PX = 2
+"""A JPEG's colours have half the size of its pixels, so they run over the edge of an area."""
+
+
+def shown(content: bytes) -> Pixels:
+    image = decode(content, ImageLimits())
+    assert isinstance(image, DecodedImage)
+    return image.views[0]
+
+
+def inside(pixels: Pixels) -> tuple[slice, slice]:
+    height, width = pixels.shape[:2]
+    rows = slice(int(0.2 * height) + BLUR_PX, int(0.5 * height) - BLUR_PX)
+    return rows, slice(int(0.1 * width) + BLUR_PX, int(0.4 * width) - BLUR_PX)
+
+
+@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_the_area_is_black_as_displayed_however_the_picture_is_stored(format_name: str, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    before = encoded(scene(), format_name, exif=exif.tobytes(), **({"lossless": True} if format_name == "WEBP" else {}))
+    after = covered(before, [AREA], "solid")
+    assert after is not None
+    pixels, original = shown(after), shown(before)
+    assert pixels.shape == original.shape
+    assert pixels[inside(pixels)].max() <= (8 if format_name == "JPEG" else 0)
+    rest = np.ones(pixels.shape[:2], dtype=bool)
+    height, width = pixels.shape[:2]
+    rest[int(0.2 * height) - 17 : int(0.5 * height) + 17, int(0.1 * width) - 17 : int(0.4 * width) + 17] = False
+    assert np.abs(pixels[rest].astype(int) - original[rest]).max() <= (24 if format_name == "JPEG" else 0)
+
+
+def test_a_jpeg_keeps_its_quality_outside_of_the_area() -> None:
+    before = encoded(scene(), "JPEG", quality=88)
+    after = covered(before, [AREA], "solid")
+    assert after is not None
+    assert 0.7 < len(after) / len(before) < 1.2
+    rest = (slice(120, None), slice(None))
+    error = np.mean((shown(after)[rest].astype(float) - shown(before)[rest]) ** 2)
+    assert 10 * np.log10(255**2 / error) > 42
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK"])
+def test_every_usual_kind_of_pixels_can_be_covered(mode: str) -> None:
+    format_name = "JPEG" if mode == "CMYK" else "PNG"
+    after = covered(encoded(scene().convert(mode), format_name), [AREA], "solid")
+    assert after is not None
+    pixels = shown(after)
+    assert pixels[inside(pixels)].max() <= 8
+
+
+def test_colour_under_transparency_is_covered_too() -> None:
+    image = scene().convert("RGBA")
+    image.putalpha(0)
+    after = covered(encoded(image, "PNG"), [AREA], "solid")
+    assert after is not None
+    pixels = np.asarray(Image.open(io.BytesIO(after)))
+    assert (pixels[inside(pixels)] == (0, 0, 0, 255)).all()
+
+
+@pytest.mark.parametrize("method", ["pixelate", "blur"])
+def test_the_other_methods_take_detail_from_the_area(method: CoverMethod) -> None:
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (200, 300, 3), np.uint8))
+    before = encoded(noise, "PNG")
+    after = covered(before, [AREA], method)
+    assert after is not None
+    pixels, original = shown(after), shown(before)
+    assert pixels[inside(pixels)].std() < 0.25 * original[inside(original)].std()
+    assert (pixels[150:] == original[150:]).all()
+
+
+@pytest.mark.parametrize(
+    "content", [frames(3, "GIF"), frames(3, "PNG"), tiff(), encoded(Image.new("I;16", (40, 40), 300), "PNG")]
+)
+def test_what_cannot_be_covered_is_not_returned(content: bytes) -> None:
+    assert covered(content, [AREA], "solid") is None
