@@ -69,11 +69,12 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
 
 def _print(counts: Counts, policy: str, members: Members, verb: str) -> None:
     for (action, rule), count in sorted(counts.by_rule.items(), key=lambda item: (-item[1], item[0])):
-        write_line(f"  {action:4}  {count:8,}  {rule}")
+        write_line(f"  {action:6}  {count:8,}  {rule}")
     actions = counts.actions()
+    redacted = f"{actions['redact']:,} redacted, " if actions["redact"] else ""
     write_line(
         f'policy "{policy}": of {counts.num_images:,} images {actions["keep"]:,} {verb} kept, '
-        f"{actions['flag']:,} kept and flagged, {actions['drop']:,} dropped"
+        f"{actions['flag']:,} kept and flagged, {redacted}{actions['drop']:,} dropped"
     )
     write_line(f"members: {members} ({MEANINGS[members]})")
 
@@ -108,7 +109,9 @@ def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
 
 def _print_unseen(counts: Counts, policy: Policy) -> None:
     """The rule that would have found them is named unless the policy has one."""
-    if counts.num_unseen:
+    if counts.num_unseen and policy.files == "clean":
+        write_line(f"removed from {number_of(counts.num_unseen, 'kept image')}: content that was not scanned")
+    elif counts.num_unseen:
         kinds = ", ".join(f"{kind} {number:,}" for kind, number in counts.unseen_kinds.items())
         rule = "" if policy.has_rule_about("unseen") else "; rule: len(unseen) > 0"
         hold = "hold" if counts.num_unseen > 1 else "holds"

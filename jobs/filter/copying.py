@@ -3,7 +3,9 @@
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +13,7 @@ import pyarrow.parquet as pq
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats import FORMATS, Source
 from ingest.formats.members import name_fault
-from ingest.formats.released import Kept, Written, changed
+from ingest.formats.released import Kept, RewriteRecord, Written, changed
 from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.place import Place, reason_of
@@ -19,16 +21,17 @@ from jobs.filter.bar import Bar
 from jobs.filter.decisions import (
     DECISIONS_SCHEMA,
     KeptHash,
+    as_written,
     counted,
     decisions_of,
     kept_of,
     kept_rows,
     row_chunks,
     unseen_in,
-    with_dropped,
 )
 from jobs.filter.plan import Share
 from jobs.filter.record import DONE
+from jobs.filter.rewriting import Rewriter, rewriter_of
 from scoring.policies.policy import Policy
 from scoring.runs.footers import blocks_at
 
@@ -72,6 +75,16 @@ class Copied:
         return Copied(number, Written.from_json(written), rules, num_unseen, kinds, changed, failure)
 
 
+class _Decided(NamedTuple):
+    """What was decided for one shard."""
+
+    decisions: pa.Table
+    unseen: dict[int, list[str]]
+    """`unseen_in` of it."""
+
+    rewrite: Rewriter | None
+
+
 @dataclass(frozen=True)
 class ShardCopier:
     """Copies shards, in this process or in the workers."""
@@ -94,27 +107,29 @@ class ShardCopier:
             return Copied(number, changed=str(error))
         except PrivsieveError as error:
             return Copied(number, failure=str(error))
-        written = replace(written, dropped={})  # the decisions have them: no need to hold them for all shards
+        # The decisions have these: no need to hold them for all shards.
+        written = replace(written, dropped={}, pictures=RewriteRecord())
         rules = tuple((action, rule, n) for (action, rule), n in sorted(by_rule.items()))
         kinds = Counter(kind for kinds in unseen.values() for kind in kinds)
         return Copied(number, written, rules, len(unseen), tuple(sorted(kinds.items())))
 
     def _copy(self, share: Share) -> tuple[Written, Counter[tuple[str, str]], dict[int, list[str]]]:
         """Also the index of each released image with content that was not scanned, and its kinds."""
-        decisions, unseen = self._decided(share)
-        written = self._released(share, decisions) if share.num_kept else NOTHING
+        decided = self._decided(share)
+        written = self._released(share, decided) if share.num_kept else NOTHING
         self._refuse_replaced(share)
-        decisions = with_dropped(decisions, written.dropped)
+        decisions = as_written(decided.decisions, written)
         num_left = kept_rows(decisions).num_rows
-        if written.num_samples != num_left or num_left + len(written.dropped) != share.num_kept:
+        num_refused = len(written.dropped) + len(written.pictures.refused)
+        if written.num_samples != num_left or num_left + num_refused != share.num_kept:
             raise IncompleteError(
                 f"{printable(share.shard)}: {written.num_samples} samples written of {share.num_kept} that are kept; "
                 "nothing is released"
             )
         with decisions_file(self.out, share).create() as stream:
             pq.write_table(decisions, stream, compression="zstd", write_page_checksum=True)
-        left = {index: kinds for index, kinds in unseen.items() if index not in written.dropped}
-        return written, counted(decisions), left
+        gone = written.dropped.keys() | written.pictures.refused.keys()
+        return written, counted(decisions), {i: kinds for i, kinds in decided.unseen.items() if i not in gone}
 
     def _refuse_replaced(self, share: Share) -> None:
         """IncompleteError where the shard shows other content than when it was scanned.
@@ -127,27 +142,31 @@ class ShardCopier:
         if now and scanned != {now}:
             raise changed(share.shard, "its content was replaced")
 
-    def _decided(self, share: Share) -> tuple[pa.Table, dict[int, list[str]]]:
-        """The decisions for the shard, and `unseen_in`. IncompleteError where they are not those that were counted."""
+    def _decided(self, share: Share) -> _Decided:
+        """IncompleteError where the decisions are not those that were counted."""
         tables, kept, unseen = [DECISIONS_SCHEMA.empty_table()], KeptHash(share.shard), dict[int, list[str]]()
+        rewriters = dict[int, Mapping[str, Any]]()
         for rows in row_chunks(self.run, share.rows, self.policy, self.bar):
             tables.append(decisions_of(rows, self.policy, self.bar))
             kept.update(tables[-1])
             unseen |= unseen_in(rows, tables[-1])
+            if self.policy.writes_again:
+                rewriters |= rewriter_of(self.policy, rows, tables[-1]).decisions
         if kept.hexdigest(share.is_whole) != share.kept_sha256:
             raise IncompleteError(
                 f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "
                 "filter again with --overwrite"
             )
-        return pa.concat_tables(tables), unseen
+        rewrite = Rewriter(self.policy, rewriters) if self.policy.writes_again else None
+        return _Decided(pa.concat_tables(tables), unseen, rewrite)
 
-    def _released(self, share: Share, decisions: pa.Table) -> Written:
+    def _released(self, share: Share, decided: _Decided) -> Written:
         """What is kept of a shard, and a record of it; IncompleteError where the source has changed."""
         record = _file_of(self.out, share, ".json")
         before = self._before(record) if self.resume else None
         if before is not None:
             return before
-        kept = kept_of(decisions, share.is_whole)
+        kept = replace(kept_of(decided.decisions, share.is_whole), rewrite=decided.rewrite)
         fault = None if share.shard == ROOT else name_fault(share.shard)
         if fault is not None:
             written = Written(0, {}, dict.fromkeys(kept.sha256, f"its shard has {fault}"), {})

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import RunError
-from ingest.formats.released import Kept
+from ingest.formats.released import Kept, Written
 from ingest.sample import printable
 from ingest.storage.place import Place
 from jobs.filter.bar import Bar
@@ -17,6 +17,8 @@ from scoring.policies.policy import (
     DAMAGED_SHARD,
     DEFAULT,
     GUARANTEE,
+    NOT_CLEANED,
+    NOT_COVERED,
     QUARANTINED,
     UNREADABLE,
     UNSAFE_MEMBER,
@@ -41,8 +43,13 @@ DECISIONS_SCHEMA = pa.schema(
         "action": pa.string(),
         "rule": pa.string(),
         "reason": pa.string(),
+        "released_sha256": pa.string(),
+        "num_covered": pa.int32(),
+        "num_looks": pa.int32(),
     }
 )
+"""`released_sha256`: of the picture in the release, null if it is dropped. `num_covered`: areas that were covered, null
+unless redacted. `num_looks`: how often a detector looked at it for that."""
 
 
 def row_chunks(
@@ -68,7 +75,10 @@ def decisions_of(rows: pa.Table, policy: Policy, bar: Bar | None = None) -> pa.T
     bar: of a guarantee. From its threshold on, it drops what the policy flags or keeps by default; an image that a rule
     of the policy keeps stays.
     """
-    decided = policy.decide(rows).cast(DECISIONS_SCHEMA)
+    decided = policy.decide(rows)
+    for name in DECISIONS_SCHEMA.names[decided.num_columns :]:  # known once the pictures are written
+        decided = decided.append_column(name, pa.nulls(decided.num_rows, DECISIONS_SCHEMA.field(name).type))
+    decided = decided.cast(DECISIONS_SCHEMA)
     if bar is not None:
         reached = pc.greater_equal(bar.scores(rows), bar.threshold).fill_null(False)
         is_dropped = pc.and_(reached, pc.and_(can_be_dropped(decided), pc.not_equal(decided["action"], "drop")))
@@ -135,22 +145,54 @@ class KeptHash:
         return whole.hexdigest()
 
 
+COPIED_ACTIONS = ("keep", "flag")
+"""A redacted picture loses what was not scanned."""
+
+
 def unseen_in(rows: pa.Table, decisions: pa.Table) -> dict[int, list[str]]:
     """Index of each image that is kept and holds content that was not scanned -> its kinds. rows: of one shard, as many
     as decisions. Older versions recorded no kinds, but how many frames they left out."""
     is_older = pc.and_(pc.is_null(rows["unseen"]), pc.greater(rows["num_frames"], rows["num_frames_scanned"]))
     has_unseen = pc.or_kleene(pc.greater(pc.list_value_length(rows["unseen"]), 0), is_older).fill_null(False)
-    kept = rows.filter(pc.and_(has_unseen, pc.not_equal(decisions["action"], "drop"))).select(["index", "unseen"])
+    kept = rows.filter(pc.and_(has_unseen, pc.is_in(decisions["action"], pa.array(COPIED_ACTIONS))))
+    kept = kept.select(["index", "unseen"])
     return {row["index"]: row["unseen"] or ["frames"] for row in kept.to_pylist()}
 
 
-def with_dropped(decisions: pa.Table, dropped: Mapping[int, str]) -> pa.Table:
-    """The decisions after samples were found that cannot be released safely. dropped: index -> reason."""
+def as_written(decisions: pa.Table, written: Written) -> pa.Table:
+    """The decisions after the copy: some samples turned out not to be fit for a release, and some pictures were written
+    again."""
+    refused = written.pictures.refused
+    for rule in (NOT_CLEANED, NOT_COVERED):
+        decisions = _with_dropped(decisions, {i: why for i, (name, why) in refused.items() if name == rule}, rule)
+    decisions = _with_dropped(decisions, written.dropped, UNSAFE_MEMBER)
+    rewritten = written.pictures.rewritten
+    is_kept = pc.not_equal(decisions["action"], "drop")
+    released = [
+        rewritten.get(index, (sha256, None, None)) if kept else (None, None, None)
+        for index, sha256, kept in zip(
+            decisions["index"].to_pylist(), decisions["sha256"].to_pylist(), is_kept.to_pylist(), strict=True
+        )
+    ]
+    is_covered = [covered is not None for _, covered, _ in released]
+    columns = {
+        "released_sha256": [sha256 for sha256, _, _ in released],
+        "num_covered": [covered for _, covered, _ in released],
+        "num_looks": [looks if covered else None for (_, _, looks), covered in zip(released, is_covered, strict=True)],
+    }
+    for name, values in columns.items():
+        field = DECISIONS_SCHEMA.field(name)
+        decisions = decisions.set_column(DECISIONS_SCHEMA.get_field_index(name), field, pa.array(values, field.type))
+    return decisions
+
+
+def _with_dropped(decisions: pa.Table, dropped: Mapping[int, str], rule: str) -> pa.Table:
+    """dropped: index -> reason."""
     if not dropped:
         return decisions
     places = pc.index_in(decisions["index"], pa.array(dropped.keys(), decisions["index"].type))
     reasons = pa.array(dropped.values(), pa.string()).take(places.combine_chunks())
-    return _overruled(decisions, pc.is_valid(places), UNSAFE_MEMBER, reasons)
+    return _overruled(decisions, pc.is_valid(places), rule, reasons)
 
 
 def counted(decisions: pa.Table) -> Counter[tuple[str, str]]:

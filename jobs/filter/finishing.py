@@ -39,6 +39,7 @@ def finish(
     rules: dict[str, dict[str, int]] = {}
     for (action, rule), count in sorted(counts.by_rule.items()):
         rules.setdefault(rule, {})[action] = count
+    is_clean = identity.files == "clean"
     summary = {
         "scope": scope(record, plan),
         "damaged_shards": {"num_shards": plan.damage.num_shards, "parts": dict(plan.damage.parts)},
@@ -46,8 +47,9 @@ def finish(
         "num_images": counts.num_images,
         "actions": counts.actions(),
         "rules": rules,
-        "num_unseen_kept": counts.num_unseen,
-        "unseen_kept": dict(counts.unseen_kinds),
+        "num_unseen_kept": 0 if is_clean else counts.num_unseen,
+        "unseen_kept": {} if is_clean else dict(counts.unseen_kinds),
+        "num_unseen_removed": counts.num_unseen if is_clean else 0,
         "num_unseen_not_recorded": plan.num_older,
         "members_left_out": left_out(written),
     }

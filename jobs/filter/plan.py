@@ -13,7 +13,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from jobs.filter.bar import Bar
 from jobs.filter.decisions import KeptHash, counted, decisions_of, row_chunks, unseen_in
-from scoring.policies.policy import DAMAGED_SHARD, Policy
+from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, Policy
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.damage import Damage, damage_of
 from scoring.runs.damaged_rows import is_damage
@@ -66,7 +66,7 @@ class Counts:
         by_action = Counter[str]()
         for (action, _), count in self.by_rule.items():
             by_action[action] += count
-        return {action: by_action[action] for action in ("keep", "flag", "drop")}
+        return {action: by_action[action] for action in ACTIONS}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ingest.formats.members import Members
 from ingest.formats.released import DECISIONS, RELEASE
 from ingest.storage.place import Place
+from scoring.policies.policy import Files
 
 UNFINISHED = "release.unfinished.json"
 """Written first and removed last: what --resume continues."""
@@ -100,6 +101,10 @@ class ReleaseRecord(BaseModel):
     policy_sha256: Sha256
     kept_sha256: Sha256
     members: Members | None = None  # of older versions, which released all members of a picture
+    files: Files = "as-is"
+    second_look: str | None = None
+    """Protocol of the engine that looked at covered pictures; None without a rule that covers something."""
+
     guarantee: GuaranteeRecord | None = None  # without --guarantee, and of older versions
 
 

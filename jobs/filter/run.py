@@ -1,9 +1,9 @@
 """A release from start to end: `plan_filter` reads and decides, `carry_out` writes, `run_filter` does both.
 
 The plan is made from all rows before a byte is written. Then each shard is copied by itself: the kept pictures byte for
-byte, if they are still those that were scanned, and what may go with them. A sample that cannot be released safely is
-dropped then, and its decision says so. `release.json` is written last and only when all counts agree; until then
-`release.unfinished.json` is there, and below `release.unfinished/` what --resume need not copy again.
+byte, or cleaned or covered, if they are still those that were scanned, and what may go with them. A sample that cannot
+be released safely is dropped then, and its decision says so. `release.json` is written last and only when all counts
+agree; until then `release.unfinished.json` is there, and below `release.unfinished/` what --resume need not copy again.
 `release.lease.json` keeps a second filter out meanwhile.
 """
 
@@ -31,6 +31,7 @@ from jobs.filter.guaranteeing import BY, GUARANTEE_ONLY, Guarantee, GuaranteeReq
 from jobs.filter.plan import Counts, Plan, counts_of, plan_release
 from jobs.filter.record import RELEASE_LEASE, UNFINISHED, GuaranteeRecord, ReleaseRecord
 from jobs.filter.refusals import refuse_loss, refuse_misplaced, refuse_own_names
+from jobs.filter.rewriting import refuse_uncoverable, second_look
 from jobs.runtime.executors import Executor, refuse_address
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, hash_list_of
@@ -59,7 +60,7 @@ class FilterRequest:
     """Folder or fsspec URL of the release; a new one, unless --resume or --overwrite is given."""
 
     policy: Annotated[Url | None, Option(offers=SHIPPED)] = None
-    """YAML file of rules, or one that is shipped: strict, identity-documents-only, research. Not needed with
+    """YAML file of rules, or one that is shipped: strict, identity-documents-only, research, redacted. Not needed with
     --guarantee."""
 
     resume: bool = False
@@ -182,6 +183,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     corpus = open_source(record.source, record.format, record.category)
     policy = policy.for_engine(record.engine)
     refuse_blind(policy, record)
+    refuse_uncoverable(policy)
     hash_list = hash_list_of(request.hash_list)
     if hash_list is not NOTHING or record.hash_list is not None:
         if reads_pictures(record, hash_list):
@@ -258,6 +260,8 @@ def _identity(planned: FilterPlan) -> ReleaseRecord:
         policy_sha256=policy.sha256,
         kept_sha256=planned.plan.kept_sha256(),
         members=policy.members,
+        files=policy.files,
+        second_look=second_look().protocol if policy.redacts else None,
         guarantee=planned.guarantee,
     )
 

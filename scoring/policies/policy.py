@@ -9,6 +9,7 @@
     default: keep
     quarantined: drop
     members: listed
+    files: as-is
 
 `when` is a SQL condition over the columns of `scoring.table` and `unknown_level` of `scoring.gaps`; it can reach
 nothing else (`scoring.sql.expressions`).
@@ -16,6 +17,9 @@ A quarantined sample that is kept is copied as it is. A sample without readable 
 link, a truncated tar, no image member) cannot be copied; `filter` drops it by the rule "(unreadable)".
 `members` says which files are released with a kept picture, see `ingest.formats.members`. If that cannot be released
 safely, `filter` drops the sample by the rule "(unsafe_member)".
+`files: clean` writes kept pictures without what decoding does not need (`ingest.images.cleaning`). `then: redact`
+covers what its rule names in `cover` (attributes, or `image` for the whole picture) and releases the picture, if a
+detector then finds nothing more of it; `cover_method` says how.
 A policy can be changed and applied again without another scan, since scores do not depend on it.
 """
 
@@ -32,6 +36,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import PolicyError, QueryError, did_you_mean
 from ingest.formats.members import Members
+from ingest.images.covering import CoverMethod
 from scoring.gaps import UNKNOWN_LEVEL, not_presence_only, unknown_level_sql
 from scoring.privacy import SEVERITY_NAMES
 from scoring.sql.errors import without_values
@@ -42,13 +47,33 @@ from scoring.table import IMAGE_SCHEMA, LISTED
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import YamlError, load_yaml
 
-Action = Literal["keep", "flag", "drop"]
+Action = Literal["keep", "flag", "redact", "drop"]
+PlainAction = Literal["keep", "flag", "drop"]
+Files = Literal["as-is", "clean"]
+WHOLE_IMAGE = "image"
+"""In `cover`: the whole picture."""
+
+ACTIONS: tuple[Action, ...] = get_args(Action)
+PLAIN_ACTIONS: tuple[PlainAction, ...] = get_args(PlainAction)
 Text = Annotated[str, Field(pattern=r"\S")]
 
 DEFAULT, QUARANTINED, UNREADABLE, UNSAFE_MEMBER = "(default)", "(quarantined)", "(unreadable)", "(unsafe_member)"
 GUARANTEE, HASH_LIST, NOT_COMPARED = "(guarantee)", "(hash_list)", "(not_compared)"
-DAMAGED_SHARD = "(damaged_shard)"
-"""Names of rules when no rule of the policy decided; the last six are used by `filter`."""
+DAMAGED_SHARD, NOT_CLEANED, NOT_COVERED = "(damaged_shard)", "(not_cleaned)", "(not_covered)"
+"""Names of rules when no rule of the policy decided; all but the first two are used by `filter`."""
+
+RESERVED = (
+    DEFAULT,
+    QUARANTINED,
+    UNREADABLE,
+    DAMAGED_SHARD,
+    UNSAFE_MEMBER,
+    NOT_CLEANED,
+    NOT_COVERED,
+    GUARANTEE,
+    HASH_LIST,
+    NOT_COMPARED,
+)
 
 UNCOMPARED = "it cannot be compared with the hash list"
 
@@ -57,6 +82,9 @@ LIMITS = Limits(seconds=600)
 
 _DECIDED_FROM = frozenset(["shard", "index", "key", "sha256", "status", "reason"])
 """Columns that every decision needs."""
+
+_COVERED_FROM = frozenset(["boxes"])
+"""Columns that say what to cover."""
 
 _NOT_SCANNED = frozenset(["unseen", "unseen_bytes", "num_frames", "num_frames_scanned"])
 """Columns that say nothing about the content that was scanned."""
@@ -80,16 +108,29 @@ class Rule(_Strict):
     reason: Text
     """Reason in words, for people who must explain a decision."""
 
+    cover: list[Text] = []
+    """What `redact` covers: attributes, or `image`."""
+
 
 class _PolicyFile(_Strict):
     name: Text
     rules: list[Rule]
-    default: Action
-    quarantined: Action = "drop"
+    default: PlainAction
+    quarantined: PlainAction = "drop"
     members: Members = "listed"
+    files: Files = "as-is"
+    cover_method: CoverMethod = "solid"
 
 
 _REQUIRED = tuple(name for name, field in _PolicyFile.model_fields.items() if field.is_required())
+_CHOICES = {
+    "members": ("setting", get_args(Members)),
+    "files": ("setting", get_args(Files)),
+    "cover_method": ("method", get_args(CoverMethod)),
+}
+_PLAIN = ("default", "quarantined")
+"""Keys of which the value is an action that needs no rule."""
+
 _WANTED = {
     "string_type": "write a text, in quotes",
     "string_pattern_mismatch": "write a text",
@@ -113,13 +154,15 @@ class Policy:
     """Hash of the file's bytes, in hex."""
 
     rules: tuple[Rule, ...]
-    default: Action
-    quarantined: Action
+    default: PlainAction
+    quarantined: PlainAction
     members: Members
 
     sql: tuple[str, ...]
     """The checked condition of each rule."""
 
+    files: Files = "as-is"
+    cover_method: CoverMethod = "solid"
     answered_both_ways: tuple[str, ...] = ()
     """`scoring.gaps.not_presence_only` of the run's engine: a null in one of these attributes is a gap."""
 
@@ -133,7 +176,17 @@ class Policy:
     def columns(self) -> frozenset[str]:
         """The columns of `SCHEMA` that `decide` needs."""
         of_attributes = frozenset(self.answered_both_ways) if self._asks_unknown_level else frozenset[str]()
-        return _DECIDED_FROM | (self._asked - {UNKNOWN_LEVEL.name}) | of_attributes
+        of_covers = _COVERED_FROM if self.redacts else frozenset[str]()
+        return _DECIDED_FROM | (self._asked - {UNKNOWN_LEVEL.name}) | of_attributes | of_covers
+
+    @property
+    def redacts(self) -> bool:
+        return any(rule.then == "redact" for rule in self.rules)
+
+    @property
+    def writes_again(self) -> bool:
+        """Return whether a release holds pictures that are not byte for byte those of the source."""
+        return self.files == "clean" or self.redacts
 
     @cached_property
     def _asked(self) -> frozenset[str]:
@@ -289,20 +342,12 @@ def _checked(text: bytes, file: str) -> Policy:
         if names.count(name) > 1:
             raise PolicyError(f'two rules have the name "{name}"; give each its own')
         if name.strip().startswith("(") and name.strip().endswith(")"):
-            reserved = (
-                DEFAULT,
-                QUARANTINED,
-                UNREADABLE,
-                DAMAGED_SHARD,
-                UNSAFE_MEMBER,
-                GUARANTEE,
-                HASH_LIST,
-                NOT_COMPARED,
-            )
-            reserved_names = f"{', '.join(reserved[:-1])} and {reserved[-1]}"
+            reserved_names = f"{', '.join(RESERVED[:-1])} and {RESERVED[-1]}"
             raise PolicyError(
                 f'a rule has the name "{name}", but names in brackets are kept for {reserved_names}; rename it'
             )
+    for number, rule in enumerate(parsed.rules, 1):
+        _check_cover(number, rule)
     return Policy(
         file=file,
         name=parsed.name,
@@ -311,6 +356,8 @@ def _checked(text: bytes, file: str) -> Policy:
         default=parsed.default,
         quarantined=parsed.quarantined,
         members=parsed.members,
+        files=parsed.files,
+        cover_method=parsed.cover_method,
         sql=tuple(_condition(number, rule) for number, rule in enumerate(parsed.rules, 1)),
     )
 
@@ -320,6 +367,21 @@ def _condition(number: int, rule: Rule) -> str:
         return boolean_expression(rule.when, IMAGE_SCHEMA)
     except QueryError as error:
         raise PolicyError(f'rule {number} "{rule.name}", when: {error}') from None
+
+
+def _check_cover(number: int, rule: Rule) -> None:
+    where, known = f'rule {number} "{rule.name}"', (*KEYS, WHOLE_IMAGE)
+    if rule.then != "redact":
+        if rule.cover:
+            raise PolicyError(f"{where}: cover is for then: redact; leave it out")
+        return
+    if not rule.cover:
+        raise PolicyError(f"{where}: redact needs cover: a list of attributes, such as [biometrics], or [image]")
+    for name in rule.cover:
+        if name not in known:
+            raise PolicyError(
+                f'{where}: "{name}" in cover is no attribute{did_you_mean(name, known)}; there are: {", ".join(known)}'
+            )
 
 
 def _explained(error: ValidationError) -> str:
@@ -336,7 +398,7 @@ def _explained(error: ValidationError) -> str:
         )
     value = first["input"]
     if first["type"] == "literal_error":
-        noun, choices = ("setting", get_args(Members)) if where == "members" else ("action", get_args(Action))
+        noun, choices = _CHOICES.get(where, ("action", PLAIN_ACTIONS if where in _PLAIN else ACTIONS))
         if not isinstance(value, str):
             return f"{where} is {_kind(value)}; the {noun}s are: {', '.join(choices)}"
         return (
@@ -344,7 +406,7 @@ def _explained(error: ValidationError) -> str:
         )
     if first["type"] == "missing":
         return f"{where} is missing"
-    wanted = _WANTED.get(first["type"])
+    wanted = "write a list of attributes, such as [biometrics]" if path[-1] == "cover" else _WANTED.get(first["type"])
     if wanted is None:
         return f"{where}: {first['msg'].lower()}"
     return f"{where} is {_kind(value)}; {wanted}"

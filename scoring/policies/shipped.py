@@ -7,7 +7,7 @@ from ingest.errors import MissingFileError, PolicyError, did_you_mean
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 
-SHIPPED = ("strict", "identity-documents-only", "research")
+SHIPPED = ("strict", "identity-documents-only", "research", "redacted")
 _OLD_FOLDER = "jobs/policies"
 """Folder of the shipped policies in 0.1.0; commands that name a file there still work."""
 

@@ -171,7 +171,7 @@ def test_the_hash_of_what_is_kept_is_that_of_older_versions() -> None:
         "rule": ["r"] * 6,
         "reason": ["w"] * 6,
     }
-    decisions = pa.table(columns, DECISIONS_SCHEMA)
+    decisions = pa.table(columns, pa.schema([DECISIONS_SCHEMA.field(name) for name in columns]))
     for is_whole in (True, False):
         kept = kept_of(decisions, is_whole)
         older = hashlib.sha256(json.dumps([sorted(kept.sha256.items()), kept.num_samples]).encode()).hexdigest()

@@ -79,7 +79,7 @@ def test_unsafe_samples_are_dropped_and_what_stayed_behind_is_counted(
     assert summary["members"] == "listed"
     assert summary["members_left_out"] == {"npy": 1, "txt": 1}
     assert summary["num_unseen_not_recorded"] == 0
-    assert summary["actions"] == {"keep": 4, "flag": 0, "drop": 3}
+    assert summary["actions"] == {"keep": 4, "flag": 0, "redact": 0, "drop": 3}
     rows = pq.read_table(out / "decisions.parquet").to_pylist()
     assert {(row["shard"], row["key"]): row["reason"] for row in rows if row["rule"] == UNSAFE} == {
         ("00000.tar", "2"): "a member is a link, a device or a sparse file",

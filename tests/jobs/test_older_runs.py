@@ -24,9 +24,9 @@ from tests.older_runs.make import CORPUS
 
 LAYOUTS = ("tars", "tree", "parquet")
 ACTIONS = {
-    "tars": {"keep": 2, "flag": 8, "drop": 5},
-    "tree": {"keep": 0, "flag": 7, "drop": 1},
-    "parquet": {"keep": 0, "flag": 6, "drop": 2},
+    "tars": {"keep": 2, "flag": 8, "redact": 0, "drop": 5},
+    "tree": {"keep": 0, "flag": 7, "redact": 0, "drop": 1},
+    "parquet": {"keep": 0, "flag": 6, "redact": 0, "drop": 2},
 }
 
 

@@ -71,14 +71,15 @@ class FaceFinder:
         The mirror image has to show the face, too: feet, masks and parts of machines often look like faces to the
         network in only one of the two.
         """
-        faces = self._look(pixels)
+        faces = self.possible(pixels)
         if not any(face.confidence >= FACE_CONFIDENCE for face in faces):
             return faces
-        mirrored = [_mirrored(face, pixels.shape[1]) for face in self._look(np.ascontiguousarray(pixels[:, ::-1]))]
+        mirrored = [_mirrored(face, pixels.shape[1]) for face in self.possible(np.ascontiguousarray(pixels[:, ::-1]))]
         agreed = [replace(face, confidence=min(face.confidence, _agreement(face, mirrored))) for face in faces]
         return sorted(agreed, key=lambda face: -face.confidence)
 
-    def _look(self, pixels: Pixels) -> list[Face]:
+    def possible(self, pixels: Pixels) -> list[Face]:
+        """Return all that may be a face, from `HEAD_CONFIDENCE` on, seen in this picture alone."""
         height, width = pixels.shape[:2]
         scale = min(1.0, LONGER_SIDE_PX / max(height, width))
         size = [max(32, round(side * scale / 32) * 32) for side in (width, height)]
