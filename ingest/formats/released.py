@@ -30,7 +30,7 @@ class Rewritten:
     """Number of areas that were covered; None if its pixels are unchanged."""
 
     num_looks: int = 0
-    """How often a detector looked at it, until it saw nothing more to cover."""
+    """How often a detector examined it, until there was nothing more to cover."""
 
 
 Rewrite = Callable[[int, bytes], Rewritten | Fault]

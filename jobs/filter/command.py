@@ -68,8 +68,9 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
 
 
 def _print(counts: Counts, policy: str, members: Members, verb: str) -> None:
+    width = max((len(action) for action, _ in counts.by_rule), default=0)
     for (action, rule), count in sorted(counts.by_rule.items(), key=lambda item: (-item[1], item[0])):
-        write_line(f"  {action:6}  {count:8,}  {rule}")
+        write_line(f"  {action:{width}}  {count:8,}  {rule}")
     actions = counts.actions()
     redacted = f"{actions['redact']:,} redacted, " if actions["redact"] else ""
     write_line(

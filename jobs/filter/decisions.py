@@ -49,7 +49,7 @@ DECISIONS_SCHEMA = pa.schema(
     }
 )
 """`released_sha256`: of the picture in the release, null if it is dropped. `num_covered`: areas that were covered, null
-unless redacted. `num_looks`: how often a detector looked at it for that."""
+unless redacted. `num_looks`: how often the detectors examined it for that."""
 
 
 def row_chunks(
@@ -164,7 +164,8 @@ def as_written(decisions: pa.Table, written: Written) -> pa.Table:
     again."""
     refused = written.pictures.refused
     for rule in (NOT_CLEANED, NOT_COVERED):
-        decisions = _with_dropped(decisions, {i: why for i, (name, why) in refused.items() if name == rule}, rule)
+        of_rule = {index: message for index, (reason, message) in refused.items() if f"({reason})" == rule}
+        decisions = _with_dropped(decisions, of_rule, rule)
     decisions = _with_dropped(decisions, written.dropped, UNSAFE_MEMBER)
     rewritten = written.pictures.rewritten
     is_kept = pc.not_equal(decisions["action"], "drop")

@@ -103,7 +103,7 @@ class ReleaseRecord(BaseModel):
     members: Members | None = None  # of older versions, which released all members of a picture
     files: Files = "as-is"
     second_look: str | None = None
-    """Protocol of the engine that looked at covered pictures; None without a rule that covers something."""
+    """Protocol of the engine that examined covered pictures; None without a rule that covers something."""
 
     guarantee: GuaranteeRecord | None = None  # without --guarantee, and of older versions
 

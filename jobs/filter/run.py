@@ -31,7 +31,7 @@ from jobs.filter.guaranteeing import BY, GUARANTEE_ONLY, Guarantee, GuaranteeReq
 from jobs.filter.plan import Counts, Plan, counts_of, plan_release
 from jobs.filter.record import RELEASE_LEASE, UNFINISHED, GuaranteeRecord, ReleaseRecord
 from jobs.filter.refusals import refuse_loss, refuse_misplaced, refuse_own_names
-from jobs.filter.rewriting import refuse_uncoverable, second_look
+from jobs.filter.rewriting import refuse_uncoverable
 from jobs.runtime.executors import Executor, refuse_address
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, hash_list_of
@@ -40,6 +40,7 @@ from jobs.runtime.listed import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import Meter
 from reports.labels.rows import Drawn
 from reports.report.opened import open_run as open_results
+from scoring.engines.detectors.covering import second_look
 from scoring.policies.policy import Policy, load_policy
 from scoring.policies.shipped import SHIPPED, policy_bytes
 from scoring.runs.layout import RUN_RECORD

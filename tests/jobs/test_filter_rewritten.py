@@ -1,0 +1,241 @@
+"""Releases whose pictures are written again: cleaned, or covered and examined once more."""
+
+import hashlib
+import io
+import json
+import shutil
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits
+from tests.ingest.hiding import HIDING, frames, jpeg
+from tests.jobs.in_process import scan_in_process
+from tests.jobs.made import privsieve, rows, tar
+from tests.jobs.test_filter import decided, released
+from tests.nasty import encoded
+
+DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "tree"
+CLEAN = "name: clean\nfiles: clean\nrules: []\ndefault: keep\nquarantined: keep\n"
+COVER = (
+    "name: cover\ndefault: keep\nrules:\n"
+    '  - {{name: people, when: "{when}", then: redact, cover: [{cover}], reason: shows a person}}\n'
+)
+
+
+def with_gps() -> bytes:
+    exif = Image.Exif()
+    exif[0x8825] = {1: "N", 2: (1.0, 2.0, 3.0), 3: "E", 4: (1.0, 2.0, 3.0)}
+    return encoded(Image.linear_gradient("L").convert("RGB"), "JPEG", exif=exif.tobytes())
+
+
+PICTURES = {
+    "a.jpg": with_gps(),
+    "b.png": HIDING["behind_png.png"][0](),
+    "c.gif": frames(20, "GIF"),
+    "d.bmp": encoded(Image.new("RGB", (40, 30)), "BMP"),
+    "e.jpg": b"<html>not a picture</html>",
+    "f.jpg": jpeg() + b"more" * 100,
+}
+
+
+def make_corpus(folder: Path, layout: str) -> Path:
+    source = folder / layout
+    source.mkdir()
+    if layout == "tars":
+        captions = {f"{name[0]}.txt": b"a caption" for name in PICTURES}
+        tar(source / "0.tar", dict(sorted({**PICTURES, **captions}.items())))
+    elif layout == "tree":
+        for name, content in PICTURES.items():
+            (source / name).write_bytes(content)
+    else:
+        images = [{"bytes": content, "path": name} for name, content in PICTURES.items()]
+        table = pa.table({"image": images, "caption": ["a caption"] * len(images)})
+        pq.write_table(table, source / "0.parquet", row_group_size=2)
+    return source
+
+
+def pictures(release: Path, layout: str) -> Iterator[tuple[str, bytes]]:
+    """Key and content of each picture in a release."""
+    if layout == "tars":
+        with tarfile.open(release / "0.tar") as archive:
+            for member in archive:
+                content = archive.extractfile(member)
+                assert content is not None
+                if not member.name.endswith(".txt"):
+                    yield member.name.split(".")[0], content.read()
+    elif layout == "tree":
+        for path in sorted(release.glob("*.*")):
+            if path.name not in ("release.json", "decisions.parquet"):
+                yield path.name, path.read_bytes()
+    else:
+        for image in pq.read_table(release / "0.parquet")["image"].to_pylist():
+            yield image["path"], image["bytes"]
+
+
+def with_policy(folder: Path, text: str) -> Path:
+    (folder / "policy.yaml").write_text(text)
+    return folder / "policy.yaml"
+
+
+@pytest.mark.parametrize("layout", ["tars", "tree", "parquet"])
+def test_a_clean_release_holds_pixels_and_nothing_else(
+    layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, run, out = make_corpus(tmp_path, layout), tmp_path / "run", tmp_path / "out"
+    scan_in_process(source, run, max_frames=16)
+    assert privsieve("filter", run, "--policy", with_policy(tmp_path, CLEAN), "--out", out) == 0
+    output = capsys.readouterr().out
+    assert 'policy "clean": of 6 images 4 were kept, 0 kept and flagged, 2 dropped\n' in output
+    assert "removed from 3 kept images: content that was not scanned\n" in output
+    before = {name[0]: content for name, content in PICTURES.items()}
+    after = {key[0]: content for key, content in pictures(out, layout)}
+    assert after.keys() == {"a", "b", "c", "f"}
+    for name, content in after.items():
+        image, original = decode(content, ImageLimits()), decode(before[name], ImageLimits())
+        assert isinstance(image, DecodedImage)
+        assert isinstance(original, DecodedImage)
+        assert (image.unseen, image.metadata) == ((), frozenset())
+        assert all((one == other).all() for one, other in zip(image.views, original.views, strict=True))
+    table = {row["key"][0]: row for row in pq.read_table(out / "decisions.parquet").to_pylist()}
+    assert {key: row["rule"] for key, row in table.items()} == {
+        **dict.fromkeys("abcf", "(default)"),
+        **dict.fromkeys("de", "(not_cleaned)"),
+    }
+    assert table["d"]["reason"].startswith("its file cannot be cleaned without a change of its pixels")
+    assert table["e"]["reason"] == "it was not scanned, so it cannot be cleaned"
+    for name, row in table.items():
+        expected = hashlib.sha256(after[name]).hexdigest() if name in after else None
+        assert (row["released_sha256"], row["num_covered"], row["num_looks"]) == (expected, None, None)
+        assert row["sha256"] == hashlib.sha256(before[name]).hexdigest()
+    released(out)
+    summary = json.loads((out / "release.json").read_text())
+    assert (summary["files"], summary["num_unseen_kept"], summary["num_unseen_removed"]) == ("clean", 0, 3)
+
+
+def test_an_interrupted_clean_release_goes_on_to_the_same_result(tmp_path: Path) -> None:
+    source, run, policy = make_corpus(tmp_path, "tars"), tmp_path / "run", with_policy(tmp_path, CLEAN)
+    tar(source / "1.tar", PICTURES)
+    scan_in_process(source, run, max_frames=16)
+    assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "whole") == 0
+    (source / "1.tar").rename(tmp_path / "away.tar")
+    (source / "1.tar").write_bytes(b"another")
+    assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "out") != 0
+    (tmp_path / "away.tar").rename(source / "1.tar")
+    assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "out", "--resume") == 0
+    assert released(tmp_path / "out") == released(tmp_path / "whole")
+    decisions = [pq.read_table(tmp_path / name / "decisions.parquet") for name in ("out", "whole")]
+    assert decisions[0].equals(decisions[1])
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the detectors over a face, the same in three frames, a visiting card and a picture of nobody."""
+    source = tmp_path_factory.mktemp("seen") / "source"
+    source.mkdir()
+    woman = Image.open(DEMO / "portrait" / "woman.jpg")
+    woman.thumbnail((500, 500))
+    (source / "woman.jpg").write_bytes(encoded(woman, "JPEG", quality=90))
+    (source / "woman.png").write_bytes(encoded(woman, "PNG"))
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    (source / "turned.jpg").write_bytes(
+        encoded(woman.transpose(Image.Transpose.ROTATE_90), "JPEG", quality=90, exif=turned.tobytes())
+    )
+    with io.BytesIO() as target:
+        woman.save(target, "GIF", save_all=True, append_images=[woman.rotate(2), woman.rotate(4)])
+        (source / "frames.gif").write_bytes(target.getvalue())
+    (source / "coins.png").write_bytes((DEMO / "object" / "coins.png").read_bytes())
+    run = source.parent / "run"
+    assert privsieve("scan", source, "--run", run) == 0
+    return run
+
+
+def test_a_covered_face_is_gone_for_the_detectors_and_the_rest_stays(seen: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    policy = with_policy(tmp_path, COVER.format(when="biometrics >= 0.5", cover="biometrics"))
+    assert privsieve("filter", seen, "--policy", policy, "--out", out) == 0
+    assert decided(out) == {
+        "coins.png": ("keep", "(default)"),
+        "frames.gif": ("drop", "(not_covered)"),
+        "turned.jpg": ("redact", "people"),
+        "woman.jpg": ("redact", "people"),
+        "woman.png": ("redact", "people"),
+    }
+    released(out)
+    table = {row["key"]: row for row in pq.read_table(out / "decisions.parquet").to_pylist()}
+    assert (
+        table["frames.gif"]["reason"] == "a file of this kind cannot be covered (JPEG, PNG, WEBP of one frame can be)"
+    )
+    assert table["coins.png"]["released_sha256"] == table["coins.png"]["sha256"]
+    for name in ("turned.jpg", "woman.jpg", "woman.png"):
+        row, content = table[name], (out / name).read_bytes()
+        assert row["num_covered"] >= 1
+        assert row["num_looks"] >= 1
+        assert row["released_sha256"] == hashlib.sha256(content).hexdigest() != row["sha256"]
+    assert privsieve("scan", out, "--run", tmp_path / "again") == 0
+    assert {row["key"]: row["biometrics"] for row in rows(tmp_path / "again")} == {
+        "coins.png": 0, "turned.jpg": 0, "woman.jpg": 0, "woman.png": 0,
+    }  # fmt: skip
+    before = np.asarray(Image.open(seen.parent / "source" / "woman.png").convert("RGB"))
+    after = np.asarray(Image.open(out / "woman.png").convert("RGB"))
+    is_changed = (before != after).any(axis=2)
+    assert 0.02 < is_changed.mean() < 0.6
+    assert (after[is_changed] == 0).all()
+    summary = json.loads((out / "release.json").read_text())
+    assert summary["actions"] == {"keep": 1, "flag": 0, "redact": 3, "drop": 1}
+    assert summary["second_look"] == "detectors-5"
+
+
+def test_the_whole_picture_can_be_covered_without_a_look(seen: Path, tmp_path: Path) -> None:
+    policy = with_policy(tmp_path, COVER.format(when="biometrics >= 0.5", cover="image"))
+    assert privsieve("filter", seen, "--policy", policy, "--out", tmp_path / "out") == 0
+    assert np.asarray(Image.open(tmp_path / "out" / "woman.png")).max() == 0
+    table = {row["key"]: row for row in pq.read_table(tmp_path / "out" / "decisions.parquet").to_pylist()}
+    assert (table["woman.png"]["num_covered"], table["woman.png"]["num_looks"]) == (1, 0)
+
+
+def test_a_run_without_boxes_gets_them_from_the_detectors_and_what_has_no_place_is_dropped(
+    seen: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(seen, run)
+    for file in (run / "scores").glob("*.parquet"):
+        table = pq.read_table(file)
+        boxes = pa.nulls(table.num_rows, table.schema.field("boxes").type)
+        pq.write_table(table.set_column(table.schema.names.index("boxes"), "boxes", boxes), file)
+    policy = with_policy(tmp_path, COVER.format(when="true", cover="biometrics"))
+    assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "out") == 0
+    table = {row["key"]: row for row in pq.read_table(tmp_path / "out" / "decisions.parquet").to_pylist()}
+    assert {key: row["action"] for key, row in table.items()} == {
+        "coins.png": "drop", "frames.gif": "drop", "turned.jpg": "redact", "woman.jpg": "redact", "woman.png": "redact",
+    }  # fmt: skip
+    assert table["coins.png"]["reason"] == "the detectors do not say where it shows biometrics"
+    assert all(table[key]["num_looks"] >= 2 for key in ("turned.jpg", "woman.jpg", "woman.png"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("then: redact", 'rule 1 "r": redact needs cover: a list of attributes, such as [biometrics], or [image]'),
+        ("then: drop, cover: [image]", 'rule 1 "r": cover is for then: redact; leave it out'),
+        ("then: redact, cover: [face]", 'rule 1 "r": "face" in cover is no attribute; there are: biometrics, '),
+        ("then: redact, cover: image", "rule 1 cover is a text; write a list of attributes, such as [biometrics]"),
+        ("then: redact, cover: [disability]", 'rule "r" covers disability, and the detectors engine, which examines '),
+    ],
+)
+def test_a_rule_that_cannot_be_carried_out_is_one_line_before_anything_is_written(
+    seen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], rule: str, message: str
+) -> None:
+    text = f"name: p\ndefault: keep\nrules:\n  - {{name: r, when: biometrics = 1, {rule}, reason: r}}\n"
+    policy = with_policy(tmp_path, text)
+    assert privsieve("filter", seen, "--policy", policy, "--out", tmp_path / "out") == 2
+    assert capsys.readouterr().err.startswith(f"privsieve: {policy}: {message}")
+    assert not (tmp_path / "out").exists()
