@@ -32,6 +32,7 @@ VERBS: dict[str, str] = {
     "calibrate": "Compare probabilities with labels, and choose thresholds.",
     "diff": "Compare two runs picture by picture.",
     "filter": "Write the corpus again without what a policy drops.",
+    "verify": "Check that a release is what filter wrote.",
     "tune-set": "Make a training set of labelled pictures.",
     "tune": "Tune a vision-language model on a training set.",
     "models": "Fetch, list and check the weights of models on this machine.",
@@ -47,7 +48,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
     "Scanning": ("scan", "status", "compact"),
     "Reading a run": ("report", "explain", "browse", "sql", "diff"),
     "Checking by people": ("audit", "review", "labels", "evaluate", "calibrate"),
-    "Acting on it": ("filter",),
+    "Acting on it": ("filter", "verify"),
     "Tuning a model": ("tune-set", "tune", "study"),
 }
 """Heading of `--help` -> verbs; the others come last."""
@@ -71,6 +72,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "calibrate": ("privsieve calibrate my-run --labels labels.csv --out thresholds.yaml",),
     "diff": ("privsieve diff my-run other-run --html diff.html",),
     "filter": ("privsieve filter my-run --policy strict --out release --dry-run",),
+    "verify": ("privsieve verify release",),
 }
 """Verb -> command lines for its `--help`."""
 

@@ -35,7 +35,7 @@ def finish(
     out: Place, identity: ReleaseRecord, record: RunRecord, plan: Plan, counts: Counts, written: Sequence[Written]
 ) -> None:
     """IncompleteError where the counts do not add up."""
-    join_decisions(out, plan.shares, counts.num_images + counts.num_damaged_parts)
+    decisions_sha256 = join_decisions(out, plan.shares, counts.num_images + counts.num_damaged_parts)
     rules: dict[str, dict[str, int]] = {}
     for (action, rule), count in sorted(counts.by_rule.items()):
         rules.setdefault(rule, {})[action] = count
@@ -52,6 +52,7 @@ def finish(
         "num_unseen_removed": counts.num_unseen if is_clean else 0,
         "num_unseen_not_recorded": plan.num_older,
         "members_left_out": left_out(written),
+        "decisions_sha256": decisions_sha256,
     }
     hashes = {name: sha256 for done in written for name, sha256 in done.files.items()}
     out.at(RELEASE).write(as_json(identity.model_dump() | summary | {"sha256": dict(sorted(hashes.items()))}))
@@ -59,8 +60,9 @@ def finish(
     out.at(UNFINISHED).remove()
 
 
-def join_decisions(out: Place, shares: Sequence[Share], num_counted: int) -> None:
-    """`decisions.parquet` from the files of the shards, in their order; of the rows few are in memory at once."""
+def join_decisions(out: Place, shares: Sequence[Share], num_counted: int) -> str:
+    """Write `decisions.parquet` from the files of the shards, in their order, and return its hash. Of the rows few are
+    in memory at once."""
     num_planned, num_joined = sum(share.num_rows for share in shares), 0
     with (
         out.at(DECISIONS).create() as stream,
@@ -74,6 +76,7 @@ def join_decisions(out: Place, shares: Sequence[Share], num_counted: int) -> Non
                 f"{num_joined} decisions written and {num_counted} counted of {num_planned} rows; nothing is released; "
                 "filter again with --overwrite"
             )
+    return stream.sha256
 
 
 def _row_groups(out: Place, shares: Sequence[Share]) -> Iterator[pa.Table]:

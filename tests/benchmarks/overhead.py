@@ -126,8 +126,9 @@ def cost_of(arguments: Sequence[str]) -> Cost:
 def turn(corpus: Path, folder: Path, with_ray: bool) -> Iterator[tuple[str, Cost]]:
     """Each way once, in a new folder."""
     folder.mkdir()
-    policy, run = folder / "half.yaml", str(folder / "inline")
+    policy, cleaning, run = folder / "half.yaml", folder / "clean.yaml", str(folder / "inline")
     policy.write_text(HALF)
+    cleaning.write_text(f"{HALF}files: clean\n")
     hand = ("tests.benchmarks.by_hand",)
     scan = ("jobs", "scan", str(corpus), "--engine", "canned", "--quiet")
     yield "scan by hand", cost_of((*hand, "scan", str(corpus), str(folder / "by hand"), str(NUM_PROCESSES)))
@@ -135,9 +136,10 @@ def turn(corpus: Path, folder: Path, with_ray: bool) -> Iterator[tuple[str, Cost
     yield "scan inline", cost_of((*scan, "--run", run, "--executor", "inline", *number))
     if with_ray:
         yield "scan on Ray", cost_of((*scan, "--run", str(folder / "ray"), "--executor", "ray", "--num-engines", "2"))
-    kept = ("--policy", str(policy), "--out", str(folder / "release"), "--executor", "inline", "--quiet")
+    kept = ("--executor", "inline", "--quiet", "--policy")
     yield "filter by hand", cost_of((*hand, "filter", str(corpus), str(folder / "half"), "1"))
-    yield "filter inline", cost_of(("jobs", "filter", run, *kept))
+    yield "filter inline", cost_of(("jobs", "filter", run, *kept, str(policy), "--out", str(folder / "release")))
+    yield "filter clean", cost_of(("jobs", "filter", run, *kept, str(cleaning), "--out", str(folder / "clean")))
     yield "sql", cost_of(("jobs", "sql", run, "SELECT count(*) FROM images"))
 
 
@@ -165,7 +167,7 @@ def report(costs: dict[str, list[Cost]]) -> Iterator[str]:
     yield f"{os.cpu_count()} cores; medians of {len(costs['sql'])} turns (each turn's ratio)"
     for name, found in costs.items():
         yield f"{name:15} {median(c.wall for c in found):6.2f} s, {median(c.cpu for c in found):6.2f} s of CPU"
-    for name in ("scan inline", "scan on Ray", "filter inline"):
+    for name in ("scan inline", "scan on Ray", "filter inline", "filter clean"):
         if name in costs:
             hand, own = costs[f"{name.split()[0]} by hand"], costs[name]
             yield f"{name:14} speed  {_ratio([c.wall for c in hand], [c.wall for c in own])} x by hand"

@@ -52,6 +52,15 @@ class Made:
         path.write_text(text.replace("ODD", json.dumps(ODD)[1:-1]))
         return path
 
+    def release(self, name: str) -> Path:
+        """A release that names a file which is not there, and holds one that it does not name."""
+        folder = self.folder / f"release-{ODD}"
+        folder.mkdir(exist_ok=True)
+        written = {"num_images": 1, "rules": {ODD: {"keep": 1}}, "sha256": {name: "0" * 64}}
+        (folder / "release.json").write_text(json.dumps(written))
+        (folder / f"other-{ODD}.tar").write_bytes(b"")
+        return folder
+
     def table(self) -> Path:
         """Parquet with odd names of columns, as a corpus and as metadata."""
         folder = self.folder / f"table-{ODD}"
@@ -233,6 +242,8 @@ CASES: tuple[Case, ...] = (
     ("filter", lambda made: [made.run(), "--policy", made.policy('name: p\n"ODD": 1\n"ODD": 2\n'), "--out", "out"]),
     ("filter", lambda made: [made.half(), "--policy", made.rules("level = 1"), "--out", made.folder / "out"]),
     ("filter", lambda made: [made.run(), "--policy", made.rules("level = 1"), "--out", made.corpus / "out"]),
+    ("verify", lambda made: [f"absent-{ODD}"]),
+    ("verify", lambda made: [made.release(f"{ODD}.tar")]),
     ("audit", lambda made: ["sample", f"absent-{ODD}", "--out", made.folder / "list.csv"]),
     ("audit", lambda made: ["sample", made.run(), "--out", made.folder / "list.csv"]),
     ("audit", lambda made: ["sample", made.run(), "--out", made.folder / "x.csv", "--private", f"column-{ODD} = 1"]),

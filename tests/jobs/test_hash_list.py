@@ -496,8 +496,8 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
 }
 """Every command that reads a run or the corpus, in ways that name pictures."""
 
-NO_PICTURES = {"fetch", "help", "doctor", "models", "tune", "study"}
-"""They read no run that was scanned here: metadata, documentation, this machine, weights, training sets."""
+NO_PICTURES = {"fetch", "help", "doctor", "models", "tune", "study", "verify"}
+"""They read no run that was scanned here: metadata, documentation, this machine, weights, training sets, releases."""
 
 WITH_LIST = {
     *("scan", "report", "explain", "audit", "review", "browse", "evaluate", "diff", "labels", "filter", "tune-set"),

@@ -1,0 +1,171 @@
+"""`privsieve verify RELEASE`: whether a release still is what `filter` wrote."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import click
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ValidationError
+
+from ingest.errors import IncompleteError, PrivsieveError, number_of
+from ingest.formats import Source, open_source
+from ingest.formats.members import name_fault
+from ingest.formats.released import DECISIONS, RELEASE
+from ingest.formats.shard import files_below
+from ingest.sample import printable
+from ingest.storage.place import Place, place
+from jobs.console.request_options import takes
+from jobs.console.requests import Option, Url, checked_request
+from jobs.console.terminal import write_line
+from jobs.filter.record import UNFINISHED, Sha256
+from jobs.runtime.feedback import SILENT, Feedback, on_terminal
+from scoring.policies.policy import DAMAGED_SHARD
+
+MAX_FAULTS_PRINTED = 20
+BLOCK_BYTES = 2**22
+
+
+class _Written(BaseModel):
+    """What `release.json` says of the files and counts."""
+
+    num_images: int
+    rules: dict[str, dict[str, int]]
+    sha256: dict[str, Sha256]
+    decisions_sha256: Sha256 | None = None  # of older versions
+
+
+@checked_request
+class VerifyRequest:
+    release: Annotated[Url, Option(argument="RELEASE")]
+    """Folder or fsspec URL of a release."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    num_files: int
+    """Files that `release.json` names."""
+
+    num_pictures: int | None
+    """Pictures that were read and compared; None if the decisions do not say their hashes."""
+
+    faults: tuple[str, ...]
+    """What is wrong, one line each."""
+
+
+def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
+    """Compare every file with its hash, the decisions with the counts, and the pictures with the decisions.
+
+    StorageError or PrivsieveError if there is no release that could be verified.
+    """
+    root = place(request.release)
+    if not root.at(RELEASE).exists():
+        why = "it is unfinished" if root.at(UNFINISHED).exists() else f"it has no {RELEASE}"
+        raise PrivsieveError(f"{request.release} is no release that can be verified: {why}")
+    try:
+        written = _Written.model_validate_json(root.at(RELEASE).read())
+    except ValidationError:
+        raise PrivsieveError(f"{request.release}: {RELEASE} is damaged, or was not written by filter") from None
+    faults = [*_file_faults(root, written, feedback)]
+    decisions, decision_faults = _decisions(root, written)
+    faults += decision_faults
+    num_pictures = None
+    if not faults and decisions is not None and "released_sha256" in decisions.column_names:
+        num_pictures, picture_faults = _pictures(request.release, written, decisions, feedback)
+        faults += picture_faults
+    return Verified(len(written.sha256), num_pictures, tuple(faults))
+
+
+def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator[str]:
+    there = set(files_below(root))
+    for name in sorted(there - written.sha256.keys() - {RELEASE, DECISIONS}):
+        yield f"{printable(name)}: {RELEASE} does not name it"
+    with feedback.meter("verify files", len(written.sha256)) as meter:
+        for name, sha256 in written.sha256.items():
+            if name_fault(name) is not None or name not in there:
+                yield f"{printable(name)}: it is not there"
+            elif _sha256(root.at(name)) != sha256:
+                yield f"{printable(name)}: its content is not what was released"
+            meter.advance(1)
+
+
+def _sha256(file: Place) -> str:
+    digest = hashlib.sha256()
+    with file.open() as stream:
+        while block := stream.read(BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _decisions(root: Place, written: _Written) -> tuple[pa.Table | None, list[str]]:
+    file = root.at(DECISIONS)
+    if not file.exists():
+        return None, [f"{DECISIONS}: it is not there"]
+    if written.decisions_sha256 not in (None, _sha256(file)):
+        return None, [f"{DECISIONS}: its content is not what was released"]
+    try:
+        with file.open() as stream:
+            parquet = pq.ParquetFile(stream, page_checksum_verification=True)
+            wanted = ("shard", "action", "rule", "released_sha256")
+            table = parquet.read([name for name in wanted if name in parquet.schema_arrow.names])
+        of_rules = Counter(zip(table["rule"].to_pylist(), table["action"].to_pylist(), strict=True))
+    except (pa.ArrowException, KeyError):
+        return None, [f"{DECISIONS}: it cannot be read"]
+    said = {(rule, action): count for rule, actions in written.rules.items() for action, count in actions.items()}
+    counted = {decided: count for decided, count in of_rules.items() if decided[0] != DAMAGED_SHARD}
+    if counted != said or sum(counted.values()) != written.num_images:
+        return table, [f"{DECISIONS}: its decisions are not those that {RELEASE} counts"]
+    return table, []
+
+
+def _pictures(url: str, written: _Written, decisions: pa.Table, feedback: Feedback) -> tuple[int, list[str]]:
+    """Compare the pictures in each shard with the hashes in the decisions, in their order."""
+    released: dict[str, list[str]] = {}
+    for shard, sha256 in zip(decisions["shard"].to_pylist(), decisions["released_sha256"].to_pylist(), strict=True):
+        if sha256 is not None:
+            released.setdefault(shard, []).append(sha256)
+    num_pictures, faults = sum(map(len, released.values())), list[str]()
+    if not num_pictures:
+        return 0, []
+    source = open_source(url, None, None)
+    with feedback.meter("verify pictures", num_pictures) as meter:
+        for shard in source.shards:
+            held = [hashlib.sha256(content).hexdigest() for content in _contents(source, shard)]
+            name = printable(shard)
+            if held != released.pop(name, []):
+                faults.append(f"{name}: its pictures are not those of {DECISIONS}")
+            meter.advance(len(held))
+    faults += [f"{shard}: its pictures are not there" for shard in released]
+    return num_pictures, faults
+
+
+def _contents(source: Source, shard: str) -> Iterator[bytes]:
+    for slice_ in source.slices(shard):
+        for sample in source.read(slice_):
+            yield sample.encoded
+
+
+@click.command()
+@takes(VerifyRequest)
+@click.option("--quiet", is_flag=True, help="No progress.")
+def verify(request: VerifyRequest, quiet: bool) -> None:
+    """Check that RELEASE still is what filter wrote: each file by its hash, each picture by the decisions, all counts.
+
+    It does not judge what the pictures show. The exit code is 1 if anything is wrong.
+    """
+    result = run_verify(request, on_terminal(quiet))
+    for fault in result.faults[:MAX_FAULTS_PRINTED]:
+        write_line(fault)
+    if len(result.faults) > MAX_FAULTS_PRINTED:
+        write_line(f"and {number_of(len(result.faults) - MAX_FAULTS_PRINTED, 'more fault')}")
+    if result.faults:
+        faults = number_of(len(result.faults), "fault")
+        raise IncompleteError(f"{request.release} is not what filter wrote: {faults}")
+    files = number_of(result.num_files, "file")
+    if result.num_pictures is None:
+        write_line(f"{files} as released; this release of an older version does not say the hashes of its pictures")
+    else:
+        write_line(f"{files} and {number_of(result.num_pictures, 'picture')} as released, and all counts agree")
