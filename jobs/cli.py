@@ -33,6 +33,7 @@ VERBS: dict[str, str] = {
     "diff": "Compare two runs picture by picture.",
     "filter": "Write the corpus again without what a policy drops.",
     "verify": "Check that a release is what filter wrote.",
+    "takedown": "Take pictures out of a release.",
     "tune-set": "Make a training set of labelled pictures.",
     "tune": "Tune a vision-language model on a training set.",
     "models": "Fetch, list and check the weights of models on this machine.",
@@ -48,7 +49,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
     "Scanning": ("scan", "status", "compact"),
     "Reading a run": ("report", "explain", "browse", "sql", "diff"),
     "Checking by people": ("audit", "review", "labels", "evaluate", "calibrate"),
-    "Acting on it": ("filter", "verify"),
+    "Acting on it": ("filter", "verify", "takedown"),
     "Tuning a model": ("tune-set", "tune", "study"),
 }
 """Heading of `--help` -> verbs; the others come last."""
@@ -73,12 +74,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diff": ("privsieve diff my-run other-run --html diff.html",),
     "filter": ("privsieve filter my-run --policy strict --out release --dry-run",),
     "verify": ("privsieve verify release",),
+    "takedown": ("privsieve takedown release requests.txt --dry-run",),
 }
 """Verb -> command lines for its `--help`."""
 
 CONTINUED = {
     **dict.fromkeys(
-        ["fetch", "models", "scan", "compact", "tune", "study"], "; run the same command again to continue"
+        ["fetch", "models", "scan", "compact", "takedown", "tune", "study"], "; run the same command again to continue"
     ),
     "filter": "; run the same command with --resume to continue",
 }

@@ -21,7 +21,7 @@ from ingest.storage.place import Place, place
 from jobs.console.request_options import takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
-from jobs.filter.record import UNFINISHED, Sha256
+from jobs.filter.record import TAKEDOWN_JOURNAL, UNFINISHED, Sha256
 from jobs.runtime.feedback import SILENT, Feedback, on_terminal
 from scoring.policies.policy import DAMAGED_SHARD
 
@@ -69,6 +69,8 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
         written = _Written.model_validate_json(root.at(RELEASE).read())
     except ValidationError:
         raise PrivsieveError(f"{request.release}: {RELEASE} is damaged, or was not written by filter") from None
+    if root.at(TAKEDOWN_JOURNAL).exists():
+        return Verified(len(written.sha256), None, ("a takedown is unfinished; run the same takedown again",))
     faults = [*_file_faults(root, written, feedback)]
     decisions, decision_faults = _decisions(root, written)
     faults += decision_faults

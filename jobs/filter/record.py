@@ -18,7 +18,13 @@ DONE = "release.unfinished"
 RELEASE_LEASE = "release.lease.json"
 """Which process writes the release, while one does."""
 
-OWN_NAMES = frozenset([RELEASE, DECISIONS, UNFINISHED, DONE, RELEASE_LEASE])
+TAKEDOWN_STAGED = "takedown.unfinished"
+"""Folder with what a takedown writes, until all of it is there."""
+
+TAKEDOWN_JOURNAL = "takedown.unfinished.json"
+"""What a takedown has still to put in its place."""
+
+OWN_NAMES = frozenset([RELEASE, DECISIONS, UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL])
 """What no shard or file of a release may be named, at the top of it."""
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]

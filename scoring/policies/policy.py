@@ -60,7 +60,8 @@ Text = Annotated[str, Field(pattern=r"\S")]
 DEFAULT, QUARANTINED, UNREADABLE, UNSAFE_MEMBER = "(default)", "(quarantined)", "(unreadable)", "(unsafe_member)"
 GUARANTEE, HASH_LIST, NOT_COMPARED = "(guarantee)", "(hash_list)", "(not_compared)"
 DAMAGED_SHARD, NOT_CLEANED, NOT_COVERED = "(damaged_shard)", "(not_cleaned)", "(not_covered)"
-"""Names of rules when no rule of the policy decided; all but the first two are used by `filter`."""
+TAKEDOWN = "(takedown)"
+"""Names of rules when no rule of the policy decided; all but the first two are used by `filter` and `takedown`."""
 
 RESERVED = (
     DEFAULT,
@@ -69,6 +70,7 @@ RESERVED = (
     DAMAGED_SHARD,
     NOT_CLEANED,
     NOT_COVERED,
+    TAKEDOWN,
     UNSAFE_MEMBER,
     GUARANTEE,
     HASH_LIST,

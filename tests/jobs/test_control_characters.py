@@ -242,6 +242,8 @@ CASES: tuple[Case, ...] = (
     ("filter", lambda made: [made.run(), "--policy", made.policy('name: p\n"ODD": 1\n"ODD": 2\n'), "--out", "out"]),
     ("filter", lambda made: [made.half(), "--policy", made.rules("level = 1"), "--out", made.folder / "out"]),
     ("filter", lambda made: [made.run(), "--policy", made.rules("level = 1"), "--out", made.corpus / "out"]),
+    ("takedown", lambda made: [made.release(f"{ODD}.tar"), f"absent-{ODD}"]),
+    ("takedown", lambda made: [made.release(f"{ODD}.tar"), made.file("ODD\n")]),
     ("verify", lambda made: [f"absent-{ODD}"]),
     ("verify", lambda made: [made.release(f"{ODD}.tar")]),
     ("audit", lambda made: ["sample", f"absent-{ODD}", "--out", made.folder / "list.csv"]),

@@ -1,0 +1,291 @@
+"""`privsieve takedown RELEASE LIST`: pictures leave a release that exists already.
+
+The shards that held them, `decisions.parquet` and `release.json` are written anew into `takedown.unfinished/`. Once all
+of it is there, `takedown.unfinished.json` says what replaces what. Until then the release is the old one. From then on,
+`verify` says that a takedown is unfinished, and the next takedown first does what that file says.
+"""
+
+import json
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import BaseModel
+
+from ingest.errors import IncompleteError, PrivsieveError, number_of
+from ingest.formats import FORMATS, Source, open_source
+from ingest.formats.released import DECISIONS, RELEASE, Kept
+from ingest.formats.tree import ROOT
+from ingest.sample import printable
+from ingest.storage.given_files import given_content
+from ingest.storage.place import Place, place
+from ingest.storage.removal import remove_tree
+from jobs.console.request_options import takes
+from jobs.console.requests import Option, Url, checked_request
+from jobs.console.terminal import write_line
+from jobs.filter.decisions import DECISIONS_SCHEMA
+from jobs.filter.finishing import ROWS_PER_GROUP, as_json
+from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
+from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, TAKEDOWN
+from scoring.runs.lease import lease
+
+MAX_LIST_BYTES = 64 * 2**20
+BLOCK_BYTES = 2**22
+_SHA256 = re.compile("[0-9a-fA-F]{64}")
+
+
+class _Journal(BaseModel):
+    """What is left to do once everything is written."""
+
+    replaced: list[str]
+    """Files below `takedown.unfinished/` that take the place of those of the release."""
+
+    removed: list[str]
+    """Files of the release that go."""
+
+
+@checked_request
+class TakedownRequest:
+    release: Annotated[Url, Option(argument="RELEASE")]
+    """Folder or fsspec URL of a release."""
+
+    listed: Annotated[Url, Option(argument="LIST")]
+    """Text file with one picture a line: its sha256, as scanned or as released, its key, or SHARD/KEY."""
+
+    dry_run: bool = False
+    """Say what would be removed; write nothing."""
+
+
+@dataclass(frozen=True)
+class TakedownResult:
+    num_entries: int
+    """Lines of the list that name a picture."""
+
+    num_pictures: int
+    """Pictures that were removed, copies too."""
+
+    num_shards: int
+    """Shards that held them."""
+
+    gone_before: tuple[int, ...]
+    """Numbers of lines whose pictures the release did not hold: dropped by its policy, or taken down before."""
+
+    unknown: tuple[int, ...]
+    """Numbers of lines that name no picture of the release's run."""
+
+
+def run_takedown(request: TakedownRequest) -> TakedownResult:
+    """PrivsieveError if the list or the release does not allow it; IncompleteError if the release has changed."""
+    root = place(request.release)
+    entries = _entries(given_content(place(request.listed), f"LIST {request.listed}", MAX_LIST_BYTES), request.listed)
+    if not root.at(RELEASE).exists():
+        raise PrivsieveError(f"{request.release} is no finished release: it has no {RELEASE}")
+    if request.dry_run:
+        return _matched(_decisions(root, request.release), entries)[1]
+    with lease(root.at(RELEASE_LEASE), request.release, takeover=None) as held:
+        finish_takedown(root)
+        decisions = _decisions(root, request.release)
+        is_taken, result = _matched(decisions, entries)
+        if not result.num_pictures:
+            return result
+        try:
+            journal = _staged(root, request, decisions, is_taken)
+        except BaseException:
+            remove_tree(root.at(TAKEDOWN_STAGED))
+            raise
+        held.confirm()
+        root.at(TAKEDOWN_JOURNAL).write(journal.model_dump_json().encode())
+        finish_takedown(root)
+    return result
+
+
+def finish_takedown(root: Place) -> None:
+    """Do what the journal of an interrupted takedown says; without one, remove what was written for it."""
+    journal = root.at(TAKEDOWN_JOURNAL)
+    if journal.exists():
+        left = _Journal.model_validate_json(journal.read())
+        for name in left.replaced:
+            staged = root.at(TAKEDOWN_STAGED, name)
+            if staged.exists():  # else it was done before
+                _copy(staged, root.at(name))
+                staged.remove()
+        for name in left.removed:
+            if root.at(name).exists():
+                root.at(name).remove()
+    remove_tree(root.at(TAKEDOWN_STAGED))
+    if journal.exists():
+        journal.remove()
+
+
+def _copy(file: Place, copy: Place) -> None:
+    with file.open() as stream, copy.create() as target:
+        while block := stream.read(BLOCK_BYTES):
+            target.write(block)
+
+
+def _entries(content: bytes, name: str) -> dict[int, str]:
+    """Return the number of each line that names a picture -> its text."""
+    try:
+        lines = content.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise PrivsieveError(f"{name} is not text in UTF-8; write one picture a line") from None
+    entries = {number: line.strip() for number, line in enumerate(lines, 1)}
+    entries = {number: line for number, line in entries.items() if line and not line.startswith("#")}
+    if not entries:
+        raise PrivsieveError(f"{name} names no picture; write one a line: its sha256, its key, or SHARD/KEY")
+    return entries
+
+
+def _decisions(root: Place, url: str) -> pa.Table:
+    try:
+        with root.at(DECISIONS).open() as stream:
+            decisions = pq.read_table(stream, page_checksum_verification=True)
+    except (pa.ArrowException, FileNotFoundError):
+        raise IncompleteError(f"{url}: {DECISIONS} cannot be read; privsieve verify {url} says more") from None
+    if not decisions.schema.equals(DECISIONS_SCHEMA):
+        raise PrivsieveError(
+            f"{url} was written by another version, which did not record the released pictures; filter again"
+        )
+    return decisions
+
+
+def _matched(decisions: pa.Table, entries: Mapping[int, str]) -> tuple[npt.NDArray[np.bool_], TakedownResult]:
+    """Return for each decision whether its picture goes."""
+    rows_of: dict[str, list[int]] = {}
+    columns = (decisions[name].to_pylist() for name in ("shard", "key", "sha256", "released_sha256"))
+    for row, (shard, key, sha256, released) in enumerate(zip(*columns, strict=True)):
+        for name in {sha256, released, f"{shard}/{key}", key or None} - {None}:
+            rows_of.setdefault(name, []).append(row)
+    is_released = pc.is_valid(decisions["released_sha256"]).to_numpy()
+    is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
+    gone, unknown = list[int](), list[int]()
+    for number, entry in entries.items():
+        is_hash = _SHA256.fullmatch(entry) is not None
+        rows = rows_of.get(entry.lower() if is_hash else entry, [])
+        released = [row for row in rows if is_released[row]]
+        if not is_hash and len(released) > 1:
+            raise PrivsieveError(
+                f"line {number} of the list is the key of {len(released):,} pictures; write SHARD/KEY, or the sha256"
+            )
+        is_taken[released] = True
+        if not released:
+            (gone if rows else unknown).append(number)
+    shards = pc.unique(decisions["shard"].filter(pa.array(is_taken)))
+    return is_taken, TakedownResult(len(entries), int(is_taken.sum()), len(shards), tuple(gone), tuple(unknown))
+
+
+def _staged(root: Place, request: TakedownRequest, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> _Journal:
+    """Write everything that changes into `takedown.unfinished/`."""
+    staged, summary = root.at(TAKEDOWN_STAGED), _summary(root, request.release)
+    source = open_source(request.release, None, None)
+    names = {printable(shard): shard for shard in source.shards}
+    shards = np.array(decisions["shard"].to_pylist(), dtype=object)
+    hashes: dict[str, str] = summary["sha256"]
+    replaced: list[str] = []
+    removed: list[str] = []
+    for shard in dict.fromkeys(shards[is_taken]):
+        if shard not in names:
+            raise IncompleteError(f"{request.release}: {shard} is not there; privsieve verify says more")
+        here = np.flatnonzero(shards == shard)
+        rest = _without(decisions["released_sha256"].take(pa.array(here)).to_pylist(), is_taken[here])
+        files = _written(source, names[shard], rest, staged)
+        if source.format == "tree":
+            folder = "" if names[shard] == ROOT else names[shard]
+            gone = [n for n in hashes if posixpath.dirname(n) == folder and n not in files]
+            removed += gone
+            hashes = {name: sha256 for name, sha256 in hashes.items() if name not in gone}
+        else:
+            replaced += files
+            hashes |= files
+    made = _marked(decisions, is_taken)
+    with staged.at(DECISIONS).create() as stream:
+        pq.write_table(made, stream, ROWS_PER_GROUP, compression="zstd", write_page_checksum=True)
+    summary |= {**_counts(made), "sha256": hashes, "decisions_sha256": stream.sha256}
+    summary.setdefault("takedowns", []).append({"on": date.today().isoformat(), "num_pictures": int(is_taken.sum())})
+    staged.at(RELEASE).write(as_json(summary))
+    return _Journal(replaced=[*replaced, DECISIONS, RELEASE], removed=removed)
+
+
+def _summary(root: Place, url: str) -> dict[str, Any]:
+    try:
+        summary = json.loads(root.at(RELEASE).read())
+        if isinstance(summary["sha256"], dict):
+            return dict(summary)
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise PrivsieveError(f"{url}: {RELEASE} is damaged, or was not written by filter")
+
+
+def _without(released: Sequence[str | None], is_taken: npt.NDArray[np.bool_]) -> Kept:
+    """Return what is left of a shard. released: hash of each picture in it, None for those that are not in it."""
+    there = [(sha256, bool(goes)) for sha256, goes in zip(released, is_taken, strict=True) if sha256 is not None]
+    kept = {index: sha256 for index, (sha256, goes) in enumerate(there) if not goes}
+    return Kept(kept, len(there), members="all")
+
+
+def _written(source: Source, shard: str, rest: Kept, staged: Place) -> dict[str, str]:
+    """Write a shard without the pictures that go. Returns file -> sha256."""
+    written = FORMATS[source.format].write(source.root, shard, rest, staged)
+    if written.num_samples != len(rest.sha256):
+        raise IncompleteError(f"{printable(shard)} cannot be written again as it is; nothing was taken down")
+    return written.files
+
+
+def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:
+    values = {
+        "action": "drop",
+        "rule": TAKEDOWN,
+        "reason": f"taken down on {date.today().isoformat()}",
+        "released_sha256": None,
+        "num_covered": None,
+        "num_looks": None,
+    }
+    for name, value in values.items():
+        field = DECISIONS_SCHEMA.field(name)
+        column = pc.if_else(pa.array(is_taken), pa.scalar(value, field.type), decisions[name])
+        decisions = decisions.set_column(DECISIONS_SCHEMA.get_field_index(name), field, column)
+    return decisions
+
+
+def _counts(decisions: pa.Table) -> dict[str, dict[str, Any]]:
+    rules: dict[str, dict[str, int]] = {}
+    actions: dict[str, int] = dict.fromkeys(ACTIONS, 0)
+    for row in decisions.group_by(["rule", "action"]).aggregate([([], "count_all")]).to_pylist():
+        if row["rule"] != DAMAGED_SHARD:
+            rules.setdefault(row["rule"], {})[row["action"]] = row["count_all"]
+            actions[row["action"]] += row["count_all"]
+    return {"actions": dict(actions), "rules": rules}
+
+
+@click.command()
+@takes(TakedownRequest)
+def takedown(request: TakedownRequest) -> None:
+    """Take the pictures on LIST out of RELEASE.
+
+    Their shards are written again, decisions.parquet names the pictures with the rule "(takedown)", and release.json
+    counts them. Copies with the same bytes go too; crops and other encodings of a picture are not found.
+
+    May be interrupted at any moment; the same command continues.
+    """
+    result = run_takedown(request)
+    pictures, shards = number_of(result.num_pictures, "picture"), number_of(result.num_shards, "shard")
+    verb = "would be" if request.dry_run else "was" if result.num_pictures == 1 else "were"
+    write_line(f"{pictures} in {shards} {verb} taken down, of {number_of(result.num_entries, 'line')} of the list")
+    for numbers, why in (
+        (result.gone_before, "not in the release any more, or never"),
+        (result.unknown, "no picture of the release's run"),
+    ):
+        if numbers:
+            shown = ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
+            write_line(f"  {number_of(len(numbers), 'line')}: {why} ({shown})")
+    if not request.dry_run and result.num_pictures:
+        write_line(f"next: privsieve verify {request.release}")

@@ -1,0 +1,184 @@
+"""`takedown`: pictures leave a release, whatever happens in between."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.errors import StorageError
+from ingest.storage.place import Place, place
+from ingest.storage.removal import remove_tree
+from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
+from jobs.takedown import TakedownRequest, run_takedown
+from scoring.runs.lease import lease
+from tests.jobs.made import privsieve
+from tests.jobs.test_filter import files
+from tests.jobs.test_filter_rewritten import pictures
+from tests.jobs.test_verify import releases
+
+__all__ = ["releases"]
+
+LAYOUTS = ("tars", "tree", "parquet")
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(params=[f"{layout}-{files}" for layout in LAYOUTS for files in ("as-is", "clean")])
+def release(request: pytest.FixtureRequest, releases: dict[str, Path], tmp_path: Path) -> Path:
+    """A copy of one of the releases; its name says which."""
+    shutil.copytree(releases[request.param], tmp_path / request.param)
+    return tmp_path / str(request.param)
+
+
+@pytest.fixture
+def tars(releases: dict[str, Path], tmp_path: Path) -> Path:
+    shutil.copytree(releases["tars-as-is"], tmp_path / "tars-as-is")
+    return tmp_path / "tars-as-is"
+
+
+def held(release: Path) -> dict[str, bytes]:
+    """The first letter of each key -> content."""
+    return {key[0]: content for key, content in pictures(release, release.name.split("-")[0])}
+
+
+def decisions(release: Path) -> dict[str, dict[str, object]]:
+    return {row["key"][0]: row for row in pq.read_table(release / "decisions.parquet").to_pylist()}
+
+
+def asked(release: Path, *lines: str) -> Path:
+    path = release.parent / "requests.txt"
+    path.write_text("# asked for in November\n\n" + "".join(f"{line}\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("name", ["sha256", "released_sha256", "key", "shard/key"])
+def test_a_picture_goes_by_each_of_its_names_and_the_rest_stays(release: Path, name: str, capsys: Capture) -> None:
+    before, row = held(release), decisions(release)["c"]
+    line = f"{row['shard']}/{row['key']}" if name == "shard/key" else str(row[name])
+    requests = asked(release, line)
+    capsys.readouterr()
+    assert privsieve("takedown", release, requests, "--dry-run") == 0
+    assert capsys.readouterr().out == "1 picture in 1 shard would be taken down, of 1 line of the list\n"
+    assert held(release) == before
+    assert privsieve("takedown", release, requests) == 0
+    assert capsys.readouterr().out == (
+        f"1 picture in 1 shard was taken down, of 1 line of the list\nnext: privsieve verify {release}\n"
+    )
+    assert held(release) == {key: content for key, content in before.items() if key != "c"}
+    assert privsieve("verify", release) == 0
+    after = decisions(release)["c"]
+    assert (after["action"], after["rule"], after["released_sha256"]) == ("drop", "(takedown)", None)
+    assert (after["key"], after["sha256"]) == (row["key"], row["sha256"])
+    summary = json.loads((release / "release.json").read_text())
+    assert [taken["num_pictures"] for taken in summary["takedowns"]] == [1]
+    assert summary["rules"]["(takedown)"] == {"drop": 1}
+    assert sum(summary["actions"].values()) == summary["num_images"]
+    assert not list(release.glob("takedown*")) + list(release.glob("release.lease*"))
+
+
+def test_lines_that_find_nothing_are_named_by_their_number(tars: Path, capsys: Capture) -> None:
+    requests = asked(tars, "b", "somebody's name", "a", "0" * 64)
+    capsys.readouterr()
+    assert privsieve("takedown", tars, requests) == 0
+    output = capsys.readouterr().out
+    assert output == (
+        "1 picture in 1 shard was taken down, of 4 lines of the list\n"
+        "  1 line: not in the release any more, or never (5)\n"
+        f"  2 lines: no picture of the release's run (4, 6)\nnext: privsieve verify {tars}\n"
+    )
+    assert privsieve("takedown", tars, requests) == 0
+    assert capsys.readouterr().out == (
+        "0 pictures in 0 shards were taken down, of 4 lines of the list\n"
+        "  2 lines: not in the release any more, or never (3, 5)\n"
+        "  2 lines: no picture of the release's run (4, 6)\n"
+    )
+
+
+def stopped_at(monkeypatch: pytest.MonkeyPatch, number: int) -> Callable[[], None]:
+    """From now on, the write, copy or removal of this number fails, as on a full disk."""
+    count = 0
+
+    def failing(call: Callable[..., object]) -> Callable[..., object]:
+        def called(*args: object, **options: object) -> object:
+            nonlocal count
+            count += 1
+            if count == number:
+                raise StorageError("the disk is full")
+            return call(*args, **options)
+
+        return called
+
+    for name in ("write", "create", "remove"):
+        monkeypatch.setattr(Place, name, failing(getattr(Place, name)))
+    monkeypatch.setattr("jobs.takedown.remove_tree", failing(remove_tree))
+    return monkeypatch.undo
+
+
+@pytest.mark.parametrize("name", ["tars-as-is", "tree-clean", "parquet-clean"])
+def test_wherever_it_stops_the_release_is_the_old_one_or_the_next_takedown_ends_it(
+    releases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    request = TakedownRequest(str(tmp_path / name), str(asked(tmp_path / name, "c", "c.gif")))
+    whole = dict[str, bytes]()
+    for number in range(1, 40):
+        release = tmp_path / name
+        shutil.rmtree(release, ignore_errors=True)
+        shutil.copytree(releases[name], release)
+        undo = stopped_at(monkeypatch, number)
+        try:
+            run_takedown(request)
+            is_done = True
+        except StorageError:
+            is_done = False
+        undo()
+        (release / RELEASE_LEASE).unlink(missing_ok=True)
+        if not is_done and not (release / TAKEDOWN_JOURNAL).exists():
+            shutil.rmtree(release / TAKEDOWN_STAGED, ignore_errors=True)
+            assert files(release) == files(releases[name])
+        run_takedown(request)
+        assert privsieve("verify", release) == 0
+        whole = whole or files(release)
+        assert files(release) == whole
+        if is_done:
+            assert number > 5
+            return
+    raise AssertionError("it never came to its end")
+
+
+def test_an_unfinished_takedown_is_said_by_verify(tars: Path, capsys: Capture) -> None:
+    (tars / TAKEDOWN_JOURNAL).write_text('{"replaced": [], "removed": []}')
+    capsys.readouterr()
+    assert privsieve("verify", tars) == 1
+    assert capsys.readouterr().out == "a takedown is unfinished; run the same takedown again\n"
+    assert privsieve("takedown", tars, asked(tars, "nothing of it")) == 0
+    assert privsieve("verify", tars) == 0
+
+
+def test_two_takedowns_at_once_are_refused(tars: Path, capsys: Capture) -> None:
+    before = files(tars)
+    with lease(place(str(tars)).at(RELEASE_LEASE), str(tars), takeover=None):
+        assert privsieve("takedown", tars, asked(tars, "a")) == 2
+    assert f"{tars} is being worked on by process " in capsys.readouterr().err
+    assert files(tars) == before
+
+
+def test_what_cannot_be_done_is_one_line_and_changes_nothing(tars: Path, tmp_path: Path, capsys: Capture) -> None:
+    before = files(tars)
+    cases = {
+        "# nobody\n": "names no picture; write one a line: its sha256, its key, or SHARD/KEY",
+        "\udcff": "is not text in UTF-8; write one picture a line",
+    }
+    for text, message in cases.items():
+        (tmp_path / "list.txt").write_bytes(text.encode("utf-8", "surrogateescape"))
+        assert privsieve("takedown", tars, tmp_path / "list.txt") == 2
+        assert message in capsys.readouterr().err
+    assert privsieve("takedown", tmp_path, asked(tars, "a")) == 2
+    assert "is no finished release: it has no release.json" in capsys.readouterr().err
+    assert privsieve("takedown", tars, tmp_path / "absent.txt") == 2
+    assert "absent.txt" in capsys.readouterr().err
+    (tars / "0.tar").write_bytes(b"something else")
+    assert privsieve("takedown", tars, asked(tars, "b")) != 0
+    (tars / "0.tar").write_bytes(before["0.tar"])
+    assert files(tars) == before
