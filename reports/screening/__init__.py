@@ -1,0 +1,12 @@
+"""How a screen is fitted on labels, and what the labels prove of it. Arrays and features in, numbers out.
+
+    pictures.py     labelled pictures with their features; which ones a screen learns from
+    fitting.py      heads, curves and fusion, chosen on validation
+    bounds.py       the threshold by the exact bound, by level and category
+    evaluation.py   how good a screen is on other labels
+    drift.py        whether the answers about guarded pictures contradict the bound
+    tables.py       all of this in words
+
+May import: `ingest`, `scoring`, `reports.statistics`.
+Start at: `fitting.py`.
+"""
