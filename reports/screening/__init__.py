@@ -1,6 +1,7 @@
 """How a screen is fitted on labels, and what the labels prove of it. Arrays and features in, numbers out.
 
     pictures.py     labelled pictures with their features; which ones a screen learns from
+    making.py       labelled pictures -> a screen
     fitting.py      heads, curves and fusion, chosen on validation
     bounds.py       the threshold by the exact bound, by level and category
     evaluation.py   how good a screen is on other labels
@@ -8,5 +9,5 @@
     tables.py       all of this in words
 
 May import: `ingest`, `scoring`, `reports.statistics`.
-Start at: `fitting.py`.
+Start at: `making.py`.
 """

@@ -9,6 +9,7 @@ among each other, so this alone proves nothing of the miss rate.
 from dataclasses import dataclass
 
 from reports.statistics.exact import clopper_pearson
+from reports.words import percent, spread
 from scoring.screen.guard import GuardCounts
 from scoring.screen.record import ScreenRecord
 
@@ -56,9 +57,9 @@ def broken_bound(counts: GuardCounts, record: ScreenRecord) -> str | None:
         return None
     return (
         f"the screen misses more than it may: the engine calls {counts.num_missed:,} of {counts.num_guarded:,} "
-        f"guarded pictures private, about {estimate.share(counts.num_private, 'num'):.1%} of the private pictures where at "
-        f"most {record.target_miss:.4g} was promised; the pictures are not like the labelled ones: fit a screen on labels "
-        "of these, and scan into a new run"
+        f"guarded pictures private, about {percent(estimate.share(counts.num_private, 'num'))} of the private pictures "
+        f"where at most {percent(record.target_miss)} was promised; the pictures are not like the labelled ones: fit a "
+        "screen on labels of these, and scan into a new run"
     )
 
 
@@ -76,6 +77,6 @@ def drifted_share(counts: GuardCounts, record: ScreenRecord) -> str | None:
     if few_low <= high and few_high >= low:
         return None
     return (
-        f"the screen leaves out {share:.1%} of the images, and by its labels it should be {100 * low:.1f} to "
-        f"{100 * high:.1f} %: the pictures are not like the labelled ones, so its bound may not hold"
+        f"the screen leaves out {percent(share)} of the images, where its labels lead to expect {spread(low, high)}: "
+        "the pictures are not like the labelled ones, so its bound may not hold"
     )

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ingest.errors import LabelsError, number_of
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.recall_bound import num_needed
+from reports.words import percent
 from scoring.screen.model import Vectors
 
 Groups = npt.NDArray[np.int64]
@@ -86,9 +87,10 @@ def parts(pictures: LabelledPictures, target_miss: float, confidence: float, see
     if num_private < needed + MIN_TO_LEARN:
         missing = needed + MIN_TO_LEARN - num_private
         raise LabelsError(
-            f"a miss rate of at most {target_miss:.4g} with {confidence:.0%} confidence needs {needed:,} labelled "
-            f"private pictures that the screen has not learnt from, and {MIN_TO_LEARN} to learn from; there are "
-            f"{num_private:,}{_thinned(pictures)}, so {missing:,} {'is' if missing == 1 else 'are'} missing"
+            f"a miss rate of at most {percent(target_miss)} with {percent(confidence, decimals=0)} confidence needs "
+            f"{needed:,} labelled private pictures that the screen has not learnt from, and {MIN_TO_LEARN} to learn "
+            f"from; there are {num_private:,}{_thinned(pictures)}, so {missing:,} {'is' if missing == 1 else 'are'} "
+            "missing"
         )
     num_bound = min(max(needed, num_private // 2), num_private - MIN_TO_LEARN)
     lots = _lots(pictures, members, len(names), seed)
