@@ -202,8 +202,9 @@ def _check_answers(address: str, origin: str) -> None:
     host, _, port = address.rpartition(":")
     if "://" in address or not host or not port.isdigit():
         raise PrivsieveError(
-            f'Ray address "{address}"{origin}: wanted is HOST:PORT of a head (usually port 6379) or auto, on a machine of '
-            "that cluster; from outside, submit the command with `ray job submit --address URL -- python -m jobs ...`"
+            f'Ray address "{address}"{origin}: wanted is HOST:PORT of a head (usually port 6379) or auto, on a '
+            "machine of that cluster; from outside, submit the command with `ray job submit --address URL -- python -m "
+            "jobs ...`"
         )
     try:
         with socket.create_connection((host.strip("[]"), int(port)), CONNECT_LIMIT_S) as connection:

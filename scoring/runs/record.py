@@ -193,7 +193,10 @@ def open_run(url: str) -> tuple[Place, RunRecord]:
     """Open an existing run. RunError if there is none."""
     root = place(url)
     if not root.at(RUN_RECORD).exists():
-        raise RunError(f"{url} is not a run: it has no {RUN_RECORD}; make one with: privsieve scan SOURCE --run {url}")
+        how = (
+            "give the folder that scan --run wrote" if root.exists() else f"privsieve scan SOURCE --run {url} makes one"
+        )
+        raise RunError(f"{url} is not a run: it has no {RUN_RECORD}; {how}")
     try:
         record = parsed(RunRecord, root.at(RUN_RECORD).read())
     except ValueError:
