@@ -18,6 +18,7 @@ from reports.report.opened import open_run
 from scoring.labels.csv_cells import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
 from scoring.labels.reviews import is_reviews
+from scoring.table import Col
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ def _listings(source: str, labels: pa.Table, hash_list: HashList, feedback: Feed
         with open_run(source) as run:
             if reads_pictures(run.record, hash_list):
                 feedback.notice(READS_AGAIN)
-            rows = run.rows((*COLUMNS, "pdq"))
-            by_hash = dict(zip(rows["sha256"].to_pylist(), listings(run, rows, hash_list), strict=True))
+            rows = run.rows((*COLUMNS, Col.PDQ))
+            by_hash = dict(zip(rows[Col.SHA256].to_pylist(), listings(run, rows, hash_list), strict=True))
         return [by_hash[sha256] for sha256 in hashes]
     if hash_list.needs_pdq:
         raise LabelsError(
@@ -80,5 +81,8 @@ def _paths(source: str) -> dict[str, str]:
     with open_run(source) as run:
         if run.record.format != "tree":
             return {}
-        rows = run.rows(["shard", "key", "sha256"]).to_pylist()
-    return {row["sha256"] or row["key"]: posixpath.normpath(posixpath.join(row["shard"], row["key"])) for row in rows}
+        rows = run.rows([Col.SHARD, Col.KEY, Col.SHA256]).to_pylist()
+    return {
+        row[Col.SHA256] or row[Col.KEY]: posixpath.normpath(posixpath.join(row[Col.SHARD], row[Col.KEY]))
+        for row in rows
+    }

@@ -14,10 +14,10 @@ from scoring.labels.contradictions import contradictions
 from scoring.labels.reviews import is_reviews
 from scoring.labels.table import read_labels, to_labels
 from scoring.privacy import ROW_COLUMNS, private_of_rows
-from scoring.table import LISTED
+from scoring.table import LISTED, Col
 from scoring.taxonomy import KEYS
 
-COLUMNS = tuple(dict.fromkeys([*ROW_COLUMNS, "shard", "key", "sha256", "score", "num_assessed", "reason"]))
+COLUMNS = tuple(dict.fromkeys([*ROW_COLUMNS, Col.SHARD, Col.KEY, Col.SHA256, Col.SCORE, Col.NUM_ASSESSED, Col.REASON]))
 
 
 def labels_of(url: str) -> pa.Table:
@@ -31,10 +31,10 @@ def labels_of(url: str) -> pa.Table:
         return read_labels(url)
     with open_run(url) as run:
         rows, engine = run.rows(COLUMNS), run.record.engine
-    rows = _one_per_picture(rows.filter(pc.not_equal(rows["reason"], LISTED).fill_null(True)))
+    rows = _one_per_picture(rows.filter(pc.not_equal(rows[Col.REASON], LISTED).fill_null(True)))
     columns: dict[str, list[object]] = {name: rows[name].to_pylist() for name in ("sha256", "key", *KEYS)}
     columns["private"] = pa.array(private_of_rows(rows, engine), from_pandas=True).to_pylist()
-    whole = zip(rows["holistic_score"].to_pylist(), rows["score"].to_pylist(), rows["num_assessed"], strict=True)
+    whole = zip(rows[Col.HOLISTIC_SCORE].to_pylist(), rows[Col.SCORE].to_pylist(), rows[Col.NUM_ASSESSED], strict=True)
     # The formula counts what was not assessed as absent, which a label must not do.
     columns["score"] = [
         holistic if holistic is not None or num.as_py() != len(KEYS) else formula for holistic, formula, num in whole
@@ -61,7 +61,7 @@ def warn_of_contradictions(tables: Sequence[tuple[str, pa.Table]], feedback: Fee
 
 def _one_per_picture(rows: pa.Table) -> pa.Table:
     """The first row of each sha256. Images without bytes have the shard in their key if another image has the same."""
-    shards, keys, hashes = (rows[name].to_pylist() for name in ("shard", "key", "sha256"))
+    shards, keys, hashes = (rows[name].to_pylist() for name in (Col.SHARD, Col.KEY, Col.SHA256))
     pictures = {(sha256 or (shard, key)) for shard, key, sha256 in zip(shards, keys, hashes, strict=True)}
     seen: set[object] = set()
     kept, names = [], []

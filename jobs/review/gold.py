@@ -17,6 +17,7 @@ from reports.report.opened import OpenRun
 from scoring.labels.attention import CHECKS
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import LABELS_SCHEMA, read_labels, to_labels
+from scoring.table import Col
 from scoring.taxonomy import KEYS
 
 
@@ -46,24 +47,24 @@ def known_answers(run: OpenRun, url: str, judged: Judged, feedback: Feedback = S
     if not checks.num_rows:
         wanted = "says whether a picture is private" if judged == "private" else "has values of attributes"
         raise LabelsError(f"{url}: no label {wanted}, which is what the reviewers are asked")
-    known = joined.rows.filter(pc.is_in(joined.rows["sha256"], checks["sha256"].combine_chunks()))
+    known = joined.rows.filter(pc.is_in(joined.rows[Col.SHA256], checks["sha256"].combine_chunks()))
     return rows_of(run, known), checks
 
 
 def mixed(queue: Queue, gold: pa.Table, share: float, seed: int) -> pa.Table:
     """The rows of the queue and as many gold rows as make this share of all. Sorted by sha256."""
-    others = gold.filter(pc.invert(pc.is_in(gold["sha256"], queue.rows["sha256"].combine_chunks())))
+    others = gold.filter(pc.invert(pc.is_in(gold[Col.SHA256], queue.rows[Col.SHA256].combine_chunks())))
     wanted = round(share / (1 - share) * queue.rows.num_rows)
-    marks = [sha256(f"{seed}/{hash_}".encode()).digest() for hash_ in others["sha256"].to_pylist()]
+    marks = [sha256(f"{seed}/{hash_}".encode()).digest() for hash_ in others[Col.SHA256].to_pylist()]
     drawn = sorted(range(len(marks)), key=lambda index: marks[index])[:wanted]
     rows = pa.concat_tables([queue.rows, others.take(pa.array(drawn, pa.int64()))])
-    return rows.take(pc.sort_indices(rows["sha256"]))
+    return rows.take(pc.sort_indices(rows[Col.SHA256]))
 
 
 def _checks(rows: pa.Table, labels: pa.Table, judged: Judged) -> pa.Table:
     """With the same kind of answers as people give: all other columns are null."""
     truth = truth_of(labels)
-    columns: dict[str, list[object]] = {"sha256": rows["sha256"].to_pylist(), "annotator": [CHECKS] * rows.num_rows}
+    columns: dict[str, list[object]] = {"sha256": rows[Col.SHA256].to_pylist(), "annotator": [CHECKS] * rows.num_rows}
     if judged == "private":
         answers, is_known = {"private": truth.private}, np.asarray(~np.isnan(truth.private))
     else:

@@ -13,6 +13,7 @@ from reports.labels.joining import join
 from scoring.labels.table import JudgedLabels, attribute_values
 from scoring.privacy import private_of_labels
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS
+from scoring.table import Col
 from scoring.taxonomy import KEYS
 
 
@@ -90,7 +91,7 @@ def labelled(
 def _with_hashes(rows: pa.Table, labels: pa.Table) -> pa.Table:
     """Labels that name a picture by its key alone get its hash, so that they count for its copies too."""
     by_name = dict[str, str | None]()
-    columns = (rows[name].to_pylist() for name in ("shard", "key", "sha256"))
+    columns = (rows[name].to_pylist() for name in (Col.SHARD, Col.KEY, Col.SHA256))
     for shard, key, sha256 in zip(*columns, strict=True):
         for name in (key, f"{shard}/{key}"):
             if name is not None:
@@ -105,7 +106,7 @@ def _passed_over(rows: pa.Table, labels: pa.Table) -> Flags:
     """Labels without an answer whose picture comes before the last one with an answer: the person was there. Shape
     (labels,).
     """
-    position = {sha256: number for number, sha256 in reversed(list(enumerate(rows["sha256"].to_pylist()))) if sha256}
+    position = {sha256: number for number, sha256 in reversed(list(enumerate(rows[Col.SHA256].to_pylist()))) if sha256}
     positions = np.array([position.get(sha256, -1) for sha256 in labels["sha256"].to_pylist()], dtype=np.int64)
     is_blank: Flags = np.asarray(np.isnan(attribute_values(labels)).all(axis=1), dtype=np.bool_)
     is_blank &= labels["private"].is_null().to_numpy()
@@ -115,5 +116,5 @@ def _passed_over(rows: pa.Table, labels: pa.Table) -> Flags:
 
 def _share_names(rows: pa.Table, labels: pa.Table) -> bool:
     hashes, keys = (set(labels[name].drop_null().to_pylist()) for name in ("sha256", "key"))
-    named = zip(rows["shard"].to_pylist(), rows["key"].to_pylist(), rows["sha256"].to_pylist(), strict=True)
+    named = zip(rows[Col.SHARD].to_pylist(), rows[Col.KEY].to_pylist(), rows[Col.SHA256].to_pylist(), strict=True)
     return any(sha256 in hashes or key in keys or f"{shard}/{key}" in keys for shard, key, sha256 in named)

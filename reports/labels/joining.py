@@ -16,6 +16,7 @@ import pyarrow as pa
 from ingest.errors import LabelsError, number_of
 from ingest.sample import printable
 from scoring.sql.expressions import shown
+from scoring.table import Col
 
 Places = npt.NDArray[np.int64]
 
@@ -69,7 +70,7 @@ def join(rows: pa.Table, labels: pa.Table) -> Joined:
     LabelsError if nothing is joined, or if several annotators label a picture.
     """
     names = _names(labels)
-    keys, hashes, shards = (rows[name].to_pylist() for name in ("key", "sha256", "shard"))
+    keys, hashes, shards = (rows[name].to_pylist() for name in (Col.KEY, Col.SHA256, Col.SHARD))
     pictures: dict[str, set[str | None]] = {}
     for key, hash_ in zip(keys, hashes, strict=True):
         pictures.setdefault(key, set()).add(hash_)
@@ -163,8 +164,8 @@ def _nothing(rows: pa.Table, labels: pa.Table) -> LabelsError:
     if not labels.num_rows:
         return LabelsError("the labels table has no rows")
     return LabelsError(
-        f"no label belongs to a row of the run: rows are named like {_shape(rows, 'key')} (sha256 "
-        f"{_shape(rows, 'sha256')}), labels like {_shape(labels, 'key')} (sha256 {_shape(labels, 'sha256')}); "
+        f"no label belongs to a row of the run: rows are named like {_shape(rows, Col.KEY)} (sha256 "
+        f"{_shape(rows, Col.SHA256)}), labels like {_shape(labels, Col.KEY)} (sha256 {_shape(labels, Col.SHA256)}); "
         "labels of pictures that were encoded again need a key and no sha256"
     )
 
