@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 
 from ingest.errors import QueryError, RunError, number_of
 from ingest.storage.place import place
-from jobs.browse.deciding import decisions
 from jobs.browse.request import BrowseRequest
+from jobs.browse.server import decisions
 from jobs.filter.cautions import refuse_blind
 from jobs.review.local_server import LocalServer, local_server, refuse_missing
 from jobs.review.screen import Screen
-from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.listed import COLUMNS, READS_AGAIN, listings, reads_pictures, row_chunks
 from jobs.runtime.pictures import PictureRef, Pictures
+from jobs.runtime.progress import SILENT, Feedback
 from reports.report.browsed_rows import BrowsedRows
 from reports.report.opened import OpenRun, open_run
 from scoring.policies.policy import load_policy

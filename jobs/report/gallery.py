@@ -17,10 +17,10 @@ from ingest.errors import SourceError
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import printable
-from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, Listing
 from jobs.runtime.listed import COLUMNS, READS_AGAIN, left_out_note, listings, reads_pictures
 from jobs.runtime.pictures import PictureRef, Pictures
+from jobs.runtime.progress import SILENT, Feedback
 from reports.report.opened import OpenRun
 from reports.report.page import PagePicture
 from reports.report.severe import whole_boxes

@@ -13,17 +13,15 @@ from ingest.errors import number_of
 from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.review.asking import Asking
-from jobs.review.gold import known_answers, mixed
 from jobs.review.local_server import LocalServer, local_server, refuse_missing
-from jobs.review.progress import not_shown
-from jobs.review.queue import Queue, queue_of
+from jobs.review.progress import ReviewerTally, not_shown, tallies, tally_of
+from jobs.review.queue import Queue, known_answers, mixed, queue_of
 from jobs.review.request import ReviewRequest
 from jobs.review.screen import Screen
-from jobs.review.tally import ReviewerTally, tallies, tally_of
-from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.listed import READS_AGAIN, listings, reads_pictures
 from jobs.runtime.pictures import PictureRef, Pictures
+from jobs.runtime.progress import SILENT, Feedback
 from reports.audit.review_progress import estimate_of
 from reports.report.opened import OpenRun
 from reports.run.warehouse import open_run

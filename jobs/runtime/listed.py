@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import IncompleteError, QueryError, RunError, SourceError, StorageError, number_of
-from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, Listing, PdqOfFile, is_complete
 from jobs.runtime.pictures import PictureRef, Pictures
+from jobs.runtime.progress import SILENT, Feedback
 from reports.report.opened import MayName, OpenRun, all_named
 from scoring.runs.record import RunRecord
 from scoring.table import LISTED, Col

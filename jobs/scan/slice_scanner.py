@@ -18,12 +18,10 @@ import pyarrow as pa
 
 from ingest.errors import EngineError, SourceError, StorageError
 from ingest.sample import printable
-from jobs.scan.batch_window import MAX_BATCHES, Room, rows_in_order
+from jobs.scan.batch_window import MAX_BATCHES, Flow, Room, rows_in_order
 from jobs.scan.engine_host import EngineHost
-from jobs.scan.flow import Flow
 from jobs.scan.isolation import IsolationError, isolated_rows
-from jobs.scan.settings import ScanSettings
-from jobs.scan.slice_tasks import SliceCounts, SliceTask
+from jobs.scan.slice_tasks import ScanSettings, SliceCounts, SliceTask
 from jobs.scan.watchdog import Watchdog
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
 from scoring.runs.engine_time import EngineTime
