@@ -61,10 +61,10 @@ from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
 from reports.labels.rows import Drawn
 from reports.report import opened
+from reports.report.compute import Rate, Report
 from reports.report.explaining import Explanation
 from reports.report.opened import OpenRun
 from reports.report.page import Extras, write_page
-from reports.report.summary import Rate, Report
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
 

@@ -51,7 +51,7 @@ def _write(found: "Report", output: str) -> None:
 
         from reports.report.accuracy import audit_cautions
         from reports.report.headline import headline_of
-        from reports.report.sentences import findings
+        from reports.report.words import findings
 
         first = {
             "cautions": found.cautions,

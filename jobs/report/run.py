@@ -11,9 +11,9 @@ from jobs.report.request import ReportRequest
 from jobs.report.sizes import category_sizes
 from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, hash_list_of
+from reports.report.compute import Details
 from reports.report.opened import OpenRun, open_run
 from reports.report.results import Report
-from reports.report.summary import Details
 from reports.run.design import SourceSizes
 from scoring.sql.limits import limits_of_command
 from scoring.taxonomy import KEYS

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ingest.errors import LabelsError, QueryError
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
-from reports.report.summary import MAX_GROUPS
+from reports.report.compute import MAX_GROUPS
 from scoring.labels.csv_cells import text_columns, unescaped
 
 COLUMNS = ("category", "images")

@@ -12,7 +12,7 @@ from jobs.study.points import begin_folder
 from jobs.study.request import PromptsRequest
 from jobs.tune_set.evaluation_pictures import evaluation_pictures
 from reports.evaluation.comparing import spread_of
-from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
+from reports.evaluation.compute import EvaluationOptions, evaluate_run
 from reports.evaluation.results import RunsSpread
 from reports.report.opened import open_run
 from scoring.assessment import EngineOptions

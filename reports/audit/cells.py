@@ -1,41 +1,22 @@
-"""Cells: groups of rows about which a run says the same of one subject, such as "shows a face, P from 0.8 on".
+"""In which cell of `reports.statistics.cells` each row of a run is, as SQL, and how many rows each cell has.
 
-A subject is the private decision or an attribute. Every scored row is in one cell of every subject. The sample is
-drawn more densely from cells in which answers are often wrong, and errors are estimated cell by cell.
+The subjects are the private decision and the attributes. DuckDB counts in one pass over the rows for each question, so
+that memory does not grow with the run.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from reports.run.warehouse import Run
+from reports.statistics.cells import ABSENT, EDGES, NEAR, NOT_JUDGED, NUM_BINS, NUM_CELLS, PRESENT, UNCLEAR
 from scoring.gaps import not_presence_only
 from scoring.privacy import PRIVATE_LEVELS, PROBABILITY_SQL, private_sql
-from scoring.runs.audit_sample import NOT_JUDGED_CELL, NUM_CELLS, PRIVATE
+from scoring.runs.audit_sample import NOT_JUDGED_CELL, PRIVATE
+from scoring.runs.audit_sample import NUM_CELLS as NUM_STORED_CELLS
 from scoring.taxonomy import KEYS
 
-Numbers = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-
-EDGES = (0.01, 0.05, 0.2, 0.5, 0.8)
-"""Where a stored probability passes from one cell into the next. More cells made the intervals no shorter (simulated),
-and those of rare subjects too high."""
-
-_MIDDLES = (0.004, 0.025, 0.1, 0.33, 0.65, 0.92)
-NUM_BINS = len(_MIDDLES)
-
-ABSENT, NEAR, NOT_JUDGED, UNCLEAR, PRESENT = range(2 * NUM_BINS, NUM_CELLS)
-"""Cells of rows without a probability. NEAR: not private, but with attributes of level 3 or 4. UNCLEAR: 0.5, or a null
-where the engine answers for other images. NOT_JUDGED: any other null. The first 6 cells are by probability, of rows
-that are not answered "yes"; the next 6 of rows that are."""
-
+assert NUM_CELLS == NUM_STORED_CELLS
 assert NOT_JUDGED == NOT_JUDGED_CELL
-
-IS_YES: Flags = np.isin(np.arange(NUM_CELLS), [*range(NUM_BINS, 2 * NUM_BINS), PRESENT])
-"""The cells whose rows the run answers with 1."""
 
 
 @dataclass(frozen=True)
@@ -91,20 +72,3 @@ def _cell_sql(probability: str, is_yes: str, others: Sequence[str]) -> str:
     shift = f"CASE WHEN {is_yes} THEN {NUM_BINS} ELSE 0 END"
     plain = f"CASE WHEN {is_yes} THEN {PRESENT} {' '.join(others)} ELSE {ABSENT} END"
     return f"coalesce({binned} + {shift}, {plain})::TINYINT"
-
-
-def guesses(num_images: Counts | Numbers) -> Numbers:
-    """Our guess before any label: the share of each cell in which the subject is truly there. Shape (NUM_CELLS,).
-
-    It decides only where labels are placed, and which cells are alike: a wrong guess widens intervals and biases
-    nothing. num_images: of each cell of the run, shape (NUM_CELLS,).
-    """
-    rate = min(0.9, float(num_images[IS_YES].sum()) / max(1.0, float(num_images.sum())))
-    missed = 0.2 * rate / (1 - rate)
-    shares = np.empty(NUM_CELLS)
-    shares[: 2 * NUM_BINS] = np.clip(np.tile(_MIDDLES, 2), max(0.1 * rate, 0.001), 0.9)
-    shares[ABSENT] = np.clip(missed, 0.002, 0.3)
-    shares[NEAR] = np.clip(3 * missed, 0.01, 0.4)
-    shares[NOT_JUDGED] = np.clip(rate, 0.02, 0.5)
-    shares[UNCLEAR], shares[PRESENT] = 0.5, 0.8
-    return shares

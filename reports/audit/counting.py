@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.audit.cells import AuditSql, Counts
+from reports.audit.cells import AuditSql
 from reports.run.warehouse import Run
+from reports.statistics.cells import Counts
 from scoring.runs.audit_sample import NUM_CELLS, SUBJECTS
 
 MAX_CATEGORIES = 1_000

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from reports.audit.cells import Counts, Numbers, guesses
+from reports.statistics.cells import Counts, Numbers, guesses
 from scoring.runs.audit_sample import PRIVATE, Purpose
 from scoring.taxonomy import KEYS
 

@@ -8,10 +8,11 @@ import pyarrow as pa
 
 from ingest import __version__
 from ingest.errors import RunError
-from reports.audit.cells import Counts, Numbers, audit_sql
+from reports.audit.cells import audit_sql
 from reports.audit.counting import cell_counts
 from reports.audit.design import EVEN_SHARE, densities, largest_density, scale_of
 from reports.run.warehouse import Run
+from reports.statistics.cells import Counts, Numbers
 from scoring.privacy import private_condition
 from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditDesign, AuditSample, Purpose
 from scoring.sql.names import literal

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ingest.errors import QueryError
-from reports.audit.cells import Numbers
 from reports.audit.drawn_shards import Fractions
-from reports.audit.estimates import Estimate
 from reports.audit.results import SCORED_OF_SOURCE, Audit, SubjectRates
 from reports.run.design import SAMPLES, Kind
 from reports.run.warehouse import Run
+from reports.statistics.cells import Numbers
+from reports.statistics.estimates import Estimate
 from reports.statistics.shares import Stratum, post_stratified, sampled, with_both_errors
 
 

@@ -7,8 +7,8 @@ import duckdb
 import numpy as np
 
 from reports.diff.results import AttributeChange
-from reports.diff.testing import adjusted_p_values, seldom_denies
 from reports.statistics.binary import kappa_of
+from reports.statistics.paired_testing import adjusted_p_values, seldom_denies
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 ABSENT, DOUBT, PRESENT, OPEN = 0, 1, 2, -1

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from ingest.sample import printable
 from reports.diff.results import GroupChange, PairedRate
-from reports.diff.testing import adjusted_p_values, seldom_denies
 from reports.statistics.binary import kappa_of
+from reports.statistics.paired_testing import adjusted_p_values, seldom_denies
 
 _BOTH_SCORED = "NOT a_is_quarantined AND NOT b_is_quarantined"
 _COUNTED = {

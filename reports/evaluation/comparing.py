@@ -9,7 +9,7 @@ from ingest.errors import LabelsError
 from ingest.sample import printable
 from reports.evaluation import severity
 from reports.evaluation.attributes import Ambiguous
-from reports.evaluation.evaluate import OF_BOTH_SIDES, EvaluationOptions, JudgedRun
+from reports.evaluation.compute import OF_BOTH_SIDES, EvaluationOptions, JudgedRun
 from reports.evaluation.groups import near_duplicates
 from reports.evaluation.results import Comparison, Evaluation, Flips, RunsSpread
 from reports.statistics import binary

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ingest.sample import printable
-from reports.evaluation.evaluate import JudgedRun
+from reports.evaluation.compute import JudgedRun
 from reports.evaluation.results import WrongAnswer
 from scoring.taxonomy import KEYS
 

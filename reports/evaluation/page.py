@@ -8,7 +8,7 @@ from types import MappingProxyType
 from reports.evaluation.drawings import MARGIN, SIDE, bars, reliability, shade
 from reports.evaluation.findings import findings
 from reports.evaluation.results import Evaluation
-from reports.evaluation.tables import notes, tables
+from reports.evaluation.words import notes, tables
 from reports.page.pages import fill, write
 from reports.words import number, shortened
 

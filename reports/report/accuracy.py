@@ -2,7 +2,7 @@
 
 from ingest.errors import number_of
 from reports.audit.results import ALL_LABELLED
-from reports.audit.second_looks import label_errors
+from reports.audit.words import label_errors
 from reports.labels.agreed import in_words
 from reports.report.headline import corrected_whole
 from reports.report.results import Report

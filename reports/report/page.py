@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from reports.page.pages import check_path, fill, text_of, write
-from reports.report import sentences
+from reports.report import words
 from reports.report.accuracy import audit_cautions
 from reports.report.group_rows import HEADS, group_rows
 from reports.report.headline import headline_of
@@ -101,8 +101,8 @@ def _filled(report: Report, extras: Extras, most_groups: int) -> str:
         {"percent": percent, "shortened": shortened, "jpeg": lambda jpeg: base64.b64encode(jpeg).decode()},
         report=report,
         extras=extras,
-        words=sentences,
-        all_images=sentences.all_images(report),
+        words=words,
+        all_images=words.all_images(report),
         headline=headline_of(report),
         audit_cautions=audit_cautions(report),
         matrix=matrix(report),

@@ -16,7 +16,7 @@ from ingest.errors import RunError
 from ingest.storage.place import place
 from reports.audit.other_run import audit_of_other_run
 from reports.report.accuracy import audit_cautions
-from reports.report.summary import summarise
+from reports.report.compute import summarise
 from reports.run.warehouse import open_run, setup_statements
 from scoring.assessment import Assessment
 from scoring.labels.reviews import ReviewAnswers

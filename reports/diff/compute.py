@@ -23,7 +23,7 @@ from reports.diff.results import (
     RunDifference,
     Side,
 )
-from reports.evaluation.evaluate import engine_name
+from reports.evaluation.compute import engine_name
 from reports.report.opened import MayName, OpenRun, all_named, open_run
 from scoring.gaps import presence_only
 from scoring.runs.differences import all_differences
