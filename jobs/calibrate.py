@@ -53,12 +53,11 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
     from ingest.sample import printable
     from jobs.runtime.output_file import refuse_existing
     from reports.calibration.compute import calibrated
-    from reports.calibration.results import CalibrationReport
-    from reports.calibration.thresholds_file import thresholds_file
+    from reports.calibration.results import CalibrationReport, thresholds_file
     from reports.evaluation.answers import ROW_COLUMNS, truth_of
     from reports.evaluation.compute import engine_name
     from reports.labels.agreed import agreed, num_undecided_of
-    from reports.labels.rows import labelled_rows
+    from reports.labels.joining import labelled_rows
     from reports.report.opened import open_run
     from scoring.labels.contradictions import contradictions
     from scoring.labels.table import read_judged

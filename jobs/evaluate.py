@@ -79,8 +79,7 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Eval
     """
     from jobs.runtime.hash_list import NOTHING, hash_list_of
     from reports.evaluation.comparing import compare, spread_of
-    from reports.evaluation.compute import EvaluationOptions, evaluation_of, judged
-    from reports.evaluation.errors import wrong_answers
+    from reports.evaluation.compute import EvaluationOptions, evaluation_of, judged, wrong_answers
     from scoring.labels.contradictions import contradictions
     from scoring.labels.reviews import caution_of_chosen
     from scoring.labels.table import read_labels_and_origin

@@ -17,8 +17,8 @@ from jobs.browse.deciding import decisions
 from jobs.browse.exports import MEDIA_TYPES, Format, exported
 from jobs.review.handling import error_answer, no_icon, number_below, page_route, posted
 from jobs.review.screen import Screen
-from reports.report.boxes import first_frame_boxes
 from reports.report.browsed_rows import MAX_ROWS, SHOWN, VALUES, BrowsedRows, Filter
+from reports.report.evidence import first_frame_boxes
 from reports.report.explaining import explanation, facts_in_words
 from reports.report.opened import OpenRun
 from scoring.policies.policy import Policy

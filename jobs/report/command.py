@@ -49,9 +49,8 @@ def _write(found: "Report", output: str) -> None:
     elif output == "json":
         from dataclasses import asdict
 
-        from reports.report.accuracy import audit_cautions
         from reports.report.headline import headline_of
-        from reports.report.words import findings
+        from reports.report.words import audit_cautions, findings
 
         first = {
             "cautions": found.cautions,
@@ -64,8 +63,8 @@ def _write(found: "Report", output: str) -> None:
         write_json(first | plain, indent=1)
     else:
         from jobs.console.tables import write_rows
-        from reports.report.accuracy import audit_cautions
-        from reports.report.group_rows import HEADS, group_rows
+        from reports.report.results import HEADS, group_rows
+        from reports.report.words import audit_cautions
 
         write_cautions((*found.cautions, *audit_cautions(found)))
         write_rows(HEADS, group_rows(found), "csv")

@@ -7,11 +7,13 @@ that memory does not grow with the run.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from reports.run.warehouse import Run
-from reports.statistics.cells import ABSENT, EDGES, NEAR, NOT_JUDGED, NUM_BINS, NUM_CELLS, PRESENT, UNCLEAR
+from reports.statistics.cells import ABSENT, EDGES, NEAR, NOT_JUDGED, NUM_BINS, NUM_CELLS, PRESENT, UNCLEAR, Counts
 from scoring.gaps import not_presence_only
 from scoring.privacy import PRIVATE_LEVELS, PROBABILITY_SQL, private_sql
-from scoring.runs.audit_sample import NOT_JUDGED_CELL, PRIVATE
+from scoring.runs.audit_sample import NOT_JUDGED_CELL, PRIVATE, SUBJECTS
 from scoring.runs.audit_sample import NUM_CELLS as NUM_STORED_CELLS
 from scoring.taxonomy import KEYS
 
@@ -72,3 +74,97 @@ def _cell_sql(probability: str, is_yes: str, others: Sequence[str]) -> str:
     shift = f"CASE WHEN {is_yes} THEN {NUM_BINS} ELSE 0 END"
     plain = f"CASE WHEN {is_yes} THEN {PRESENT} {' '.join(others)} ELSE {ABSENT} END"
     return f"coalesce({binned} + {shift}, {plain})::TINYINT"
+
+
+MAX_CATEGORIES = 1_000
+"""With more there are no corrected rates per category."""
+
+NO_CATEGORY = "(none)"
+"""Name of the images without a category, as in reports."""
+
+_CATEGORY = f"coalesce(category, '{NO_CATEGORY}')"
+_ALL = "NULL"
+
+
+@dataclass(frozen=True)
+class CellCounts:
+    """Scored images in each cell."""
+
+    categories: tuple[str, ...]
+    """Sorted; empty if there are more than `MAX_CATEGORIES`."""
+
+    of_run: dict[str, Counts]
+    """Subject -> shape (NUM_CELLS,)."""
+
+    of_categories: dict[str, Counts]
+    """Subject -> shape (number of categories, NUM_CELLS)."""
+
+
+@dataclass(frozen=True)
+class RawCounts:
+    """Answers of the run about one subject."""
+
+    num_yes: int
+    num_no: int
+
+    num_answered: int
+    """With yes, no or 0.5."""
+
+    num_scored: int
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """The engine finds the subject in some images and rules it out in none, so the raw rate is at least that."""
+        return self.num_no == 0 and 0 < self.num_answered < self.num_scored
+
+    @property
+    def rate(self) -> float | None:
+        """Share of the images with an answer; of all scored images if it is a lower bound, as in reports. None without
+        any."""
+        num_images = self.num_scored if self.is_lower_bound else self.num_answered
+        return self.num_yes / num_images if num_images else None
+
+
+def cell_counts(run: Run, sql: AuditSql, by_category: bool = False) -> CellCounts:
+    """By categories too if that is wanted and there are not too many."""
+    names = _categories(run) if by_category else ()
+    rows = run.ask(
+        "audit_cells",
+        category=_CATEGORY if names else _ALL,
+        scored=sql.scored,
+        cells=sql.cells,
+        sets=", ".join(f"(category, cell_{subject})" for subject in SUBJECTS),
+        subject=f"CASE {' '.join(f'WHEN cell_{one} IS NOT NULL THEN {n}' for n, one in enumerate(SUBJECTS))} END",
+        cell=f"coalesce({', '.join(f'cell_{subject}' for subject in SUBJECTS)})",
+    )
+    places = {name: index for index, name in enumerate(names)}
+    found = np.zeros((len(SUBJECTS), max(1, len(names)), NUM_CELLS), dtype=np.int64)
+    for row in rows:
+        found[row["subject"], places.get(row["category"], 0), row["cell"]] += row["num_images"]
+    of_categories = {subject: counts[: len(names)] for subject, counts in zip(SUBJECTS, found, strict=True)}
+    return CellCounts(names, dict(zip(SUBJECTS, found.sum(axis=1), strict=True)), of_categories)
+
+
+def raw_counts(run: Run, sql: AuditSql, categories: tuple[str, ...] = ()) -> dict[str | None, dict[str, RawCounts]]:
+    """Category, or None for the whole run -> subject -> answers. Without categories only the whole run."""
+    counts = ", ".join(
+        f"count(*) FILTER ({one.answer} = 1) AS yes_{subject}, count(*) FILTER ({one.answer} = 0) AS no_{subject}, "
+        f"count({one.answer}) AS any_{subject}"
+        for subject, one in sql.subjects.items()
+    )
+    rows = run.ask("audit_answers", scored=sql.scored, category=_CATEGORY if categories else _ALL, counts=counts)
+    found: dict[str | None, dict[str, RawCounts]] = {}
+    for subject in SUBJECTS:
+        columns = [f"yes_{subject}", f"no_{subject}", f"any_{subject}", "num_scored"]
+        of_categories = {row["category"]: [int(row[column]) for column in columns] for row in rows}
+        total = np.array([*of_categories.values(), [0, 0, 0, 0]]).sum(axis=0)
+        found.setdefault(None, {})[subject] = RawCounts(*map(int, total))
+        for category in categories:
+            found.setdefault(category, {})[subject] = RawCounts(*of_categories[category])
+    return found
+
+
+def _categories(run: Run) -> tuple[str, ...]:
+    found = run.ask("audit_categories", category=_CATEGORY, most=str(MAX_CATEGORIES + 1))
+    names = sorted(row["category"] for row in found)
+    return tuple(names) if len(names) <= MAX_CATEGORIES else ()

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.errors import LabelsError, RunError
-from reports.audit.cells import audit_sql
-from reports.audit.counting import MAX_CATEGORIES, NO_CATEGORY, CellCounts, RawCounts, cell_counts, raw_counts
+from reports.audit.cells import MAX_CATEGORIES, NO_CATEGORY, CellCounts, RawCounts, audit_sql, cell_counts, raw_counts
 from reports.audit.fitting import Basis, Weighted, fitted, looks_of, weighted
 from reports.audit.labelled import labelled
 from reports.audit.population import category_weights, with_quarantined

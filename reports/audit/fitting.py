@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from reports.audit.counting import CellCounts, RawCounts
+from reports.audit.cells import CellCounts, RawCounts
 from reports.audit.labelled import LabelledSample
 from reports.audit.population import CategoryWeights
 from reports.statistics.category_rates import CategoryEstimate, LabelsOfCategories, category_estimates

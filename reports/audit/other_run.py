@@ -4,9 +4,8 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.errors import LabelsError, RunError
-from reports.audit.cells import audit_sql
+from reports.audit.cells import audit_sql, cell_counts, raw_counts
 from reports.audit.compute import category_row
-from reports.audit.counting import cell_counts, raw_counts
 from reports.audit.labelled import LabelledSample, labelled
 from reports.audit.population import with_quarantined
 from reports.audit.results import FEW_LABELS, NO_LABELS, NOT_IDENTIFIED, SCORED, Audit, CategoryRates, SubjectRates

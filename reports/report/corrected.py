@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from ingest.sample import printable
-from reports.audit.drawn_shards import Fractions, drawn_fractions
-from reports.audit.population import of_source
+from reports.audit.population import Fractions, drawn_fractions, of_source
 from reports.audit.results import CONTRADICTED
 from reports.run.design import RunDesign
 from reports.run.figures import CorrectedRate, Rate

@@ -13,10 +13,8 @@ rate moves at most as far as all wrong labels are of one kind.
 from dataclasses import dataclass
 
 from reports.statistics.cells import Counts, Numbers
-from reports.statistics.effective_size import kish_size
 from reports.statistics.estimates import Estimate
-from reports.statistics.exact import clopper_pearson
-from reports.statistics.shares import with_both_errors
+from reports.statistics.shares import clopper_pearson, kish_size, with_both_errors
 
 MIN_TWICE = 20
 """Fewer pictures that two people judged say too little of the errors to widen an interval by."""

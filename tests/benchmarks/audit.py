@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from reports.audit.design import EVEN_SHARE, densities
+from reports.audit.drawing import EVEN_SHARE, densities
 from reports.statistics.cells import ABSENT, EDGES, NUM_BINS, PRESENT, Counts, Flags, Numbers
 from reports.statistics.estimates import evidence, prevalence, standard_error
 from reports.statistics.prior_shift import category_rates

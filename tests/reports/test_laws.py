@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from reports.report.answers import rules
 from reports.report.compute import summarise
-from reports.report.laws import rules
 from reports.report.page import render
 from reports.run.warehouse import open_run
 from scoring.taxonomy import ATTRIBUTES

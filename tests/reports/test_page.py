@@ -11,11 +11,10 @@ import pytest
 
 from jobs.console.report_text import write_report
 from reports.report.compute import Details, Report, summarise
-from reports.report.group_rows import HEADS, group_rows
 from reports.report.headline import Headline, headline_of
 from reports.report.making import facts_of
-from reports.report.page import Digest, Extras, PagePicture, render
-from reports.report.pairs import matrix
+from reports.report.page import Digest, Extras, PagePicture, matrix, render
+from reports.report.results import HEADS, group_rows
 from reports.report.words import findings, quality_note
 from reports.run.figures import CorrectedRate, EvidenceCount
 from reports.run.warehouse import open_run

@@ -6,7 +6,7 @@ from jobs.study.leave_one_out import LeaveOneOutResult
 from jobs.study.points import PointResult
 from jobs.study.prompts import PromptsResult
 from reports.evaluation.results import RunsSpread
-from reports.statistics.spread import spread
+from reports.statistics.stability import spread
 
 
 def point(size: int, mcc: float | None, left_out: str | None = None, recall: float | None = None) -> PointResult:
