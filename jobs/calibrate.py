@@ -51,7 +51,7 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
     import pyarrow as pa
 
     from ingest.sample import printable
-    from jobs.runtime.output_file import refuse_existing
+    from jobs.console.requests import refuse_existing
     from reports.calibration.compute import calibrated
     from reports.calibration.results import CalibrationReport, thresholds_file
     from reports.evaluation.answers import ROW_COLUMNS, truth_of

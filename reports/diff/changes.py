@@ -17,6 +17,7 @@ from reports.diff.results import AttributeChange, GroupChange, GroupScores, Mean
 from reports.statistics.binary import kappa_of
 from reports.statistics.intervals import NUM_FEW, Interval
 from reports.statistics.paired import adjusted_p_values, interval_of_mean, seldom_denies
+from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 ABSENT, DOUBT, PRESENT, OPEN = 0, 1, 2, -1
@@ -193,7 +194,7 @@ def _last(p_value: float | None) -> float:
     return 2.0 if p_value is None else p_value
 
 
-SCORE_COLUMNS = ("holistic_score", "score")
+SCORE_COLUMNS = (Col.HOLISTIC_SCORE, Col.SCORE)
 """The model's own score, and that of the formula."""
 
 

@@ -22,6 +22,7 @@ from reports.statistics.calibration import calibration
 from reports.statistics.classes import classwise, per_class
 from reports.statistics.intervals import of_private, of_scores
 from reports.statistics.stability import FRACTIONS, stability
+from scoring.table import Col
 from scoring.taxonomy import KEYS
 
 By = Literal["class", "category"]
@@ -172,7 +173,7 @@ def _score(one: JudgedRun, column: str, predicted: Numbers, draws: Draws) -> Sco
     if not labelled.any():
         return None
     truth, scores, levels = one.truth.score[both], predicted[both], one.truth.levels[both]
-    own_levels = one.answers.levels[both] if column == "score" else None
+    own_levels = one.answers.levels[both] if column == Col.SCORE else None
     answered = severity.band_of(scores) if own_levels is None else own_levels
     is_right = severity.as_four_levels(answered) == severity.as_four_levels(levels)
     return ScoreResult(
@@ -264,16 +265,16 @@ def wrong_answers(judged: JudgedRun) -> list[WrongAnswer]:
     of_private = np.nan_to_num(np.where(np.isnan(judged.answers.prob_private), score, judged.answers.prob_private))
     confidence = np.where(given == 1, of_private, 1 - of_private)
     by_hash = dict[str, WrongAnswer]()
-    rows = judged.joined.rows.select(["shard", "index", "key", "sha256"])
+    rows = judged.joined.rows.select([Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256])
     for index in sorted(np.flatnonzero(is_wrong).tolist(), key=lambda index: (-confidence[index], index)):
         row = rows.slice(index, 1).to_pylist()[0]
-        if row["sha256"] is None or row["sha256"] in by_hash:
+        if row[Col.SHA256] is None or row[Col.SHA256] in by_hash:
             continue
-        by_hash[row["sha256"]] = WrongAnswer(
-            row["shard"],
-            row["index"],
-            printable(row["key"]),
-            row["sha256"],
+        by_hash[row[Col.SHA256]] = WrongAnswer(
+            row[Col.SHARD],
+            row[Col.INDEX],
+            printable(row[Col.KEY]),
+            row[Col.SHA256],
             bool(truth[index]),
             float(confidence[index]),
             tuple(key for key, value in zip(KEYS, judged.answers.values[index], strict=True) if value == 1),

@@ -26,6 +26,7 @@ from scoring.runs.record import RunRecord
 from scoring.runs.results import listing, row_ranges
 from scoring.runs.rows import rows_at
 from scoring.sql.expressions import shown
+from scoring.table import Col
 
 Places = npt.NDArray[np.int64]
 
@@ -79,7 +80,7 @@ def join(rows: pa.Table, labels: pa.Table) -> Joined:
     rows: with the columns shard, key and sha256. labels: of `LABELS_SCHEMA`, checked, one row per picture.
     LabelsError if nothing is joined, or if several annotators label a picture.
     """
-    keys, hashes, shards = (rows[name].to_pylist() for name in ("key", "sha256", "shard"))
+    keys, hashes, shards = (rows[name].to_pylist() for name in (Col.KEY, Col.SHA256, Col.SHARD))
     annotators = labels["annotator"].to_pylist()
     index = PictureIndex(None, annotators.__getitem__, shared_keys(keys, hashes), has_unreadable=True)
     index.add_labels(labels)
@@ -112,8 +113,8 @@ def _nothing(rows: pa.Table, labels: pa.Table) -> LabelsError:
     if not labels.num_rows:
         return LabelsError("the labels table has no rows")
     return LabelsError(
-        f"no label belongs to a row of the run: rows are named like {_shape(rows, 'key')} (sha256 "
-        f"{_shape(rows, 'sha256')}), labels like {_shape(labels, 'key')} (sha256 {_shape(labels, 'sha256')}); "
+        f"no label belongs to a row of the run: rows are named like {_shape(rows, Col.KEY)} (sha256 "
+        f"{_shape(rows, Col.SHA256)}), labels like {_shape(labels, 'key')} (sha256 {_shape(labels, 'sha256')}); "
         "labels of pictures that were encoded again need a key and no sha256"
     )
 
@@ -131,7 +132,7 @@ Drawn = Literal["audit", "evenly"]
 """`audit`: the labelled pictures are those that `audit sample` drew, with known unequal probabilities. `evenly`: every
 picture of the run was equally likely to be labelled."""
 
-NEEDED = ("shard", "index", "key", "sha256", "status")
+NEEDED = (Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256, Col.STATUS)
 
 
 @dataclass(frozen=True)
@@ -221,8 +222,8 @@ def labelled_rows(
 
 
 def _copies(candidates: pa.Table, rows: pa.Table) -> pa.Table:
-    has_bytes = pc.is_in(candidates["sha256"], rows["sha256"].combine_chunks().drop_null())
-    return candidates.filter(pc.and_(has_bytes, pc.equal(candidates["status"], "scored")))
+    has_bytes = pc.is_in(candidates[Col.SHA256], rows[Col.SHA256].combine_chunks().drop_null())
+    return candidates.filter(pc.and_(has_bytes, pc.equal(candidates[Col.STATUS], "scored")))
 
 
 @dataclass(frozen=True)
@@ -253,7 +254,7 @@ def _candidates(
     checked = refuse_foreign(run, record.settings_hash(), listed)
     parts, num_images, num_rows = [rows_at(run, [], columns)], 0, 0
     for part in row_ranges(listed):
-        all_rows = rows_at(run, [part], [*dict.fromkeys([*columns, "reason"])])
+        all_rows = rows_at(run, [part], [*dict.fromkeys([*columns, Col.REASON])])
         num_rows += all_rows.num_rows
         rows = images_only(all_rows).select(columns)
         wanted = are_named(rows, hashes, keys).to_numpy()
@@ -276,5 +277,5 @@ def _refuse_other_state(root: Place, record: RunRecord, sample: AuditSample, can
 def _probabilities(rows: pa.Table, sample: AuditSample) -> Numbers:
     """Shape (n,): of each row, NaN if it was not drawn."""
     by_row = sample.probabilities()
-    names = zip(rows["shard"].to_pylist(), rows["index"].to_pylist(), strict=True)
+    names = zip(rows[Col.SHARD].to_pylist(), rows[Col.INDEX].to_pylist(), strict=True)
     return np.array([by_row.get(name, np.nan) for name in names], dtype=np.float64)
