@@ -34,9 +34,8 @@ from scoring.table import SCHEMA
 
 MAX_GROUPS = 10_000
 MAX_PICTURES = 20
-ALIKE = {"built_with": ()}
-"""Values that both records get: the machines that made the rows change none of them."""
-"""Changed pictures that are named."""
+ALIKE = {"built_with": (), "is_fake": False}
+"""Values that both records get: the machines that made the rows change none of them, and the engine is compared."""
 
 MEMORY_SHARE = 0.5
 """Share of the free memory that DuckDB may use before it spills to disk."""
