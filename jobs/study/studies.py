@@ -27,7 +27,7 @@ from jobs.study.request import CostRequest, PromptsRequest, StudyRequest
 from jobs.tune_set.joining import labels_by_picture
 from jobs.tune_set.labelled_pictures import evaluation_pictures
 from reports.evaluation.comparing import spread_of
-from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
+from reports.evaluation.compute import EvaluationOptions, evaluate_run
 from reports.evaluation.results import RunsSpread
 from reports.report.opened import open_run
 from scoring.assessment import EngineOptions

@@ -8,10 +8,10 @@ import pytest
 
 from ingest.errors import QueryError
 from ingest.fault import Fault
-from reports.report import summary
+from reports.report import compute
+from reports.report.compute import Report, summarise
 from reports.report.page import render
-from reports.report.sentences import headlines, notes, unseen_note
-from reports.report.summary import Report, summarise
+from reports.report.words import headlines, notes, unseen_note
 from reports.run.warehouse import open_run
 from scoring.taxonomy import KEYS
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer, nothing
@@ -247,12 +247,12 @@ def test_failing_cast_is_one_line(make_run: MakeRun) -> None:
 
 
 def test_too_many_groups(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary, "MAX_GROUPS", 2)
+    monkeypatch.setattr(compute, "MAX_GROUPS", 2)
     with pytest.raises(
         QueryError, match="category makes more than 2 groups, and a report holds no more; group by less"
     ):
         summarise(open_run(str(make_run())))
-    monkeypatch.setattr(summary, "MAX_GROUPS", 4)
+    monkeypatch.setattr(compute, "MAX_GROUPS", 4)
     assert summarise(open_run(str(make_run(name="again")))).num_groups == 4
 
 

@@ -15,7 +15,6 @@ from reports.report import answers
 from reports.report.corrected import corrected_rates
 from reports.report.making import facts_of
 from reports.report.results import Report
-from reports.report.severe import severest
 from reports.run.design import SourceSizes
 from reports.run.figures import Pair, Rate, ReasonCount
 from reports.run.warehouse import Run
@@ -74,7 +73,7 @@ def summarise(
         prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
         cooccurrence = [Pair(**row) for row in run.ask("cooccurrence")]
         laws = answers.laws_of(run, total.num_scored)
-        worst = severest(run) if details.names_images else ()
+        worst = answers.severest(run) if details.names_images else ()
     by_sql, asked = value_expression(by, IMAGE_SCHEMA), private_sql(private, run.record.engine)
     rates = tuple(answers.rate_of(group, run.damage) for group in kept)
     copies = None
