@@ -183,6 +183,10 @@ def test_canned_answers_are_called_made_up_and_those_of_other_engines_are_not(ma
     engine = {"name": "detectors", "protocol": "detectors-5"}
     other = summarise(replace(run, record=run.record.model_copy(update={"engine": engine})))
     assert (other.made_up, other.cautions) == (None, ())
+    fake = summarise(replace(run, record=run.record.model_copy(update={"engine": engine, "is_fake": True})))
+    assert fake.made_up == "MADE-UP ANSWERS: the detectors engine looks at no picture"
+    noted = run.record.model_copy(update={"is_fake": True})
+    assert noted.settings_hash() == run.record.settings_hash()  # so that older runs are continued
 
 
 def test_what_private_means_is_stated_and_that_less_than_takes_level_0(make_run: MakeRun) -> None:
