@@ -33,7 +33,7 @@ def fit(request: FitRequest, output: str, quiet: bool) -> None:
     Example: privsieve screen fit photos/ --labels labels.csv --target-miss 0.01 --out my-screen
     """
     from jobs.screen.run import run_screen_fit
-    from reports.screening.tables import fit_document
+    from reports.screening.words import fit_document
 
     result = run_screen_fit(request, on_terminal(quiet))
     if output == "json":
@@ -62,7 +62,7 @@ def evaluate(request: EvaluateScreenRequest, output: str, quiet: bool) -> None:
     Example: privsieve screen evaluate my-screen photos/ --labels other-labels.csv
     """
     from jobs.screen.run import run_screen_evaluate
-    from reports.screening.tables import evaluation_document
+    from reports.screening.words import evaluation_document
 
     result = run_screen_evaluate(request, on_terminal(quiet))
     if output == "json":

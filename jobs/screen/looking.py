@@ -19,10 +19,10 @@ from jobs.scan.selection import selected
 from jobs.screen.request import LookRequest
 from reports.evaluation.answers import truth_of
 from reports.labels.agreed import AgreedLabels, agreed
-from reports.labels.rows import LabelledRows, labelled_rows
+from reports.labels.joining import LabelledRows, labelled_rows
 from reports.screening.pictures import LabelledPictures
 from reports.statistics.binary import Flags, Numbers
-from reports.statistics.pictures_drawn import Row, evenly_taken
+from reports.statistics.recall_bound import Row, evenly_taken
 from scoring.assessment import View
 from scoring.labels.contradictions import contradictions
 from scoring.labels.picture_index import PictureIndex

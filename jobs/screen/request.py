@@ -6,7 +6,7 @@ from pydantic import Field
 
 from ingest.errors import LabelsError
 from jobs.console.requests import HashListUrl, Name, Option, Seed, Url, Urls, checked_request
-from reports.labels.rows import Drawn
+from reports.labels.joining import Drawn
 from scoring.screen.record import MODALITIES
 
 Share = Annotated[float, Field(gt=0, lt=1)]

@@ -13,8 +13,8 @@ from jobs.console.requests import refuse_existing
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.screen.looking import Found, labelled_pictures
 from jobs.screen.request import EvaluateScreenRequest, FitRequest, LookRequest
+from reports.screening.compute import FitSettings, MadeScreen, made_screen
 from reports.screening.evaluation import ScreenEvaluation, evaluated
-from reports.screening.making import FitSettings, MadeScreen, made_screen
 from scoring.labels.table import labels_sha256
 from scoring.screen.encoder import MAX_ENCODER_BYTES
 from scoring.screen.model import Screen, identity_of, loaded_modalities, refuse_other_features

@@ -27,7 +27,7 @@ from jobs.study.request import CostRequest, PromptsRequest, StudyRequest
 from jobs.tune_set.joining import labels_by_picture
 from jobs.tune_set.labelled_pictures import evaluation_pictures
 from reports.evaluation.comparing import spread_of
-from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
+from reports.evaluation.compute import EvaluationOptions, evaluate_run
 from reports.evaluation.results import RunsSpread
 from reports.report.opened import open_run
 from scoring.assessment import EngineOptions
@@ -37,6 +37,7 @@ from scoring.engines.vlm.adapter_card import ENGINE, read_card
 from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import labels_sha256, read_labels
+from scoring.table import Col
 from scoring.tuning.drawing import Draw
 from scoring.tuning.targets import is_private
 
@@ -163,9 +164,9 @@ def _folder(request: PromptsRequest) -> Path:
 def _refuse_shared(request: PromptsRequest, run: str) -> None:
     known = evaluation_pictures(request.evaluation)
     with open_run(run) as opened:
-        rows = opened.rows(["sha256", "phash"])
-    same = sum(hash_ in known.sha256 for hash_ in rows["sha256"].to_pylist())
-    near = sum(known.near(rows["phash"].to_pylist()))
+        rows = opened.rows([Col.SHA256, Col.PHASH])
+    same = sum(hash_ in known.sha256 for hash_ in rows[Col.SHA256].to_pylist())
+    near = sum(known.near(rows[Col.PHASH].to_pylist()))
     if same or near:
         raise LabelsError(
             f"{request.source} shares {max(same, near)} pictures with an evaluation set; choose a wording on others"

@@ -1,13 +1,13 @@
 """How a screen is fitted on labels, and what the labels prove of it. Arrays and features in, numbers out.
 
+    compute.py      labelled pictures -> a screen: the steps in order
     pictures.py     labelled pictures with their features; which ones a screen learns from
-    making.py       labelled pictures -> a screen
     fitting.py      heads, curves and fusion, chosen on validation
     bounds.py       the threshold by the exact bound, by level and category
     evaluation.py   how good a screen is on other labels
     drift.py        whether the answers about guarded pictures contradict the bound
-    tables.py       all of this in words
+    words.py        all of this in words
 
-May import: `ingest`, `scoring`, `reports.statistics`.
-Start at: `making.py`.
+May import: `reports.statistics`, `scoring.runs`, `scoring.screen`.
+Start at: `compute.py`.
 """

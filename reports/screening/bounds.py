@@ -12,8 +12,8 @@ import numpy as np
 from ingest.errors import LabelsError
 from reports.screening.pictures import LabelledPictures
 from reports.statistics.binary import Flags, Numbers
-from reports.statistics.exact import clopper_pearson
 from reports.statistics.recall_bound import bound_of, num_needed
+from reports.statistics.shares import clopper_pearson
 from scoring.screen.record import Labelled, LevelBound, MissBound
 
 

@@ -8,7 +8,7 @@ among each other, so this alone proves nothing of the miss rate.
 
 from dataclasses import dataclass
 
-from reports.statistics.exact import clopper_pearson
+from reports.statistics.shares import clopper_pearson
 from reports.words import percent, spread
 from scoring.screen.guard import GuardCounts
 from scoring.screen.record import ScreenRecord

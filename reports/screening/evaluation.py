@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.screening.bounds import level_bounds
-from reports.screening.making import is_screened, scores_of
+from reports.screening.compute import is_screened, scores_of
 from reports.screening.pictures import LabelledPictures
 from reports.statistics.binary import FN, FP, TN, TP, Flags, Numbers, cells, known, rates
-from reports.statistics.exact import clopper_pearson
+from reports.statistics.shares import clopper_pearson
 from scoring.screen.model import Screen
 from scoring.screen.record import LevelBound
 

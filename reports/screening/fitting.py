@@ -13,8 +13,7 @@ import numpy as np
 from ingest.errors import LabelsError
 from reports.screening.pictures import TRAINING, VALIDATION, Groups, LabelledPictures, chosen
 from reports.statistics.binary import Flags, Numbers, cells, known, rates
-from reports.statistics.fitting import NUM_FOLDS, Points, folds_of
-from reports.statistics.probability_maps import EDGE, platt
+from reports.statistics.probability_maps import EDGE, NUM_FOLDS, Points, folds_of, platt
 from scoring.screen.features import Features
 from scoring.screen.fusion import KINDS, Fusion, FusionKind, fitted_fusion
 from scoring.screen.heads import Head, balanced, fitted_heads

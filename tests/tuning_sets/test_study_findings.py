@@ -10,7 +10,7 @@ from jobs.study.studies import (
     prompts_finding,
 )
 from reports.evaluation.results import RunsSpread
-from reports.statistics.spread import spread
+from reports.statistics.stability import spread
 
 
 def point(size: int, mcc: float | None, left_out: str | None = None, recall: float | None = None) -> PointResult:

@@ -8,16 +8,25 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError
 from reports.calibration.results import SubjectCalibration
-from reports.evaluation.answers import answers_of, truth_of
-from reports.evaluation.groups import near_duplicates
-from reports.labels.rows import LabelledRows
+from reports.evaluation.answers import answers_of, near_duplicates, truth_of
+from reports.labels.joining import LabelledRows
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.calibration import calibration
-from reports.statistics.effective_size import kish_size
-from reports.statistics.fitting import MIN_TO_FIT, Method, Points, cross_fitted, fitted, joined, method_of
-from reports.statistics.probability_maps import Platt, ProbabilityMap
+from reports.statistics.probability_maps import (
+    MIN_TO_FIT,
+    Method,
+    Platt,
+    Points,
+    ProbabilityMap,
+    cross_fitted,
+    fitted,
+    joined,
+    method_of,
+)
+from reports.statistics.shares import kish_size
 from scoring.privacy import probabilities_of_rows, protocol_name
 from scoring.runs.record import RunRecord
+from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 PRIVATE = "private"
@@ -82,14 +91,14 @@ def _subjects(found: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
         points = Points(is_so[known] == 1, probabilities[known], weights[known], groups[known])
         return _Subject(key, name, points, said[known]) if known.any() else None
 
-    name, private = "prob_private", answers.prob_private
+    name, private = Col.PROB_PRIVATE, answers.prob_private
     if np.isnan(private).all():
         name, private = "largest P(present) of level 1 and 2", probabilities_of_rows(rows, record.engine)
     of_values = np.where(np.isnan(answers.values), np.nan, answers.values == 1)
     is_private = np.full(len(places), np.nan) if truth.is_one_sided else truths[:, 0]
     all_ = [subject(PRIVATE, name, is_private, private, answers.private)]
     all_ += [
-        subject(key, f"prob_{key}", truths[:, 1 + index], answers.probabilities[:, index], of_values[:, index])
+        subject(key, Col.prob(key), truths[:, 1 + index], answers.probabilities[:, index], of_values[:, index])
         for index, key in enumerate(KEYS)
     ]
     return {one.key: one for one in all_ if one is not None}
