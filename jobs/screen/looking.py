@@ -20,7 +20,7 @@ from jobs.screen.request import LookRequest
 from reports.evaluation.answers import truth_of
 from reports.labels.agreed import AgreedLabels, agreed
 from reports.labels.joining import LabelledRows, labelled_rows
-from reports.screening.pictures import LabelledPictures
+from reports.screening.pictures import LabelledFeatures
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.recall_bound import Row, evenly_taken
 from scoring.assessment import View
@@ -40,7 +40,7 @@ ROW_COLUMNS = ("shard", "index", "key", "sha256", "status")
 class Found:
     """Labelled pictures, and how the labels were drawn."""
 
-    pictures: LabelledPictures
+    pictures: LabelledFeatures
     drawn: str
     """evenly or audit."""
 
@@ -165,7 +165,7 @@ def _found(
             "private, or all of these attributes"
         )
     probabilities, is_even = _drawn(labels.rows, hashes)
-    pictures = LabelledPictures(
+    pictures = LabelledFeatures(
         sha256=tuple(hashes),
         private=np.where(is_undecided, np.nan, truth.private),
         levels=np.asarray(truth.levels, dtype=np.int64),

@@ -15,7 +15,7 @@ Labels = Annotated[Url, Option(metavar="FILE")]
 
 @checked_request
 class LookRequest:
-    """Which labelled pictures of a corpus are looked at."""
+    """Which labelled pictures of a corpus a screen sees."""
 
     source: Annotated[Url, Option(argument="CORPUS")]
     """Folder, tar, Parquet file, picture, glob, brace range, or fsspec URL of the pictures that are labelled."""
@@ -40,7 +40,7 @@ class LookRequest:
     """Keep the embeddings of --encoder in this folder of this machine, by picture, for the next time."""
 
     hash_list: HashListUrl = None
-    """File of hashes (sha256 or PDQ, one a line); a picture on it is not looked at."""
+    """File of hashes (sha256 or PDQ, one a line); no picture on it is shown to the screen."""
 
     def __post_init__(self) -> None:
         if self.drawn is not None and self.run is None:

@@ -17,7 +17,7 @@ from reports.screening.compute import FitSettings, MadeScreen, made_screen
 from reports.screening.evaluation import ScreenEvaluation, evaluated
 from scoring.labels.table import labels_sha256
 from scoring.screen.encoder import MAX_ENCODER_BYTES
-from scoring.screen.model import Screen, identity_of, loaded_modalities, refuse_other_features
+from scoring.screen.model import FittedScreen, identity_of, loaded_modalities, refuse_other_features
 from scoring.screen.record import MODALITIES, ModalityName
 from scoring.screen.screen_file import learnt_mark, learnt_pictures, read_screen, write_screen
 
@@ -26,7 +26,7 @@ from scoring.screen.screen_file import learnt_mark, learnt_pictures, read_screen
 class FitResult:
     """A screen, as it was written, and how it was chosen."""
 
-    screen: Screen
+    screen: FittedScreen
     made: MadeScreen
     num_labelled: int
     num_unreadable: int
@@ -35,7 +35,7 @@ class FitResult:
 
 @dataclass(frozen=True)
 class EvaluateScreenResult:
-    screen: Screen
+    screen: FittedScreen
     evaluation: ScreenEvaluation
     num_unreadable: int
 

@@ -8,6 +8,6 @@
     drift.py        whether the answers about guarded pictures contradict the bound
     words.py        all of this in words
 
-May import: `reports.statistics`, `scoring.runs`, `scoring.screen`.
+May import: `ingest`, `reports.statistics`, `scoring.screen`.
 Start at: `compute.py`.
 """

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ingest.errors import LabelsError
-from reports.screening.pictures import LabelledPictures
+from reports.screening.pictures import LabelledFeatures
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.recall_bound import bound_of, num_needed
 from reports.statistics.shares import clopper_pearson
@@ -61,7 +61,7 @@ def miss_high(num_missed: int, num_private: int, confidence: float) -> float:
 
 
 def level_bounds(
-    pictures: LabelledPictures, members: Flags, is_screened: Flags, confidence: float
+    pictures: LabelledFeatures, members: Flags, is_screened: Flags, confidence: float
 ) -> tuple[LevelBound, ...]:
     """Return the miss rates of levels 1 and 2 that labels give. is_screened: shape (n,)."""
     bounds = list[LevelBound]()
@@ -75,7 +75,7 @@ def level_bounds(
 
 
 def category_bounds(
-    pictures: LabelledPictures,
+    pictures: LabelledFeatures,
     members: Flags,
     scores: Numbers,
     target: float,
@@ -116,7 +116,7 @@ def together(bounds: Iterable[MissBound], confidence: float) -> MissBound:
     return MissBound(threshold=None, num_private=num, num_missed=num_missed, miss_high=high)
 
 
-def labelled_counts(pictures: LabelledPictures, members: Flags, is_screened: Flags) -> Labelled:
+def labelled_counts(pictures: LabelledFeatures, members: Flags, is_screened: Flags) -> Labelled:
     """Return how many pictures of the bound there are, and how many of them the screen leaves out."""
     return Labelled(
         num_pictures=int(members.sum()),

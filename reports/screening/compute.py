@@ -9,7 +9,7 @@ from ingest import __version__
 from ingest.errors import LabelsError, number_of
 from reports.screening.bounds import category_bounds, labelled_counts, level_bounds, miss_bound, together
 from reports.screening.fitting import FusionChoice, fitted_predictor
-from reports.screening.pictures import BOUND, TRAINING, VALIDATION, LabelledPictures, parts
+from reports.screening.pictures import BOUND, TRAINING, VALIDATION, LabelledFeatures, parts
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.recall_bound import num_needed
 from reports.words import percent
@@ -51,7 +51,7 @@ class MadeScreen:
 
 
 def made_screen(
-    pictures: LabelledPictures,
+    pictures: LabelledFeatures,
     identities: Mapping[ModalityName, Mapping[str, str]],
     lengths: Mapping[ModalityName, int],
     settings: FitSettings,
@@ -102,14 +102,14 @@ def made_screen(
     )
 
 
-def scores_of(pictures: LabelledPictures, predictor: Predictor) -> Numbers:
+def scores_of(pictures: LabelledFeatures, predictor: Predictor) -> Numbers:
     """Return `prob_screen` of each picture, +inf where the screen cannot look at it, since the engine sees it then.
     Shape (n,)."""
     scores = [predictor.highest(views) for views in pictures.views]
     return np.array([np.inf if score is None else score for score in scores], dtype=np.float64)
 
 
-def is_screened(pictures: LabelledPictures, scores: Numbers, record: ScreenRecord) -> Flags:
+def is_screened(pictures: LabelledFeatures, scores: Numbers, record: ScreenRecord) -> Flags:
     """Return whether a scan would leave out each picture, but for its guard. Shape (n,)."""
     thresholds = [record.threshold_of(category) for category in pictures.categories]
     limits = np.array([-np.inf if threshold is None else threshold for threshold in thresholds], dtype=np.float64)
@@ -117,7 +117,7 @@ def is_screened(pictures: LabelledPictures, scores: Numbers, record: ScreenRecor
 
 
 def _bounds(
-    pictures: LabelledPictures, members: Flags, scores: Numbers, settings: FitSettings
+    pictures: LabelledFeatures, members: Flags, scores: Numbers, settings: FitSettings
 ) -> tuple[MissBound, dict[str, MissBound] | None]:
     target, level_1, confidence = settings.target_miss, settings.target_miss_level_1, settings.confidence
     if settings.is_per_category:

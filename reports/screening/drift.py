@@ -66,13 +66,12 @@ def broken_bound(counts: GuardCounts, record: ScreenRecord) -> str | None:
 def drifted_share(counts: GuardCounts, record: ScreenRecord) -> str | None:
     """Return a line if the share of pictures that pass is not that of the labelled pictures, else None."""
     labelled = record.labelled
-    if not counts.num_looked_at or not labelled.num_pictures:
+    if not counts.num_seen or not labelled.num_pictures:
         return None
     low, high = (float(end) for end in clopper_pearson(labelled.num_screened, labelled.num_pictures, PASS_LEVEL))
-    share = (counts.num_screened + counts.num_guarded) / counts.num_looked_at
+    share = (counts.num_screened + counts.num_guarded) / counts.num_seen
     few_low, few_high = (
-        float(end)
-        for end in clopper_pearson(counts.num_screened + counts.num_guarded, counts.num_looked_at, PASS_LEVEL)
+        float(end) for end in clopper_pearson(counts.num_screened + counts.num_guarded, counts.num_seen, PASS_LEVEL)
     )
     if few_low <= high and few_high >= low:
         return None

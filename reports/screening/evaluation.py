@@ -11,10 +11,10 @@ import numpy as np
 
 from reports.screening.bounds import level_bounds
 from reports.screening.compute import is_screened, scores_of
-from reports.screening.pictures import LabelledPictures
+from reports.screening.pictures import LabelledFeatures
 from reports.statistics.binary import FN, FP, TN, TP, Flags, Numbers, cells, known, rates
 from reports.statistics.shares import clopper_pearson
-from scoring.screen.model import Screen
+from scoring.screen.model import FittedScreen
 from scoring.screen.record import LevelBound
 
 IS_PRIVATE_FROM = 0.5
@@ -23,7 +23,7 @@ IS_PRIVATE_FROM = 0.5
 
 @dataclass(frozen=True)
 class SideRates:
-    """Of the private pictures, of the public ones, or of both weighted by their number. None if not defined."""
+    """Rates of the private pictures, of the public ones, or of both weighted by their number. None if not defined."""
 
     precision: float | None
     recall: float | None
@@ -45,7 +45,7 @@ class PredictorRates:
 
 
 @dataclass(frozen=True)
-class CategoryRates:
+class ScreenedCategory:
     """The joined probability on the pictures of one category, and what the screen misses there."""
 
     category: str
@@ -91,11 +91,11 @@ class ScreenEvaluation:
 
     num_undecided: int
     predictors: tuple[PredictorRates, ...]
-    categories: tuple[CategoryRates, ...]
+    categories: tuple[ScreenedCategory, ...]
     missing: Missing
 
 
-def evaluated(pictures: LabelledPictures, screen: Screen, is_learnt: Flags) -> ScreenEvaluation:
+def evaluated(pictures: LabelledFeatures, screen: FittedScreen, is_learnt: Flags) -> ScreenEvaluation:
     """is_learnt: shape (n,), pictures that the screen was fitted on; they are left out."""
     members = ~is_learnt & ~pictures.is_undecided
     scores = scores_of(pictures, screen.predictor)
@@ -111,7 +111,7 @@ def evaluated(pictures: LabelledPictures, screen: Screen, is_learnt: Flags) -> S
 
 
 def _predictors(
-    pictures: LabelledPictures, screen: Screen, members: Flags, scores: Numbers
+    pictures: LabelledFeatures, screen: FittedScreen, members: Flags, scores: Numbers
 ) -> Iterator[PredictorRates]:
     singles = np.array(
         [_highest([screen.predictor.single_probabilities(view) for view in views]) for views in pictures.views]
@@ -126,7 +126,7 @@ def _highest(views: list[Numbers]) -> Numbers:
     return np.asarray(np.stack(views).max(axis=0), dtype=np.float64)
 
 
-def _rates(name: str, pictures: LabelledPictures, members: Flags, probabilities: Numbers) -> PredictorRates:
+def _rates(name: str, pictures: LabelledFeatures, members: Flags, probabilities: Numbers) -> PredictorRates:
     counts = _counts(pictures, members, probabilities)
     private, public = _sides(counts)
     shares = np.array([counts[TP] + counts[FN], counts[FP] + counts[TN]])
@@ -136,7 +136,7 @@ def _rates(name: str, pictures: LabelledPictures, members: Flags, probabilities:
     )
 
 
-def _counts(pictures: LabelledPictures, members: Flags, probabilities: Numbers) -> Numbers:
+def _counts(pictures: LabelledFeatures, members: Flags, probabilities: Numbers) -> Numbers:
     is_called = probabilities[members] >= IS_PRIVATE_FROM
     weighted = cells(pictures.is_private[members], is_called) * pictures.weights[members][:, None]
     return np.asarray(weighted.sum(axis=0), dtype=np.float64)
@@ -167,8 +167,8 @@ def _weighted(pair: tuple[float | None, float | None], shares: Numbers) -> float
 
 
 def _categories(
-    pictures: LabelledPictures, members: Flags, scores: Numbers, screened: Flags, confidence: float
-) -> Iterator[CategoryRates]:
+    pictures: LabelledFeatures, members: Flags, scores: Numbers, screened: Flags, confidence: float
+) -> Iterator[ScreenedCategory]:
     for name in sorted({category for category in pictures.categories if category is not None}):
         own = members & np.array([category == name for category in pictures.categories], dtype=np.bool_)
         judged = _rates(name, pictures, own & np.isfinite(scores), scores)
@@ -177,12 +177,12 @@ def _categories(
             int((own & pictures.is_private & screened).sum()),
         )
         high = float(clopper_pearson(num_missed, num_private, 2 * confidence - 1)[1]) if num_private else None
-        yield CategoryRates(
+        yield ScreenedCategory(
             name, int(own.sum()), num_private, judged.weighted.f1, judged.private.f1, judged.public.f1, num_missed, high
         )
 
 
-def _missing(pictures: LabelledPictures, even: Flags, members: Flags, screened: Flags, confidence: float) -> Missing:
+def _missing(pictures: LabelledFeatures, even: Flags, members: Flags, screened: Flags, confidence: float) -> Missing:
     """even: pictures that every picture of the corpus was equally likely to be."""
     num, num_missed = int((even & pictures.is_private).sum()), int((even & pictures.is_private & screened).sum())
     ends = clopper_pearson(num_missed, num) if num else None

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ingest.errors import LabelsError
-from reports.screening.pictures import TRAINING, VALIDATION, Groups, LabelledPictures, chosen
+from reports.screening.pictures import TRAINING, VALIDATION, Groups, LabelledFeatures, chosen
 from reports.statistics.binary import Flags, Numbers, cells, known, rates
 from reports.statistics.probability_maps import EDGE, NUM_FOLDS, Points, folds_of, platt
 from scoring.screen.features import Features
 from scoring.screen.fusion import KINDS, Fusion, FusionKind, fitted_fusion
 from scoring.screen.heads import Head, balanced, fitted_heads
 from scoring.screen.model import MAX_LOGIT, Predictor, Vectors, curved
-from scoring.screen.record import Curve, ModalityName, ModalityRecord
+from scoring.screen.record import LogisticCurve, ModalityName, ModalityRecord
 
 MIN_WITH_MODALITY = 10
 """Private pictures of training and of validation that a modality needs, and as many public ones."""
@@ -54,7 +54,7 @@ class Fitted:
 
 
 def fitted_predictor(
-    pictures: LabelledPictures,
+    pictures: LabelledFeatures,
     part: Groups,
     identities: Mapping[ModalityName, Mapping[str, str]],
     lengths: Mapping[ModalityName, int],
@@ -70,7 +70,7 @@ def fitted_predictor(
         records.append(
             ModalityRecord(name=name, identity=dict(identity), length=lengths[name], head=label, curve=curve)
         )
-    flat = Curve(slope=1.0, intercept=0.0)
+    flat = LogisticCurve(slope=1.0, intercept=0.0)
     before = Predictor(tuple(records), heads, Fusion("mean", {}), flat)
     views = chosen(pictures.views, validation)
     singles = np.array([before.single_probabilities(vectors) for vectors in views]).reshape(len(views), len(records))
@@ -106,8 +106,8 @@ def _named(
 
 
 def _fitted_head(
-    name: ModalityName, pictures: LabelledPictures, training: Flags, validation: Flags, length: int, seed: int
-) -> tuple[str, Head, Curve]:
+    name: ModalityName, pictures: LabelledFeatures, training: Flags, validation: Flags, length: int, seed: int
+) -> tuple[str, Head, LogisticCurve]:
     """Return the name of the head that is best on validation, the head, and its curve."""
     has = np.array([views[0].get(name) is not None for views in pictures.views], dtype=np.bool_)
     for members, of_part in ((training, "learn from"), (validation, "choose by")):
@@ -129,7 +129,7 @@ def _fitted_head(
     return heads[best][0], heads[best][1], _curve(logits[best], truth, weights)
 
 
-def _vectors(pictures: LabelledPictures, members: Flags, name: ModalityName) -> list[Features]:
+def _vectors(pictures: LabelledFeatures, members: Flags, name: ModalityName) -> list[Features]:
     vectors: list[Vectors] = chosen(pictures.views, members)
     return [each for vector in vectors if (each := vector[name]) is not None]
 
@@ -163,9 +163,9 @@ def _choice(
     )
 
 
-def _curve(logits: Numbers, truth: Flags, weights: Numbers) -> Curve:
+def _curve(logits: Numbers, truth: Flags, weights: Numbers) -> LogisticCurve:
     fitted = platt(truth, _sigmoid(np.clip(logits, -MAX_LOGIT, MAX_LOGIT)), weights)
-    return Curve(slope=fitted.slope, intercept=fitted.intercept)
+    return LogisticCurve(slope=fitted.slope, intercept=fitted.intercept)
 
 
 def _logits(probabilities: Numbers) -> Numbers:

@@ -23,13 +23,13 @@ MIN_TO_LEARN = 60
 """Labelled private pictures, and as many public ones, that are needed to fit heads, curves and fusion."""
 
 VALIDATION_SHARE = 1 / 3
-"""Of the pictures that a screen learns from; heads, curves and fusion are chosen on them."""
+"""Share of the pictures that a screen learns from, on which heads, curves and fusion are chosen."""
 
 TRAINING, VALIDATION, BOUND = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class LabelledPictures:
+class LabelledFeatures:
     """n pictures, each once; arrays have shape (n,)."""
 
     sha256: tuple[str, ...]
@@ -43,7 +43,7 @@ class LabelledPictures:
     categories: tuple[str | None, ...]
 
     probabilities: Numbers
-    """Of being drawn; all 1 if every picture was equally likely to be labelled."""
+    """Probability of being drawn; all 1 if every picture was equally likely to be labelled."""
 
     is_even: Flags
     """Which pictures may prove something: of an audit sample those that are left once every picture of the corpus had
@@ -72,7 +72,7 @@ class LabelledPictures:
         return np.asarray(np.isnan(self.private))
 
 
-def parts(pictures: LabelledPictures, target_miss: float, confidence: float, seed: int) -> npt.NDArray[np.int64]:
+def parts(pictures: LabelledFeatures, target_miss: float, confidence: float, seed: int) -> npt.NDArray[np.int64]:
     """Return TRAINING, VALIDATION or BOUND of each picture, −1 for one that is in no part. Shape (n,).
 
     LabelsError with the number of labelled private pictures that is missing. The bound takes half of the private
@@ -115,7 +115,7 @@ def parts(pictures: LabelledPictures, target_miss: float, confidence: float, see
     return part
 
 
-def _thinned(pictures: LabelledPictures) -> str:
+def _thinned(pictures: LabelledFeatures) -> str:
     num_drawn = int(pictures.is_private.sum())
     if pictures.is_even.all():
         return ""
@@ -140,7 +140,7 @@ def _first_of_group(part: npt.NDArray[np.int64], members: Groups) -> Flags:
     return is_first
 
 
-def _lots(pictures: LabelledPictures, members: Groups, num_groups: int, seed: int) -> Numbers:
+def _lots(pictures: LabelledFeatures, members: Groups, num_groups: int, seed: int) -> Numbers:
     """Return a number of each group, uniform in [0, 1). Shape (groups,)."""
     names = [""] * num_groups
     for sha256, group in zip(pictures.sha256, members.tolist(), strict=True):

@@ -26,7 +26,7 @@ DEFAULT_SIDE_PX = 224
 
 MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
 DEVIATION = np.array([0.229, 0.224, 0.225], dtype=np.float32)
-"""Of ImageNet, in RGB, for values 0–1; what most encoders were trained with."""
+"""Statistics of ImageNet, in RGB, for values 0–1; what most encoders were trained with."""
 
 MAX_ENCODER_BYTES = 2**31
 
@@ -36,7 +36,7 @@ def encoder_identity(content: bytes) -> dict[str, str]:
     return {"features": VERSION, "encoder": hashlib.sha256(content).hexdigest()}
 
 
-class Encoder:
+class PictureEncoder:
     """Embeddings of an ONNX model on one CPU thread."""
 
     def __init__(self, content: bytes, cache: Path | None = None) -> None:

@@ -18,24 +18,24 @@ def is_guarded(sha256: str, share: float) -> bool:
 class GuardCounts:
     """What a screen did with the images of a slice, or of several."""
 
-    num_looked_at: int = 0
-    """Images that the screen has given a probability."""
+    num_seen: int = 0
+    """Images to which the screen gave a probability."""
 
     num_screened: int = 0
-    """Of these, those that are screened out, without those that the guard sent on."""
+    """How many of them are screened out, without those that the guard sent on."""
 
     num_guarded: int = 0
     """Those that would be screened out, but the guard sent them to the engine, which answered private or public."""
 
     num_missed: int = 0
-    """Of `num_guarded`, those that the engine calls private."""
+    """How many of `num_guarded` the engine calls private."""
 
     num_private: int = 0
     """Images that passed the screen and that the engine calls private."""
 
     def __add__(self, other: "GuardCounts") -> "GuardCounts":
         return GuardCounts(
-            self.num_looked_at + other.num_looked_at,
+            self.num_seen + other.num_seen,
             self.num_screened + other.num_screened,
             self.num_guarded + other.num_guarded,
             self.num_missed + other.num_missed,

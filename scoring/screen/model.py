@@ -9,11 +9,11 @@ import numpy as np
 
 from ingest.errors import EngineError
 from scoring.screen.caption import Caption, caption_identity
-from scoring.screen.encoder import Encoder, encoder_identity
+from scoring.screen.encoder import PictureEncoder, encoder_identity
 from scoring.screen.features import Features, Modality, PictureView
 from scoring.screen.fusion import Fusion
 from scoring.screen.heads import Head, Numbers
-from scoring.screen.record import Curve, ModalityName, ModalityRecord, ScreenRecord
+from scoring.screen.record import LogisticCurve, ModalityName, ModalityRecord, ScreenRecord
 from scoring.screen.thumbnail import Thumbnail, thumbnail_identity
 
 EDGE = 1e-6
@@ -33,8 +33,8 @@ class Predictor:
     heads: Mapping[ModalityName, Head]
     fusion: Fusion
 
-    curve: Curve
-    """Of the joined probability."""
+    curve: LogisticCurve
+    """Map of the joined probability."""
 
     def probability(self, vectors: Vectors) -> float | None:
         """Return P(private) of one view, 0–1; None if it lacks all modalities."""
@@ -65,14 +65,14 @@ class Predictor:
         return float(np.float32(max(known))) if known and len(known) == len(joined) else None
 
 
-def curved(logit: float, curve: Curve) -> float:
+def curved(logit: float, curve: LogisticCurve) -> float:
     """Return what a logit means, 0–1."""
     steep = curve.slope * min(max(logit, -MAX_LOGIT), MAX_LOGIT) + curve.intercept
     return 1 / (1 + math.exp(-min(max(steep, -50.0), 50.0)))
 
 
 @dataclass(frozen=True)
-class Screen:
+class FittedScreen:
     """What was fitted, as it is read from a folder. Sent to each worker of a scan."""
 
     record: ScreenRecord
@@ -106,13 +106,13 @@ def loaded_modalities(
     modalities = dict[ModalityName, Modality]()
     for name in names:
         if name == "encoder":
-            modalities[name] = Encoder(encoder or b"", cache)
+            modalities[name] = PictureEncoder(encoder or b"", cache)
         else:
             modalities[name] = Thumbnail() if name == "thumbnail" else Caption()
     return modalities
 
 
-def refuse_other_features(screen: Screen) -> None:
+def refuse_other_features(screen: FittedScreen) -> None:
     """EngineError if this machine would compute other features than those that the screen was fitted on."""
     for modality in screen.record.modalities:
         here = identity_of(modality.name, screen.encoder)
@@ -127,7 +127,7 @@ def refuse_other_features(screen: Screen) -> None:
 class Screener:
     """A screen with its models loaded. Not to be used from several threads at once."""
 
-    def __init__(self, screen: Screen):
+    def __init__(self, screen: FittedScreen):
         """EngineError if a package or model file is missing, or another one than the screen was fitted with."""
         refuse_other_features(screen)
         self._screen = screen

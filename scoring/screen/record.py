@@ -18,7 +18,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Curve(_Part):
+class LogisticCurve(_Part):
     """Platt's curve over the logit: what a logit means as a probability."""
 
     slope: Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -37,7 +37,7 @@ class ModalityRecord(_Part):
     head: str
     """The head that was chosen on validation, such as "logistic, 0.01"."""
 
-    curve: Curve
+    curve: LogisticCurve
 
 
 class MissBound(_Part):
@@ -83,8 +83,8 @@ class ScreenRecord(_Part):
     privsieve: str
     modalities: Annotated[tuple[ModalityRecord, ...], Field(min_length=1)]
     fusion: FusionKind
-    curve: Curve
-    """Of the joined probability."""
+    curve: LogisticCurve
+    """Map of the joined probability."""
 
     target_miss: Annotated[float, Field(gt=0, lt=1)]
     confidence: Annotated[float, Field(gt=0, lt=1)]
@@ -93,14 +93,14 @@ class ScreenRecord(_Part):
     """The bound that level 1 has apart; None if only the bound of all private pictures was asked for."""
 
     bound: MissBound
-    """Of all private pictures; where categories have bounds of their own, of these together."""
+    """Bound for all private pictures; where categories have bounds of their own, of these together."""
 
     categories: dict[str, MissBound] | None
     """Category of the corpus -> its bound; None if one bound is for all pictures. A picture of a category without a
     threshold is not screened."""
 
     levels: tuple[LevelBound, ...]
-    """Of labels that give attributes; labels that say only private or public have no level."""
+    """From labels that give attributes; labels that say only private or public have no level."""
 
     labelled: Labelled
 

@@ -16,7 +16,7 @@ from ingest.storage.place import Place, place
 from scoring.runs.record import parsed
 from scoring.screen.fusion import Fusion
 from scoring.screen.heads import Head, Numbers
-from scoring.screen.model import Predictor, Screen
+from scoring.screen.model import FittedScreen, Predictor
 from scoring.screen.record import ScreenRecord
 
 RECORD = "screen.json"
@@ -34,7 +34,7 @@ def write_screen(
     predictor: Predictor,
     learnt: np.ndarray[tuple[int], np.dtype[np.uint64]],
     encoder: bytes | None,
-) -> Screen:
+) -> FittedScreen:
     """Write a new folder, screen.json last, so that a folder without it is no screen. StorageError if it cannot.
 
     record: its `files` are filled in here. learnt: `learnt_marks` of the pictures that it was fitted on.
@@ -57,7 +57,7 @@ def write_screen(
     return read_screen(url)
 
 
-def read_screen(url: str) -> Screen:
+def read_screen(url: str) -> FittedScreen:
     """Read a screen. LabelsError in one line if it is damaged, changed or of another version."""
     root = place(url)
     if not root.at(RECORD).exists():
@@ -89,7 +89,7 @@ def learnt_mark(sha256: str) -> int:
 
 def _screen(
     record: ScreenRecord, tensors: Mapping[str, Numbers], encoder: bytes | None, sha256: str, url: str
-) -> Screen:
+) -> FittedScreen:
     wanted = {f"{modality.name}.{part}" for modality in record.modalities for part in HEAD_PARTS} | {"learnt"}
     others = {name for name in tensors if name not in wanted}
     if not wanted <= set(tensors) or not all(name.startswith("fusion.") for name in others):
@@ -108,7 +108,7 @@ def _screen(
         raise _misfit(url)
     if not fusion.fits(len(record.modalities)):
         raise _misfit(url)
-    return Screen(record, Predictor(record.modalities, heads, fusion, record.curve), encoder, sha256)
+    return FittedScreen(record, Predictor(record.modalities, heads, fusion, record.curve), encoder, sha256)
 
 
 def _misfit(url: str) -> LabelsError:

@@ -13,7 +13,7 @@ import numpy as np
 
 from reports.screening.compute import FitSettings, MadeScreen, is_screened, made_screen, scores_of
 from reports.screening.drift import broken_bound, drifted_share
-from reports.screening.pictures import LabelledPictures
+from reports.screening.pictures import LabelledFeatures
 from scoring.screen.features import Features
 from scoring.screen.guard import GuardCounts
 from scoring.screen.model import Vectors
@@ -30,7 +30,7 @@ NUM_TRUE = 5_000
 
 def planted(
     generator: np.random.Generator, num_private: int, num_public: int, broken: ModalityName | None = None
-) -> LabelledPictures:
+) -> LabelledFeatures:
     """broken: a modality that sees noise only."""
     num = num_private + num_public
     private = np.repeat([1.0, 0.0], [num_private, num_public])
@@ -40,7 +40,7 @@ def planted(
         vectors[name] = generator.normal(size=(num, LENGTH)) + (SHIFT * tells * (private - 0.5))[:, None]
     has_caption = generator.random(num) < 0.9
     views = [_view(vectors, number, bool(has_caption[number])) for number in range(num)]
-    return LabelledPictures(
+    return LabelledFeatures(
         sha256=tuple(generator.bytes(32).hex() for _ in range(num)),
         private=private,
         levels=np.zeros(num, dtype=np.int64),
@@ -73,7 +73,7 @@ def true_miss(made: MadeScreen, generator: np.random.Generator) -> float:
     return _share_screened(made, planted(generator, NUM_TRUE, 0))
 
 
-def _share_screened(made: MadeScreen, pictures: LabelledPictures) -> float:
+def _share_screened(made: MadeScreen, pictures: LabelledFeatures) -> float:
     return float(is_screened(pictures, scores_of(pictures, made.predictor), made.record).mean())
 
 
@@ -102,7 +102,7 @@ def scanned(
     public_out = generator.binomial(num - num_private, left_out)
     guarded = generator.binomial([private_out, public_out], guard_share)
     counts = GuardCounts(
-        num_looked_at=num,
+        num_seen=num,
         num_screened=int(private_out + public_out - guarded.sum()),
         num_guarded=int(guarded.sum()),
         num_missed=int(guarded[0]),
