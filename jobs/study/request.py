@@ -43,7 +43,7 @@ class StudyRequest:
     """Folder of the study on this machine; continued if it exists."""
 
     protocol: str | None = None
-    """Protocol of the scans, such as binary:p1,first; that of the target by default."""
+    """Protocol of the scans, such as binary:ours-1,first; that of the target by default."""
 
     prompt_file: bytes | None = None
     """YAML file with wordings that replace the protocol's own, as in scan."""

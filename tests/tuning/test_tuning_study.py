@@ -61,7 +61,7 @@ def request_(tmp_path_factory: pytest.TempPathFactory) -> StudyRequest:
         target="binary",
         model=str(DEMO / "base"),
         recipe=str(DEMO / "recipe.yaml"),
-        protocol="binary:p1,first",
+        protocol="binary:ours-1,first",
         max_pixels=MAX_PIXELS,
     )
 

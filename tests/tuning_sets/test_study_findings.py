@@ -34,6 +34,6 @@ def test_the_class_that_is_found_least_is_named() -> None:
 
 def test_the_best_and_the_worst_wording_are_named() -> None:
     runs = RunsSpread(("a", "b", "c"), {"f1": spread([0.1, 0.2, 0.3]), "mcc": spread([0.5, None, 0.8])}, {})
-    assert of_prompts(PromptsResult(("binary:p1", "binary:p2", "binary:p3"), runs)) == (
-        "The wordings differ by 0.300 in MCC: 0.500 (binary:p1) to 0.800 (binary:p3)."
+    assert of_prompts(PromptsResult(("binary:ours-1", "binary:ours-2", "binary:ours-3"), runs)) == (
+        "The wordings differ by 0.300 in MCC: 0.500 (binary:ours-1) to 0.800 (binary:ours-3)."
     )
