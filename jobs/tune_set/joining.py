@@ -1,7 +1,7 @@
-"""Which label belongs to which picture: by hash, or by name."""
+"""The labels of a file, one per picture of a corpus."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from ingest.errors import LabelsError
 from ingest.sample import Sample, printable
 from ingest.storage.place import place
 from scoring.assessment import Values
+from scoring.labels.picture_index import PictureIndex
 from scoring.labels.reviews import is_reviews
 from scoring.labels.table import attribute_values, read_labels
 from scoring.tuning.targets import Label
@@ -20,57 +21,12 @@ MAX_SHOWN = 20
 """Names in an error message."""
 
 
-@dataclass
-class LabelNames:
-    """Rows that name pictures by sha256, or by key: as a scan writes it, with or without the shard before it."""
-
-    url: str
-    """URL of the file, for errors."""
-
-    by_sha256: dict[bytes, int] = field(default_factory=dict)
-    by_key: dict[str, int] = field(default_factory=dict)
-    used: set[int] = field(default_factory=set)
-    """Rows of which a picture was found."""
-
-    picture_of_row: dict[int, str] = field(default_factory=dict)
-    """Row -> sha256, of pictures that were found by key."""
-
-    def add(self, row: int, sha256: str | None, key: str | None) -> bool:
-        """Add a label by its hash alone, if it has one: its key is not used then. False if the name is there
-        already."""
-        if sha256 is not None:
-            return self.by_sha256.setdefault(bytes.fromhex(sha256), row) == row
-        return self.by_key.setdefault(key or "", row) == row
-
-    def row_of(self, sample: Sample, sha256: str) -> int | None:
-        """LabelsError if two different pictures have the key of one row."""
-        row = self.by_sha256.get(bytes.fromhex(sha256))
-        if row is None:
-            row = self.row_of_key(sample)
-            if row is None:
-                return None
-            if self.picture_of_row.setdefault(row, sha256) != sha256:
-                raise LabelsError(
-                    f'{self.url}: two different pictures have the key "{printable(sample.key):.200}"; '
-                    "name them by sha256"
-                )
-        self.used.add(row)
-        return row
-
-    def row_of_key(self, sample: Sample) -> int | None:
-        row = self.by_key.get(f"{sample.shard}/{sample.key}")
-        return self.by_key.get(sample.key) if row is None else row
-
-
 @dataclass(frozen=True)
 class LabelOf:
     """The labels of a file, one per picture."""
 
-    table: pa.Table
-    """With the column `annotator`."""
-
-    names: LabelNames
-    """A row is the place in `table`."""
+    index: PictureIndex
+    """Finds the row of the file about a picture."""
 
     values: Values
     """Shape (labels, 22)."""
@@ -91,23 +47,17 @@ class LabelOf:
     @property
     def num_unused(self) -> int:
         """Labels of which no picture was found so far."""
-        return len(self.private) - len(self.names.used)
+        return len(self.private) - len(self.index.used)
 
     def of(self, sample: Sample, sha256: str) -> Label | None:
         """LabelsError if two different pictures have the key of one label, or two annotators label the picture."""
-        row = self.names.row_of(sample, sha256)
-        other = None if row is None else self.names.row_of_key(sample)
-        if row is not None and other is not None and self._annotator(other) != self._annotator(row):
-            raise _several(self.names.url, sample.key)
+        row = self.index.row_of(sample.shard, sample.key, sha256)
         return None if row is None else self._label(row)
 
     def every(self) -> Iterator[Label]:
         """Every label, in the order of the file."""
-        for row in range(self.table.num_rows):
+        for row in range(len(self.private)):
             yield self._label(row)
-
-    def _annotator(self, row: int) -> str:
-        return str(self.table["annotator"][row].as_py())
 
     def _label(self, row: int) -> Label:
         private, score = float(self.private[row]), float(self.score[row])
@@ -130,14 +80,12 @@ def labels_by_picture(url: str, split: str | None) -> LabelOf:
         raise LabelsError(f"{url}: holds no labels")
     if split is not None:
         table = _of_split(table, split, url)
-    names = LabelNames(url)
-    for row, (sha256, key) in enumerate(zip(table["sha256"].to_pylist(), table["key"].to_pylist(), strict=True)):
-        if not names.add(row, sha256, key):
-            raise _several(url, sha256 or key)
+    annotators = table["annotator"]
+    index = PictureIndex(url, lambda row: str(annotators[row].as_py()))
+    index.add_labels(table)
     classes = pa.concat_arrays(table["class"].chunks).dictionary_encode()
     return LabelOf(
-        table.select(["annotator"]),
-        names,
+        index,
         attribute_values(table),
         table["private"].cast(pa.float32()).to_numpy(),
         table["score"].to_numpy(),
@@ -145,13 +93,6 @@ def labels_by_picture(url: str, split: str | None) -> LabelOf:
         tuple(classes.dictionary.to_pylist()),
         tuple(sorted(pc.unique(table["annotator"]).to_pylist())),
         tuple(sorted(pc.unique(table["licence"]).drop_null().to_pylist())),
-    )
-
-
-def _several(url: str, name: str) -> LabelsError:
-    return LabelsError(
-        f"{url}: {printable(name):.200} has labels of several annotators; make one label per picture with: "
-        f"privsieve labels consensus {url} --out FILE"
     )
 
 

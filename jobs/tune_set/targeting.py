@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from ingest.errors import LabelsError
 from ingest.sample import Sample
-from jobs.tune_set.joining import LabelNames
+from scoring.labels.picture_index import PictureIndex
 from scoring.protocols.interface import Protocol
 from scoring.tuning.dialogues import dialogues
 from scoring.tuning.targets import Label, Target, Turns, is_private, target_of
@@ -16,7 +16,7 @@ class Targets:
 
     asked: Protocol
     keep_ambiguous: bool
-    names: LabelNames | None = None
+    names: PictureIndex | None = None
     """Names of conversations; None if the label alone gives the target."""
 
     turns: list[Turns] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Targets:
         if self.names is None:
             target = target_of(label, self.asked, keep_ambiguous=self.keep_ambiguous)
             return None if target is None else self._distinct.setdefault(target, target)
-        row = None if is_private(label) is None else self.names.row_of(sample, sha256)
+        row = None if is_private(label) is None else self.names.row_of(sample.shard, sample.key, sha256)
         return None if row is None else Target(turns=self.turns[row])
 
 
@@ -43,7 +43,7 @@ def targets_of(kind: str, asked: Protocol, keep_ambiguous: bool, url: str | None
     """url: of the conversations. LabelsError if a line is wrong, or a picture has two conversations."""
     if kind != "dialogue" or url is None:
         return Targets(asked, keep_ambiguous)
-    names = LabelNames(url)
+    names = PictureIndex(url)
     turns: list[Turns] = []
     for number, sha256, key, conversation in dialogues(url):
         if not names.add(len(turns), sha256, key):

@@ -4,6 +4,9 @@ Pictures are the same if their bytes are (sha256). Of copies inside a run the fi
 A row without a hash (its bytes could not be read) is compared with the row of the same `shard/key`, else of the same
 key, if that row was not joined by its hash and no other row on either side has this name.
 
+This is not the join of labels (`scoring.labels.picture_index`): both sides are whole runs, which do not fit into memory
+as dicts, so DuckDB joins them; and neither side is written by people, so that nothing is refused.
+
 Rows come in parts, all copies of a picture in the same one. What may still be joined by its name is kept until the last
 part was seen.
 """

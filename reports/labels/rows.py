@@ -15,6 +15,7 @@ from ingest.storage.place import Place
 from reports.labels.agreed import AgreedLabels
 from reports.labels.joining import Joined, join
 from reports.statistics.binary import Flags, Numbers
+from scoring.labels.picture_index import are_named
 from scoring.runs.audit_sample import AuditSample, has_sample, read_sample
 from scoring.runs.damaged_rows import images_only
 from scoring.runs.footers import refuse_foreign
@@ -151,9 +152,7 @@ def _candidates(
         all_rows = rows_at(run, [part], [*dict.fromkeys([*columns, "reason"])])
         num_rows += all_rows.num_rows
         rows = images_only(all_rows).select(columns)
-        names = pc.binary_join_element_wise(rows["shard"], rows["key"], "/")
-        is_named = pc.or_(pc.is_in(rows["key"], keys), pc.is_in(names, keys))
-        wanted = pc.or_(pc.is_in(rows["sha256"], hashes), is_named).to_numpy()
+        wanted = are_named(rows, hashes, keys).to_numpy()
         if not num_images:
             wanted = wanted | (np.arange(len(wanted)) == 0)
         parts.append(rows.filter(pa.array(wanted)))
