@@ -12,7 +12,7 @@ from scoring.runs.record import RunRecord
 from tests.records import run_record
 from tests.scoring.asking import ask
 
-AT_0_1_0 = {
+RECORDED = {
     "slots": "slots-1 e10eaceabbee",
     "json": "json-1 f679a2c4ceff",
     "two-pass": "two-pass-1 4178ea5b6604",
@@ -30,16 +30,16 @@ AT_0_1_0 = {
     "binary:p1,first": "binary:p1,first-3 84a1ed72c333",
     "binary:p2,classes,first": "binary:p2,classes,first-3 c818f1a731cc",
 }
-"""Name that a user gave -> version that the run recorded."""
+"""Name that a user gave before there were these revisions and names -> version that the run recorded."""
 
 
-@pytest.mark.parametrize("name", AT_0_1_0)
-def test_a_run_of_version_0_1_0_is_continued_by_the_same_command(name: str, tmp_path: Path) -> None:
-    recorded = f"{AT_0_1_0[name]}, 262144 pixels, stored precision"
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_run_that_began_earlier_is_continued_by_the_same_command(name: str, tmp_path: Path) -> None:
+    recorded = f"{RECORDED[name]}, 262144 pixels, stored precision"
     before = run_record({"name": "vllm", "protocol": recorded, "assessed": []})
     start_or_continue(str(tmp_path / "run"), before)
     again = ask(name_to_continue(name, recorded))
-    assert again.version == AT_0_1_0[name]
+    assert again.version == RECORDED[name]
     now: RunRecord = before.model_copy(
         update={"engine": before.engine | {"protocol": f"{again.version}, 262144 pixels, stored precision"}}
     )

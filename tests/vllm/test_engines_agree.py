@@ -12,7 +12,6 @@ from scoring.assessment import Assessment, Outcome, View, not_assessed
 from scoring.protocols import protocol
 from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, ProtocolOptions, TextAnswer
 from scoring.protocols.two_pass import MAX_TOKENS_FIRST, TwoPassProtocol
-from scoring.taxonomy import KEYS
 
 GENERATING = ("json", "severity", "severity:taxonomy", "binary:ours-1", "binary:ours-3,classes,reason")
 
