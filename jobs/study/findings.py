@@ -49,7 +49,8 @@ def of_prompts(result: PromptsResult) -> str:
         return "No wording has a figure."
     (low, worst), (high, best) = known[0], known[-1]
     ends = f"{_shown(low)} ({worst}) to {_shown(high)} ({best})"
-    return f"The wordings differ by {high - low:.3f} in {FIGURES[name]}: {ends}."
+    what = "wordings" if result.kind == "prompts" else "languages"
+    return f"The {what} differ by {high - low:.3f} in {FIGURES[name]}: {ends}."
 
 
 def _figure(points: Sequence[PointResult]) -> str:

@@ -1,9 +1,11 @@
-"""How much the answers depend on the wording of the question, as in Samson et al., Table 12."""
+"""How much the answers depend on the words and the language of the question, as in Samson et al., Tables 6 and 12."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
-from ingest.errors import LabelsError
+from ingest.errors import LabelsError, did_you_mean
 from ingest.storage.place import place
 from jobs.runtime.feedback import Feedback
 from jobs.scan.request import ScanRequest, ScanResources, Supervision
@@ -15,61 +17,97 @@ from reports.evaluation.comparing import spread_of
 from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
 from reports.evaluation.results import RunsSpread
 from reports.report.opened import open_run
-from scoring.assessment import EngineOptions
-from scoring.engines.vlm.adapter import adapter
-from scoring.engines.vlm.adapter_card import ENGINE
-from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import labels_sha256, read_labels
+from scoring.protocols.binary import EARLIER_WORDINGS, LANGUAGES, WORDINGS
 
-WORDINGS = ("p1", "p2", "p3", "p4")
+Kind = Literal["prompts", "languages"]
+
+ASKED: Mapping[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "prompts": (WORDINGS, LANGUAGES[:1]),
+    "languages": (WORDINGS[:1], LANGUAGES),
+}
+"""Wordings and languages of a study that names none."""
 
 
 @dataclass(frozen=True)
 class PromptsResult:
-    """One run per wording."""
+    """One run per wording and language."""
 
     wordings: tuple[str, ...]
+    """The protocols that were asked."""
+
     spread: RunsSpread
     """Spread of their figures, in the same order."""
 
+    num_rejected: tuple[int | None, ...] = ()
+    """Answers of each run that are neither yes nor no, of pictures with a label; they count as the wrong answer. None
+    if no picture has a label."""
 
-def run_prompts(request: PromptsRequest, feedback: Feedback) -> PromptsResult:
+    kind: Kind = "prompts"
+
+
+def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "prompts") -> PromptsResult:
     """Scans with each wording and evaluates. LabelsError if the pictures are also in an evaluation set: a wording that
     was chosen on these would make its figures too good."""
-    folder = _folder(request)
+    protocols = _protocols(request, kind)
+    folder = _folder(request, kind)
     labels = read_labels(request.labels)
     if caution := contradictions(labels):
         feedback.notice(f"caution: {request.labels}: {caution}")
-    names = [f"binary:{wording}" + (f",{request.reading}" if request.reading else "") for wording in WORDINGS]
     evaluations = []
-    for wording, name in zip(WORDINGS, names, strict=True):
-        run = str(folder / wording)
-        options = EngineOptions(
-            model=request.model, adapter=request.adapter, protocol=name, max_pixels=request.max_pixels
-        )
+    for number, (name, protocol) in enumerate(protocols.items()):
+        run = str(folder / name)
+        options = replace(request.options, protocol=protocol)
         run_scan(
-            ScanRequest(request.source, run, engine=ENGINE, options=options),
+            ScanRequest(request.source, run, engine=request.engine, options=options),
             ScanResources(executor="inline"),
             Supervision(),
             feedback,
         )
-        if wording == WORDINGS[0]:
+        if number == 0:
             _refuse_shared(request, run)
         evaluations.append(evaluate_run(run, labels, EvaluationOptions(num_draws=0)))
-    return PromptsResult(tuple(names), spread_of(evaluations))
+    rejected = tuple(None if each.private is None else each.private.num_rejected for each in evaluations)
+    return PromptsResult(tuple(protocols.values()), spread_of(evaluations), rejected, kind)
 
 
-def _folder(request: PromptsRequest) -> Path:
+def _protocols(request: PromptsRequest, kind: Kind) -> dict[str, str]:
+    """Name of a run's folder -> protocol. LabelsError for an unknown wording or language."""
+    wordings, languages = request.wordings or ASKED[kind][0], request.languages or ASKED[kind][1]
+    for option, names, known in (("--wordings", wordings, WORDINGS), ("--languages", languages, LANGUAGES)):
+        for name in names:
+            if name not in known:
+                raise LabelsError(
+                    f'{option}: there is no "{name}"{did_you_mean(name, known)}; there are: {", ".join(known)}'
+                )
+    folder = Path(place(request.out).path)
+    earlier_names = {now: earlier for earlier, now in EARLIER_WORDINGS.items()}
+    endings = [ending for ending in (request.private_list, request.reading) if ending]
+    protocols = {}
+    for wording in wordings:
+        for language in languages:
+            name = wording if language == LANGUAGES[0] else f"{wording}-{language}"
+            if (folder / earlier_names[wording]).is_dir() and name == wording:
+                name = earlier_names[wording]  # a study that an older version began
+            parts = [wording, *([language] if language != LANGUAGES[0] else []), *endings]
+            protocols[name] = f"binary:{','.join(parts)}"
+    return protocols
+
+
+def _folder(request: PromptsRequest, kind: Kind) -> Path:
+    """LabelsError if it holds another study. The runs in it refuse another model, adapter or text themselves."""
     where = place(request.out)
     if not where.is_local:
         raise LabelsError(f"{request.out}: a study is written to a folder of this machine")
-    folder, content = Path(where.path), {"kind": "prompts", **asdict(request)}
-    del content["out"]
-    content["evaluation"] = list(request.evaluation)
-    content["model"] = checkpoint(request.model, with_weights=True).digest()
-    content["adapter"] = None if request.adapter is None else adapter(request.adapter).digest()
-    content["labels"] = labels_sha256(request.labels)
+    folder = Path(where.path)
+    content: dict[str, object] = {
+        "kind": kind,
+        "source": request.source,
+        "labels": labels_sha256(request.labels),
+        "reading": request.reading,
+        "evaluation": list(request.evaluation),
+    }
     begin_folder(folder, content, request.out)
     return folder
 
