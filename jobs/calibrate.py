@@ -51,7 +51,7 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
     import pyarrow as pa
 
     from ingest.sample import printable
-    from jobs.runtime.output_file import refuse_existing
+    from jobs.console.requests import refuse_existing
     from reports.calibration.calibrated import calibrated
     from reports.calibration.results import CalibrationReport
     from reports.calibration.thresholds_file import thresholds_file

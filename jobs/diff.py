@@ -7,7 +7,7 @@ import click
 from jobs.console.request_options import takes
 from jobs.console.requests import HashListUrl, Option, PagePath, Url, checked_request
 from jobs.console.terminal import write_json, write_line
-from jobs.runtime.feedback import SILENT, Feedback, on_terminal
+from jobs.runtime.progress import SILENT, Feedback, on_terminal
 
 if TYPE_CHECKING:
     from reports.diff.results import RunDifference

@@ -13,7 +13,7 @@ from ingest.storage.place import place
 from jobs.console.request_options import takes
 from jobs.console.requests import HashListUrl, Option, PagePath, RunUrl, Seed, Url, Urls, checked_request
 from jobs.console.terminal import write_json, write_line
-from jobs.runtime.feedback import SILENT, Feedback, on_terminal
+from jobs.runtime.progress import SILENT, Feedback, on_terminal
 
 if TYPE_CHECKING:
     from jobs.runtime.hash_list import HashList

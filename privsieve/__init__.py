@@ -35,9 +35,9 @@ from jobs.filter.run import FilterRequest, FilterResources, FilterResult, run_fi
 from jobs.models import CachedWeights, FetchedWeights, cached_weights
 from jobs.models import fetch_weights as run_fetch_weights
 from jobs.plan.arithmetic import Figure, PlanResult
-from jobs.plan.run import PlanRequest, run_plan
+from jobs.plan.command import PlanRequest, run_plan
 from jobs.report.request import ReportRequest
-from jobs.runtime.executors import Executor
+from jobs.runtime.cluster import Executor
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.run import run_scan
 from privsieve.asking import takes

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from ingest.errors import PrivsieveError
 from jobs.audit.request import AuditApplyRequest
-from jobs.report.sizes import category_sizes
+from jobs.report.run import category_sizes
 from reports.audit.correcting import audit_of_sample
 from reports.audit.drawn_shards import drawn_fractions
 from reports.audit.other_run import audit_of_other_run

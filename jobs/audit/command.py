@@ -35,7 +35,7 @@ def sample(request: AuditSampleRequest) -> None:
     Example: privsieve audit sample my-run --n 400 --out labels.csv
     """
     from jobs.audit.sampling import run_audit_sample
-    from jobs.runtime.feedback import on_terminal
+    from jobs.runtime.progress import on_terminal
 
     run, out = request.run, request.out
     found = run_audit_sample(request, on_terminal(quiet=True))

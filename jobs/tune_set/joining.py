@@ -1,7 +1,7 @@
-"""The labels of a file, one per picture of a corpus."""
+"""The labels of a file, one per picture of a corpus; and what the model should answer about each picture."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,9 @@ from scoring.assessment import Values
 from scoring.labels.picture_index import PictureIndex
 from scoring.labels.reviews import is_reviews
 from scoring.labels.table import attribute_values, read_labels
-from scoring.tuning.targets import Label
+from scoring.protocols.interface import Protocol
+from scoring.tuning.dialogues import dialogues
+from scoring.tuning.targets import Label, Target, Turns, is_private, target_of
 
 MAX_SHOWN = 20
 """Names in an error message."""
@@ -103,3 +105,47 @@ def _of_split(table: pa.Table, split: str, url: str) -> pa.Table:
         there = f"there are: {', '.join(known[:MAX_SHOWN])}" if known else "the labels name no split"
         raise LabelsError(f'{url}: no label is of the split "{split:.80}"; {there}')
     return chosen
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Targets of one kind."""
+
+    asked: Protocol
+    keep_ambiguous: bool
+    names: PictureIndex | None = None
+    """Names of conversations; None if the label alone gives the target."""
+
+    turns: list[Turns] = field(default_factory=list)
+    """By row of `names`."""
+
+    _distinct: dict[Target, Target] = field(default_factory=dict)
+    """Many pictures have equal targets: each is kept once."""
+
+    @property
+    def num_unused(self) -> int:
+        """Conversations of which no labelled picture was found so far."""
+        return 0 if self.names is None else len(self.turns) - len(self.names.used)
+
+    def of(self, label: Label, sample: Sample, sha256: str) -> Target | None:
+        """None if the label leaves the answer open, or the picture has no conversation."""
+        if self.names is None:
+            target = target_of(label, self.asked, keep_ambiguous=self.keep_ambiguous)
+            return None if target is None else self._distinct.setdefault(target, target)
+        row = None if is_private(label) is None else self.names.row_of(sample.shard, sample.key, sha256)
+        return None if row is None else Target(turns=self.turns[row])
+
+
+def targets_of(kind: str, asked: Protocol, keep_ambiguous: bool, url: str | None) -> Targets:
+    """url: of the conversations. LabelsError if a line is wrong, or a picture has two conversations."""
+    if kind != "dialogue" or url is None:
+        return Targets(asked, keep_ambiguous)
+    names = PictureIndex(url)
+    turns: list[Turns] = []
+    for number, sha256, key, conversation in dialogues(url):
+        if not names.add(len(turns), sha256, key):
+            raise LabelsError(f"{url}, line {number}: the picture has a conversation already; keep one")
+        turns.append(conversation)
+    if not turns:
+        raise LabelsError(f"{url}: holds no conversation")
+    return Targets(asked, keep_ambiguous, names, turns)

@@ -14,6 +14,7 @@ from reports.run.warehouse import Run
 from scoring.gaps import not_presence_only
 from scoring.privacy import PRIVATE_LEVELS, PROBABILITY_SQL, private_sql
 from scoring.runs.audit_sample import NOT_JUDGED_CELL, NUM_CELLS, PRIVATE
+from scoring.table import Col
 from scoring.taxonomy import KEYS
 
 Numbers = npt.NDArray[np.float64]
@@ -79,7 +80,7 @@ def audit_sql(run: Run, private: str) -> AuditSql:
     for key in KEYS:
         null = UNCLEAR if key in not_presence_only(engine) else NOT_JUDGED
         others = [f"WHEN {key} = 0.5 THEN {UNCLEAR}", f"WHEN {key} IS NULL THEN {null}"]
-        subjects[key] = SubjectSql(key, _cell_sql(f"prob_{key}", f"{key} = 1", others))
+        subjects[key] = SubjectSql(key, _cell_sql(Col.prob(key), f"{key} = 1", others))
     return AuditSql(scored, subjects)
 
 

@@ -18,6 +18,7 @@ from reports.statistics.fitting import MIN_TO_FIT, Method, Points, cross_fitted,
 from reports.statistics.probability_maps import Platt, ProbabilityMap
 from scoring.privacy import probabilities_of_rows, protocol_name
 from scoring.runs.record import RunRecord
+from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 PRIVATE = "private"
@@ -82,14 +83,14 @@ def _subjects(found: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
         points = Points(is_so[known] == 1, probabilities[known], weights[known], groups[known])
         return _Subject(key, name, points, said[known]) if known.any() else None
 
-    name, private = "prob_private", answers.prob_private
+    name, private = Col.PROB_PRIVATE, answers.prob_private
     if np.isnan(private).all():
         name, private = "largest P(present) of level 1 and 2", probabilities_of_rows(rows, record.engine)
     of_values = np.where(np.isnan(answers.values), np.nan, answers.values == 1)
     is_private = np.full(len(places), np.nan) if truth.is_one_sided else truths[:, 0]
     all_ = [subject(PRIVATE, name, is_private, private, answers.private)]
     all_ += [
-        subject(key, f"prob_{key}", truths[:, 1 + index], answers.probabilities[:, index], of_values[:, index])
+        subject(key, Col.prob(key), truths[:, 1 + index], answers.probabilities[:, index], of_values[:, index])
         for index, key in enumerate(KEYS)
     ]
     return {one.key: one for one in all_ if one is not None}

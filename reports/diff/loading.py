@@ -10,7 +10,7 @@ import pyarrow as pa
 from reports.report.opened import OpenRun
 from scoring.privacy import MEANINGS, private_condition, private_sql
 from scoring.sql.expressions import columns_of, value_expression
-from scoring.table import SCHEMA
+from scoring.table import SCHEMA, Col
 from scoring.taxonomy import KEYS
 
 Name = Literal["a", "b"]
@@ -19,9 +19,20 @@ ROWS_AT_ONCE = 100_000
 """Inserted together: one slice alone would be few."""
 
 NO_GROUP = "(none)"
-_NEEDED = ("shard", "index", "key", "sha256", "phash", "status", "level", "score", "holistic_score", *KEYS)
+_NEEDED = (
+    Col.SHARD,
+    Col.INDEX,
+    Col.KEY,
+    Col.SHA256,
+    Col.PHASH,
+    Col.STATUS,
+    Col.LEVEL,
+    Col.SCORE,
+    Col.HOLISTIC_SCORE,
+    *KEYS,
+)
 
-_ANSWERS = ", ".join(("is_quarantined", "level", "is_private", *KEYS))
+_ANSWERS = ", ".join(("is_quarantined", Col.LEVEL, "is_private", *KEYS))
 """Columns by which copies of a picture agree or not."""
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import duckdb
 
 from reports.diff.loading import Name
+from scoring.table import Col
 from scoring.taxonomy import KEYS
 
 NAMES = ("shard || '/' || \"key\"", '"key"')
@@ -131,7 +132,7 @@ def _columns() -> Iterator[str]:
     yield from ("a.n AS a_n", 'a."key" AS "key"', "a.phash AS phash", "a.shard AS shard", 'a."index" AS "index"')
     yield "a.sha256 AS sha256"
     for side in SIDES:
-        for column in ("category", "is_quarantined", "level", "score", "holistic_score", "is_private", *KEYS):
+        for column in (Col.CATEGORY, "is_quarantined", Col.LEVEL, Col.SCORE, Col.HOLISTIC_SCORE, "is_private", *KEYS):
             yield f"{side}.{column} AS {side}_{column}"
 
 

@@ -10,8 +10,9 @@ from ingest.sample import printable
 from reports.diff.results import GroupScores, MeanChange, ScoreChange
 from reports.statistics.intervals import NUM_FEW, Interval
 from reports.statistics.paired_mean import interval_of_mean
+from scoring.table import Col
 
-COLUMNS = ("holistic_score", "score")
+COLUMNS = (Col.HOLISTIC_SCORE, Col.SCORE)
 """The model's own score, and that of the formula."""
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from ingest.sample import printable
 from reports.evaluation.evaluate import JudgedRun
 from reports.evaluation.results import WrongAnswer
+from scoring.table import Col
 from scoring.taxonomy import KEYS
 
 
@@ -16,16 +17,16 @@ def wrong_answers(judged: JudgedRun) -> list[WrongAnswer]:
     of_private = np.nan_to_num(np.where(np.isnan(judged.answers.prob_private), score, judged.answers.prob_private))
     confidence = np.where(given == 1, of_private, 1 - of_private)
     by_hash = dict[str, WrongAnswer]()
-    rows = judged.joined.rows.select(["shard", "index", "key", "sha256"])
+    rows = judged.joined.rows.select([Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256])
     for index in sorted(np.flatnonzero(is_wrong).tolist(), key=lambda index: (-confidence[index], index)):
         row = rows.slice(index, 1).to_pylist()[0]
-        if row["sha256"] is None or row["sha256"] in by_hash:
+        if row[Col.SHA256] is None or row[Col.SHA256] in by_hash:
             continue
-        by_hash[row["sha256"]] = WrongAnswer(
-            row["shard"],
-            row["index"],
-            printable(row["key"]),
-            row["sha256"],
+        by_hash[row[Col.SHA256]] = WrongAnswer(
+            row[Col.SHARD],
+            row[Col.INDEX],
+            printable(row[Col.KEY]),
+            row[Col.SHA256],
             bool(truth[index]),
             float(confidence[index]),
             tuple(key for key, value in zip(KEYS, judged.answers.values[index], strict=True) if value == 1),

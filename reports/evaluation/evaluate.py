@@ -23,6 +23,7 @@ from reports.statistics.calibration import calibration
 from reports.statistics.classes import classwise, per_class
 from reports.statistics.intervals import of_private, of_scores
 from reports.statistics.stability import FRACTIONS, stability
+from scoring.table import Col
 
 By = Literal["class", "category"]
 
@@ -172,7 +173,7 @@ def _score(one: JudgedRun, column: str, predicted: Numbers, draws: Draws) -> Sco
     if not labelled.any():
         return None
     truth, scores, levels = one.truth.score[both], predicted[both], one.truth.levels[both]
-    own_levels = one.answers.levels[both] if column == "score" else None
+    own_levels = one.answers.levels[both] if column == Col.SCORE else None
     answered = severity.band_of(scores) if own_levels is None else own_levels
     is_right = severity.as_four_levels(answered) == severity.as_four_levels(levels)
     return ScoreResult(

@@ -5,6 +5,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.images.phash import near_duplicate_groups
+from scoring.table import Col
 
 
 def near_duplicates(rows: pa.Table) -> npt.NDArray[np.int64]:
@@ -13,7 +14,7 @@ def near_duplicates(rows: pa.Table) -> npt.NDArray[np.int64]:
     Rows without a perceptual hash (quarantined, or of an older version) share a group if their bytes are equal; a row
     without bytes has its own.
     """
-    hashes, perceptual = rows["sha256"].to_pylist(), rows["phash"].to_pylist()
+    hashes, perceptual = rows[Col.SHA256].to_pylist(), rows[Col.PHASH].to_pylist()
     near = near_duplicate_groups(perceptual)
     names = [
         f"near {near[index]}" if perceptual[index] is not None else f"row {index}" if hash_ is None else hash_

@@ -10,6 +10,7 @@ from ingest.errors import LabelsError
 from ingest.sample import printable
 from scoring.labels.picture_index import PictureIndex, shared_keys
 from scoring.sql.expressions import shown
+from scoring.table import Col
 
 Places = npt.NDArray[np.int64]
 
@@ -63,7 +64,7 @@ def join(rows: pa.Table, labels: pa.Table) -> Joined:
     rows: with the columns shard, key and sha256. labels: of `LABELS_SCHEMA`, checked, one row per picture.
     LabelsError if nothing is joined, or if several annotators label a picture.
     """
-    keys, hashes, shards = (rows[name].to_pylist() for name in ("key", "sha256", "shard"))
+    keys, hashes, shards = (rows[name].to_pylist() for name in (Col.KEY, Col.SHA256, Col.SHARD))
     annotators = labels["annotator"].to_pylist()
     index = PictureIndex(None, annotators.__getitem__, shared_keys(keys, hashes), has_unreadable=True)
     index.add_labels(labels)
@@ -96,8 +97,8 @@ def _nothing(rows: pa.Table, labels: pa.Table) -> LabelsError:
     if not labels.num_rows:
         return LabelsError("the labels table has no rows")
     return LabelsError(
-        f"no label belongs to a row of the run: rows are named like {_shape(rows, 'key')} (sha256 "
-        f"{_shape(rows, 'sha256')}), labels like {_shape(labels, 'key')} (sha256 {_shape(labels, 'sha256')}); "
+        f"no label belongs to a row of the run: rows are named like {_shape(rows, Col.KEY)} (sha256 "
+        f"{_shape(rows, Col.SHA256)}), labels like {_shape(labels, 'key')} (sha256 {_shape(labels, 'sha256')}); "
         "labels of pictures that were encoded again need a key and no sha256"
     )
 

@@ -22,12 +22,13 @@ from scoring.runs.footers import refuse_foreign
 from scoring.runs.record import RunRecord
 from scoring.runs.results import listing, row_ranges
 from scoring.runs.rows import rows_at
+from scoring.table import Col
 
 Drawn = Literal["audit", "evenly"]
 """`audit`: the labelled pictures are those that `audit sample` drew, with known unequal probabilities. `evenly`: every
 picture of the run was equally likely to be labelled."""
 
-NEEDED = ("shard", "index", "key", "sha256", "status")
+NEEDED = (Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256, Col.STATUS)
 
 
 @dataclass(frozen=True)
@@ -117,8 +118,8 @@ def labelled_rows(
 
 
 def _copies(candidates: pa.Table, rows: pa.Table) -> pa.Table:
-    has_bytes = pc.is_in(candidates["sha256"], rows["sha256"].combine_chunks().drop_null())
-    return candidates.filter(pc.and_(has_bytes, pc.equal(candidates["status"], "scored")))
+    has_bytes = pc.is_in(candidates[Col.SHA256], rows[Col.SHA256].combine_chunks().drop_null())
+    return candidates.filter(pc.and_(has_bytes, pc.equal(candidates[Col.STATUS], "scored")))
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def _candidates(
     checked = refuse_foreign(run, record.settings_hash(), listed)
     parts, num_images, num_rows = [rows_at(run, [], columns)], 0, 0
     for part in row_ranges(listed):
-        all_rows = rows_at(run, [part], [*dict.fromkeys([*columns, "reason"])])
+        all_rows = rows_at(run, [part], [*dict.fromkeys([*columns, Col.REASON])])
         num_rows += all_rows.num_rows
         rows = images_only(all_rows).select(columns)
         wanted = are_named(rows, hashes, keys).to_numpy()
@@ -172,5 +173,5 @@ def _refuse_other_state(root: Place, record: RunRecord, sample: AuditSample, can
 def _probabilities(rows: pa.Table, sample: AuditSample) -> Numbers:
     """Shape (n,): of each row, NaN if it was not drawn."""
     by_row = sample.probabilities()
-    names = zip(rows["shard"].to_pylist(), rows["index"].to_pylist(), strict=True)
+    names = zip(rows[Col.SHARD].to_pylist(), rows[Col.INDEX].to_pylist(), strict=True)
     return np.array([by_row.get(name, np.nan) for name in names], dtype=np.float64)

@@ -19,7 +19,7 @@ from scoring.runs.results import results, row_ranges
 from scoring.runs.rows import rows_at
 from scoring.sql.expressions import shown
 from scoring.sql.limits import NO_LIMITS, Limits, is_left_behind
-from scoring.table import SCHEMA
+from scoring.table import SCHEMA, Col
 
 if TYPE_CHECKING:
     import duckdb
@@ -148,7 +148,9 @@ class OpenRun:
 
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         for part in row_ranges(self._run.listed):
-            rows = images_only(rows_at(self._run.root, [part], [*dict.fromkeys([*columns, "reason"])])).select(columns)
+            rows = images_only(rows_at(self._run.root, [part], [*dict.fromkeys([*columns, Col.REASON])])).select(
+                columns
+            )
             yield from (batch for batch in rows.to_batches() if batch.num_rows)
 
     def rates(self, by: str = "category", private: str | None = None) -> "tuple[Rate, ...]":

@@ -7,6 +7,7 @@ from ingest.sample import printable
 from reports.run.figures import SevereImage
 from reports.run.warehouse import Run
 from scoring.severity import WEIGHTS
+from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES
 
 NUM_SEVEREST = 20
@@ -30,7 +31,7 @@ def severest(run: Run, most: int = NUM_SEVEREST) -> tuple[SevereImage, ...]:
     """Highest `s_lex` first. Inside `run.patterns_kept` it takes one pass over few columns."""
     weights = " ".join(f"WHEN {level} THEN {weight}" for level, weight in enumerate(WEIGHTS.tolist(), 1))
     tallied = run.ask("s_lex", weight=f"CASE attribute_level {weights} END")
-    least = _least({row["s_lex"]: row["num_images"] for row in tallied}, most)
+    least = _least({row[Col.S_LEX]: row["num_images"] for row in tallied}, most)
     if least is None:
         return ()
     ordered = sorted(ATTRIBUTES, key=lambda attribute: attribute.level)
@@ -43,16 +44,16 @@ def severest(run: Run, most: int = NUM_SEVEREST) -> tuple[SevereImage, ...]:
 def severe_image(row: Mapping[str, Any], hides_rationale: bool) -> SevereImage:
     """From a row with the columns of `queries/severest.sql`."""
     return SevereImage(
-        shard=printable(row["shard"]),
-        index=row["index"],
-        key=printable(row["key"]),
-        category=None if row["category"] is None else printable(row["category"]),
-        level=row["level"],
-        s_lex=row["s_lex"],
-        score=round(row["score"], 4),
+        shard=printable(row[Col.SHARD]),
+        index=row[Col.INDEX],
+        key=printable(row[Col.KEY]),
+        category=None if row[Col.CATEGORY] is None else printable(row[Col.CATEGORY]),
+        level=row[Col.LEVEL],
+        s_lex=row[Col.S_LEX],
+        score=round(row[Col.SCORE], 4),
         attributes=tuple(key for key in row["attributes"] if key),
-        rationale=None if hides_rationale else printable(row["rationale"] or "")[:MAX_RATIONALE],
-        boxes=boxes_in_words(whole_boxes(row["boxes"])),
+        rationale=None if hides_rationale else printable(row[Col.RATIONALE] or "")[:MAX_RATIONALE],
+        boxes=boxes_in_words(whole_boxes(row[Col.BOXES])),
     )
 
 

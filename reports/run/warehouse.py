@@ -50,6 +50,7 @@ from scoring.sql.errors import first_line
 from scoring.sql.expressions import shown
 from scoring.sql.limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTimeError, StoppedError, Watch
 from scoring.sql.names import literal, location, without_wildcards
+from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 AUDIT_NAME = "corrected-rates.audit"
@@ -160,7 +161,7 @@ class Run:
     @cached_property
     def damage(self) -> Damage:
         """Shards of which an unknown number of images was not seen."""
-        rows = self._counted("SELECT shard, reason, count(*) FROM damaged GROUP BY ALL")
+        rows = self._counted(f"SELECT {Col.SHARD}, {Col.REASON}, count(*) FROM damaged GROUP BY ALL")
         return damage_of((shard, {reason: number}) for shard, reason, number in rows)
 
     def num_images(self) -> int:
@@ -301,27 +302,28 @@ def _statements(
     files = f"[{', '.join(map(literal, paths))}]"
     source = score_rows(files, len(listed.score_files), checked.num_with_column, root.path)
     private = private_sql(private_condition(described.engine), described.engine)
-    rates = rates_text(described, by="category", private=private, most="ALL")
+    rates = rates_text(described, by=Col.CATEGORY, private=private, most="ALL")
     hidden = [*LEVEL_COUNTS.values(), *(() if described.shard_draw is None else OF_SHARDS)]
     unknown = f"{unknown_level_sql(not_presence_only(described.engine))} AS {UNKNOWN_LEVEL.name}"
     answers = ",\n    ".join(
         f"{{'attribute': {literal(a.key)}, 'attribute_level': {a.level}, 'value': {a.key}}}" for a in ATTRIBUTES
     )
+    place = f'{Col.SHARD}, "{Col.INDEX}", {Col.KEY}'
     wanted = (
         _WILSON.format(side="low", edge="0", bound="0.0", sign="-"),
         _WILSON.format(side="high", edge="n", bound="1.0", sign="+"),
         f"CREATE OR REPLACE VIEW all_rows AS SELECT *, {unknown}\nFROM ({source})",
         f"CREATE OR REPLACE VIEW images AS SELECT * FROM all_rows WHERE NOT {IS_DAMAGE_SQL}",
-        'CREATE OR REPLACE VIEW damaged AS SELECT shard, "index", key, reason, error_message\n'
+        f"CREATE OR REPLACE VIEW damaged AS SELECT {place}, {Col.REASON}, {Col.ERROR_MESSAGE}\n"
         f"FROM all_rows WHERE {IS_DAMAGE_SQL}",
-        "CREATE OR REPLACE VIEW scored AS SELECT * FROM all_rows WHERE status = 'scored'",
-        "CREATE OR REPLACE VIEW quarantined AS SELECT * FROM images WHERE status = 'quarantined'",
+        f"CREATE OR REPLACE VIEW scored AS SELECT * FROM all_rows WHERE {Col.STATUS} = 'scored'",
+        f"CREATE OR REPLACE VIEW quarantined AS SELECT * FROM images WHERE {Col.STATUS} = 'quarantined'",
         f"CREATE OR REPLACE VIEW answers AS SELECT *, [\n    {answers}\n] AS answers FROM images",
         f"CREATE OR REPLACE VIEW patterns AS SELECT [\n    {answers}\n] AS answers, num_images\n"
         f"FROM (SELECT {', '.join(KEYS)}, count(*) AS num_images FROM scored GROUP BY ALL)",
-        'CREATE OR REPLACE VIEW attributes AS SELECT shard, "index", key, category, answer.attribute, '
-        "answer.attribute_level, answer.value, status\n"
-        'FROM (SELECT shard, "index", key, category, status, unnest(answers) AS answer FROM answers)',
+        f"CREATE OR REPLACE VIEW attributes AS SELECT {place}, {Col.CATEGORY}, answer.attribute, "
+        f"answer.attribute_level, answer.value, {Col.STATUS}\n"
+        f"FROM (SELECT {place}, {Col.CATEGORY}, {Col.STATUS}, unnest(answers) AS answer FROM answers)",
         "CREATE OR REPLACE VIEW rates AS "
         f"SELECT group_name AS category, * EXCLUDE (group_name, {', '.join(hidden)})\n"
         f"FROM (\n{rates.strip().rstrip(';')}\n)",

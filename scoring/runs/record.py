@@ -90,7 +90,7 @@ class RunRecord(BaseModel):
     privsieve: str
 
     code: str | None = None
-    """Hash of the source files of the privsieve that began the run (`jobs.runtime.source_hash.code_hash`); None in
+    """Hash of the source files of the privsieve that began the run (`jobs.runtime.on_worker.code_hash`); None in
     older runs."""
 
     source: Text

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from jobs.console.report_text import write_report
+from jobs.report.command import write_report
 from reports.report.group_rows import HEADS, group_rows
 from reports.report.headline import Headline, headline_of
 from reports.report.making import facts_of

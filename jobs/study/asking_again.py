@@ -7,12 +7,13 @@ from typing import Literal
 
 from ingest.errors import LabelsError, did_you_mean
 from ingest.storage.place import place
-from jobs.runtime.feedback import Feedback
+from jobs.runtime.progress import Feedback
 from jobs.scan.request import ScanRequest, ScanResources, Supervision
 from jobs.scan.run import run_scan
 from jobs.study.points import begin_folder
 from jobs.study.request import PromptsRequest
-from jobs.tune_set.evaluation_pictures import evaluation_pictures
+from jobs.study.studies import FIGURES, shown
+from jobs.tune_set.labelled_pictures import evaluation_pictures
 from reports.evaluation.comparing import spread_of
 from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
 from reports.evaluation.results import RunsSpread
@@ -122,3 +123,18 @@ def _refuse_shared(request: PromptsRequest, run: str) -> None:
         raise LabelsError(
             f"{request.source} shares {max(same, near)} pictures with an evaluation set; choose a wording on others"
         )
+
+
+def prompts_finding(result: PromptsResult) -> str:
+    """How far apart the best and the worst wording or language are."""
+    figures = {**result.spread.private, **result.spread.score}
+    name = next((figure for figure in FIGURES if figure in figures), None)
+    pairs = zip(result.wordings, figures[name].values, strict=True) if name else ()
+    known = sorted((value, wording) for wording, value in pairs if value is not None)
+    if name is None or not known:
+        return "No wording has a figure."
+    (low, worst), (high, best) = known[0], known[-1]
+    what = "wordings" if result.kind == "prompts" else "languages"
+    return (
+        f"The {what} differ by {high - low:.3f} in {FIGURES[name]}: {shown(low)} ({worst}) to {shown(high)} ({best})."
+    )
