@@ -101,7 +101,7 @@ def apply(request: AuditApplyRequest, output: str) -> None:
         write_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], "csv")
     else:
         from jobs.console.tables import write_document
-        from reports.audit.tables import document
+        from reports.audit.words import document
 
         write_document(document(found))
         write_line(f"next: privsieve report {request.run} --html report.html")

@@ -37,7 +37,7 @@ from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.last_word import inline_session
 from jobs.runtime.listed import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import SILENT, Feedback, Meter
-from reports.labels.rows import Drawn
+from reports.labels.joining import Drawn
 from reports.report.opened import open_run as open_results
 from scoring.engines.detectors.covering import second_look
 from scoring.policies.policy import Policy, load_policy

@@ -15,12 +15,13 @@ from jobs.study.request import PromptsRequest
 from jobs.study.studies import FIGURES, shown
 from jobs.tune_set.labelled_pictures import evaluation_pictures
 from reports.evaluation.comparing import spread_of
-from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
+from reports.evaluation.compute import EvaluationOptions, evaluate_run
 from reports.evaluation.results import RunsSpread
 from reports.report.opened import open_run
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import labels_sha256, read_labels
 from scoring.protocols.binary import EARLIER_WORDINGS, LANGUAGES, WORDINGS
+from scoring.table import Col
 
 Kind = Literal["prompts", "languages"]
 
@@ -116,9 +117,9 @@ def _folder(request: PromptsRequest, kind: Kind) -> Path:
 def _refuse_shared(request: PromptsRequest, run: str) -> None:
     known = evaluation_pictures(request.evaluation)
     with open_run(run) as opened:
-        rows = opened.rows(["sha256", "phash"])
-    same = sum(hash_ in known.sha256 for hash_ in rows["sha256"].to_pylist())
-    near = sum(known.near(rows["phash"].to_pylist()))
+        rows = opened.rows([Col.SHA256, Col.PHASH])
+    same = sum(hash_ in known.sha256 for hash_ in rows[Col.SHA256].to_pylist())
+    near = sum(known.near(rows[Col.PHASH].to_pylist()))
     if same or near:
         raise LabelsError(
             f"{request.source} shares {max(same, near)} pictures with an evaluation set; choose a wording on others"

@@ -15,13 +15,11 @@ from reports.report import answers
 from reports.report.corrected import corrected_rates
 from reports.report.making import facts_of
 from reports.report.results import Report
-from reports.report.severe import severest
 from reports.run.design import SourceSizes
 from reports.run.figures import Pair, Rate, ReasonCount
 from reports.run.warehouse import Run
 from reports.words import shortened
 from scoring.gaps import presence_only
-from scoring.made_up import made_up
 from scoring.policies.level_zero import ADVICE, matches_level_0_too
 from scoring.privacy import BY_LEVEL, MEANINGS, private_condition, private_sql
 from scoring.runs.coverage import Coverage
@@ -75,7 +73,7 @@ def summarise(
         prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
         cooccurrence = [Pair(**row) for row in run.ask("cooccurrence")]
         laws = answers.laws_of(run, total.num_scored)
-        worst = severest(run) if details.names_images else ()
+        worst = answers.severest(run) if details.names_images else ()
     by_sql, asked = value_expression(by, IMAGE_SCHEMA), private_sql(private, run.record.engine)
     rates = tuple(answers.rate_of(group, run.damage) for group in kept)
     copies = None
@@ -90,7 +88,7 @@ def summarise(
         source=printable(run.record.source),
         scope=run.record.scope,
         is_whole=run.record.is_whole,
-        made_up=made_up(run.record.engine),
+        made_up=run.record.made_up,
         engine=_engine(run.record.engine),
         assessed=_assessed(run.record.engine, prevalence),
         num_images=total.num_scored + total.num_quarantined,

@@ -12,13 +12,9 @@ rate moves at most as far as all wrong labels are of one kind.
 
 from dataclasses import dataclass
 
-from ingest.errors import number_of
-from reports.audit.cells import Counts, Numbers
-from reports.audit.estimates import Estimate
-from reports.statistics.effective_size import kish_size
-from reports.statistics.exact import clopper_pearson
-from reports.statistics.shares import with_both_errors
-from reports.words import percent
+from reports.statistics.cells import Counts, Numbers
+from reports.statistics.estimates import Estimate
+from reports.statistics.shares import clopper_pearson, kish_size, with_both_errors
 
 MIN_TWICE = 20
 """Fewer pictures that two people judged say too little of the errors to widen an interval by."""
@@ -92,25 +88,3 @@ def allowing_for_part(looks: SecondLooks, part: Estimate, whole: float) -> Estim
     low = part.low * whole / (whole + looks.reach_high)
     high = 1.0 if fewer <= part.high * whole else part.high * whole / fewer
     return Estimate(part.value, low, max(part.high, high))
-
-
-def label_errors(num_pictures: int, differing: float | None, kappa: float | None, is_allowed_for: bool) -> str:
-    """What wrong labels do to the rates, as far as that is known, in words.
-
-    num_pictures: judged by at least two people. is_allowed_for: intervals are wider by these errors.
-    """
-    if num_pictures < MIN_TWICE or differing is None:
-        few = f" (so far {num_pictures:,})" if num_pictures else ""
-        return (
-            "The labels count as the truth: 5 % wrong ones can turn a rate of 10 % into 14 %. How often they are wrong "
-            f"shows if two people judge at least {MIN_TWICE} of the pictures{few}; those for it come first in a review."
-        )
-    several = (
-        f"Several people judged {number_of(num_pictures, 'picture')}: {percent(differing)} of their answers differ"
-    )
-    if kappa is not None:
-        several += f" (κ {kappa:.2f})".replace("-", "−")
-    if not differing:
-        return f"{several}. Errors that all of them make alike are not seen."
-    end = "The intervals allow for as many wrong labels of pictures that one person judged." if is_allowed_for else ""
-    return f"{several}, so at least {percent(differing / 2)} are wrong. {end}".rstrip()

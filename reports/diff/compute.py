@@ -7,23 +7,23 @@ from contextlib import contextmanager
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.errors import PrivsieveError, QueryError, StorageError
 from ingest.memory import available_bytes
 from ingest.sample import printable
 from ingest.storage.place import place
-from reports.diff import attributes, private_shares, scores
-from reports.diff.loading import HashPart, Name, load
-from reports.diff.matching import Matched, Pairs, match_hashes, match_names
-from reports.diff.naming import named_groups
-from reports.diff.results import (
-    LEVEL_STATES,
-    PRIVATE_STATES,
-    ChangedPicture,
-    RunDifference,
-    Side,
+from reports.diff.changes import (
+    attribute_changes,
+    private_shares,
+    score_changes,
+    tally_attributes,
+    tally_private_shares,
+    tally_scores,
 )
-from reports.evaluation.evaluate import engine_name
+from reports.diff.matching import HashPart, Matched, Name, Pairs, load, match_hashes, match_names
+from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, ChangedPicture, RunDifference, Side
+from reports.evaluation.compute import engine_name
 from reports.report.opened import MayName, OpenRun, all_named, open_run
 from scoring.gaps import presence_only
 from scoring.runs.differences import all_differences
@@ -34,9 +34,10 @@ from scoring.table import SCHEMA
 
 MAX_GROUPS = 10_000
 MAX_PICTURES = 20
-ALIKE = {"built_with": ()}
-"""Values that both records get: the machines that made the rows change none of them."""
 """Changed pictures that are named."""
+
+ALIKE = {"built_with": (), "is_fake": False}
+"""Values that both records get: the machines that made the rows change none of them, and the engine is compared."""
 
 MEMORY_SHARE = 0.5
 """Share of the free memory that DuckDB may use before it spills to disk."""
@@ -120,7 +121,7 @@ def _compared(
     unnamed = frozenset(_column(database, "SELECT DISTINCT category FROM tally_groups")) - named
     drawn_in = tuple(name for name, run in (("a", a), ("b", b)) if run.record.shard_draw is not None)
     is_tested = not drawn_in
-    private, private_kappa, groups = private_shares.private_shares(database, unnamed, is_tested)
+    private, private_kappa, groups = private_shares(database, unnamed, is_tested)
     pictures, num_unnamed = _pictures(database, a, may_name)
     declared_a, declared_b = (presence_only(run.record.engine) for run in (a, b))
     return RunDifference(
@@ -137,8 +138,8 @@ def _compared(
         private_states=_table(database, "tally_private", PRIVATE_STATES),
         private=private,
         private_kappa=private_kappa,
-        attributes=attributes.attribute_changes(database, declared_a, declared_b, is_tested),
-        scores=scores.score_changes(database, unnamed, is_tested),
+        attributes=attribute_changes(database, declared_a, declared_b, is_tested),
+        scores=score_changes(database, unnamed, is_tested),
         groups=groups,
         num_unnamed_groups=len(unnamed),
         pictures=pictures,
@@ -179,8 +180,9 @@ def _tally(
         f"FROM compared WHERE a_level <> b_level {_MOST_CHANGED}"
     )
     _add(database, "tally_pictures", most_changed)
-    for of in (attributes, private_shares, scores):
-        of.tally(database)
+    tally_attributes(database)
+    tally_private_shares(database)
+    tally_scores(database)
     if _one(database, "SELECT count(DISTINCT category) FROM tally_groups") > MAX_GROUPS:
         raise QueryError(f"--by makes more than {MAX_GROUPS:,} groups; choose something coarser")
     named = named_groups(database, run, may_name, named_before)
@@ -243,3 +245,41 @@ def _pictures(
         ChangedPicture(printable(row["key"]), printable(row["a_category"]), row["a_level"], row["b_level"])
         for row in named.to_pylist()
     ), rows.num_rows - named.num_rows
+
+
+FASTER = 8
+"""Factor by which each further turn asks for more pictures of each group."""
+
+
+def named_groups(
+    database: duckdb.DuckDBPyConnection, run: OpenRun, may_name: MayName, named_before: frozenset[str]
+) -> frozenset[str]:
+    """Groups of the table `compared` with a picture that may be named, and those that had one in earlier parts. run:
+    the first.
+
+    One picture that may be named is enough, so of few groups more than one picture is compared.
+    """
+    groups = pa.table({"name": database.sql("SELECT DISTINCT a_category FROM compared").to_arrow_table()[0]})
+    every = frozenset(groups["name"].to_pylist())
+    if may_name is all_named:
+        return named_before | every
+    database.execute(
+        'CREATE TEMP TABLE of_groups AS SELECT a_category, shard, "index", sha256, "key", '
+        "row_number() OVER (PARTITION BY a_category ORDER BY a_n) AS turn FROM compared"
+    )
+    unnamed = groups.filter(pc.invert(pc.is_in(groups["name"], pa.array(sorted(named_before), pa.string()))))
+    first, num = 1, 1
+    while unnamed.num_rows:
+        database.register("unnamed", unnamed)
+        rows = database.sql(
+            f"SELECT * FROM of_groups WHERE turn BETWEEN {first} AND {first + num - 1} "
+            "AND a_category IN (SELECT name FROM unnamed)"
+        ).to_arrow_table()
+        database.unregister("unnamed")
+        if not rows.num_rows:
+            break
+        named = rows.filter(pa.array(may_name(run, rows), pa.bool_()))["a_category"]
+        unnamed = unnamed.filter(pc.invert(pc.is_in(unnamed["name"], named.combine_chunks())))
+        first, num = first + num, num * FASTER
+    database.execute("DROP TABLE of_groups")
+    return named_before | (every - frozenset(unnamed["name"].to_pylist()))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.audit.cells import Counts, Flags, Numbers
-from reports.audit.estimates import Estimate, Evidence
+from reports.statistics.cells import Counts, Flags, Numbers
+from reports.statistics.estimates import Estimate, Evidence
 
 MIN_OF_EACH_KIND = 5
 """Labelled pictures with the subject, and without it, below which categories have no rate of their own."""

@@ -8,13 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.errors import LabelsError, RunError
-from reports.audit.cells import IS_YES, Counts, Flags, audit_sql
-from reports.audit.counting import MAX_CATEGORIES, NO_CATEGORY, CellCounts, RawCounts, cell_counts, raw_counts
-from reports.audit.estimates import Estimate, standard_error
+from reports.audit.cells import MAX_CATEGORIES, NO_CATEGORY, CellCounts, RawCounts, audit_sql, cell_counts, raw_counts
 from reports.audit.fitting import Basis, Weighted, fitted, looks_of, weighted
 from reports.audit.labelled import labelled
 from reports.audit.population import category_weights, with_quarantined
-from reports.audit.prior_shift import ShiftTest, shift_test
 from reports.audit.results import (
     ALL_LABELLED,
     ASSUMED,
@@ -33,6 +30,9 @@ from reports.audit.results import (
 )
 from reports.labels.agreed import in_words, num_undecided_of
 from reports.run.warehouse import STALE_AUDIT, Run
+from reports.statistics.cells import IS_YES, Counts, Flags
+from reports.statistics.estimates import Estimate, standard_error
+from reports.statistics.prior_shift import ShiftTest, shift_test
 from scoring.labels.table import JudgedLabels
 from scoring.privacy import follows_taxonomy
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample

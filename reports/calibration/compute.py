@@ -8,14 +8,22 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError
 from reports.calibration.results import SubjectCalibration
-from reports.evaluation.answers import answers_of, truth_of
-from reports.evaluation.groups import near_duplicates
-from reports.labels.rows import LabelledRows
+from reports.evaluation.answers import answers_of, near_duplicates, truth_of
+from reports.labels.joining import LabelledRows
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.calibration import calibration
-from reports.statistics.effective_size import kish_size
-from reports.statistics.fitting import MIN_TO_FIT, Method, Points, cross_fitted, fitted, joined, method_of
-from reports.statistics.probability_maps import Platt, ProbabilityMap
+from reports.statistics.probability_maps import (
+    MIN_TO_FIT,
+    Method,
+    Platt,
+    Points,
+    ProbabilityMap,
+    cross_fitted,
+    fitted,
+    joined,
+    method_of,
+)
+from reports.statistics.shares import kish_size
 from scoring.privacy import probabilities_of_rows, protocol_name
 from scoring.runs.record import RunRecord
 from scoring.table import Col

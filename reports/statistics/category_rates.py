@@ -18,9 +18,9 @@ from typing import Literal
 
 import numpy as np
 
-from reports.audit.cells import Counts, Flags, Numbers
-from reports.audit.estimates import Estimate, Evidence, evidence, prevalence
-from reports.audit.prior_shift import category_rates as by_prior_shift
+from reports.statistics.cells import Counts, Flags, Numbers
+from reports.statistics.estimates import Estimate, Evidence, evidence, prevalence
+from reports.statistics.prior_shift import category_rates as by_prior_shift
 
 MIN_DIRECT = 30
 """Labels with which a category needs no assumption."""

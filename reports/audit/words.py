@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ingest.errors import number_of
 from ingest.sample import printable
-from reports.audit.estimates import Estimate
 from reports.audit.results import (
     ALL_LABELLED,
     FEW_LABELS,
@@ -15,7 +14,8 @@ from reports.audit.results import (
     CategoryRates,
     LabelCounts,
 )
-from reports.audit.second_looks import label_errors
+from reports.statistics.estimates import Estimate
+from reports.statistics.second_looks import MIN_TWICE
 from reports.words import Document, Table, decimals_of, percent, shortened
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS
 
@@ -151,3 +151,25 @@ def _cell(estimate: Estimate) -> str:
         return percent(value)
     decimals = decimals_of(low, high)
     return f"{percent(value, decimals=decimals)} ({100 * low:.{decimals}f}–{100 * high:.{decimals}f})"
+
+
+def label_errors(num_pictures: int, differing: float | None, kappa: float | None, is_allowed_for: bool) -> str:
+    """What wrong labels do to the rates, as far as that is known, in words.
+
+    num_pictures: judged by at least two people. is_allowed_for: intervals are wider by these errors.
+    """
+    if num_pictures < MIN_TWICE or differing is None:
+        few = f" (so far {num_pictures:,})" if num_pictures else ""
+        return (
+            "The labels count as the truth: 5 % wrong ones can turn a rate of 10 % into 14 %. How often they are wrong "
+            f"shows if two people judge at least {MIN_TWICE} of the pictures{few}; those for it come first in a review."
+        )
+    several = (
+        f"Several people judged {number_of(num_pictures, 'picture')}: {percent(differing)} of their answers differ"
+    )
+    if kappa is not None:
+        several += f" (κ {kappa:.2f})".replace("-", "−")
+    if not differing:
+        return f"{several}. Errors that all of them make alike are not seen."
+    end = "The intervals allow for as many wrong labels of pictures that one person judged." if is_allowed_for else ""
+    return f"{several}, so at least {percent(differing / 2)} are wrong. {end}".rstrip()

@@ -11,10 +11,9 @@ import pyarrow as pa
 from ingest.errors import LabelsError, number_of
 from ingest.sample import printable
 from reports.evaluation import severity
-from reports.evaluation.answers import ROW_COLUMNS, RunAnswers, Truth, answers_of, truth_of
+from reports.evaluation.answers import ROW_COLUMNS, RunAnswers, Truth, answers_of, near_duplicates, truth_of
 from reports.evaluation.attributes import Ambiguous, attribute_metrics
-from reports.evaluation.groups import near_duplicates
-from reports.evaluation.results import Evaluation, GroupResult, PrivateResult, ScoreResult
+from reports.evaluation.results import Evaluation, GroupResult, PrivateResult, ScoreResult, WrongAnswer
 from reports.labels.joining import Joined, join
 from reports.report.opened import open_run
 from reports.statistics.bayesian_bootstrap import Draws
@@ -24,6 +23,7 @@ from reports.statistics.classes import classwise, per_class
 from reports.statistics.intervals import of_private, of_scores
 from reports.statistics.stability import FRACTIONS, stability
 from scoring.table import Col
+from scoring.taxonomy import KEYS
 
 By = Literal["class", "category"]
 
@@ -255,3 +255,28 @@ def engine_name(engine: Mapping[str, Any]) -> str:
     models = ", ".join(f"{name} {sha256[:8]}" for name, sha256 in weights.items()) if len(weights) <= MAX_MODELS else ""
     parts = (engine.get("name"), engine.get("model"), models, engine.get("protocol"))
     return printable(" · ".join(str(part) for part in parts if part))
+
+
+def wrong_answers(judged: JudgedRun) -> list[WrongAnswer]:
+    """Each picture once, copies of it left out. Pictures without an answer, or without bytes, are none of these."""
+    given, truth = judged.answers.private, judged.truth.private
+    is_wrong = ~np.isnan(given) & ~np.isnan(truth) & (given != truth)
+    score = np.where(np.isnan(judged.answers.holistic_score), judged.answers.score, judged.answers.holistic_score)
+    of_private = np.nan_to_num(np.where(np.isnan(judged.answers.prob_private), score, judged.answers.prob_private))
+    confidence = np.where(given == 1, of_private, 1 - of_private)
+    by_hash = dict[str, WrongAnswer]()
+    rows = judged.joined.rows.select([Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256])
+    for index in sorted(np.flatnonzero(is_wrong).tolist(), key=lambda index: (-confidence[index], index)):
+        row = rows.slice(index, 1).to_pylist()[0]
+        if row[Col.SHA256] is None or row[Col.SHA256] in by_hash:
+            continue
+        by_hash[row[Col.SHA256]] = WrongAnswer(
+            row[Col.SHARD],
+            row[Col.INDEX],
+            printable(row[Col.KEY]),
+            row[Col.SHA256],
+            bool(truth[index]),
+            float(confidence[index]),
+            tuple(key for key, value in zip(KEYS, judged.answers.values[index], strict=True) if value == 1),
+        )
+    return list(by_hash.values())

@@ -13,7 +13,7 @@ from reports.diff.results import (
     ScoreChange,
     Side,
 )
-from reports.evaluation.tables import interval_cell
+from reports.evaluation.words import interval_cell
 from reports.statistics.intervals import NUM_FEW
 from reports.words import Document, Table, number, p_text, percent, shortened
 from scoring.taxonomy import LEVELS

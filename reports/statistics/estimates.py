@@ -36,8 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from reports.audit.cells import IS_YES, Counts, Flags, Numbers, guesses
-from scoring.runs.audit_sample import NUM_CELLS
+from reports.statistics.cells import IS_YES, NUM_CELLS, Counts, Flags, Numbers, guesses
 
 NUM_DRAWS = 4_000
 PRIOR = 1 / 3
