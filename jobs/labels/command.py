@@ -160,8 +160,8 @@ def _as_yes_or_no(answers: tuple[str, ...], num_questions: int) -> list[bool]:
     decides = "yes" in answers or len(answers) == num_questions
     if wrong or not decides or len(answers) > num_questions:
         raise PrivsieveError(
-            f"--answers takes yes or no to each of the {num_questions} questions in order, up to the first yes, such as "
-            "no,no,yes"
+            f"--answers takes yes or no to each of the {num_questions} questions in order, up to the first yes, such "
+            "as no,no,yes"
         )
     return [answer == "yes" for answer in answers]
 
