@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ingest import __version__
 from ingest.sample import printable
-from reports.report.boxes import SIDES, first_frame_boxes
+from reports.report.evidence import SIDES, first_frame_boxes
 from scoring.labels.csv_cells import as_csv
 from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS

@@ -19,8 +19,8 @@ from jobs.filter.decisions import DECISIONS_SCHEMA, decisions_of
 from jobs.review.handling import error_answer, no_icon, number_below, page_route, posted
 from jobs.review.screen import Screen
 from jobs.runtime.listed import row_chunks
-from reports.report.boxes import first_frame_boxes
 from reports.report.browsed_rows import MAX_ROWS, SHOWN, VALUES, BrowsedRows, Filter
+from reports.report.evidence import first_frame_boxes
 from reports.report.explaining import explanation, facts_in_words
 from reports.report.opened import OpenRun
 from scoring.policies.policy import Policy

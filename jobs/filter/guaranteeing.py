@@ -23,11 +23,9 @@ from jobs.filter.plan import Counts
 from jobs.filter.record import GuaranteeRecord
 from reports.evaluation.answers import truth_of
 from reports.labels.agreed import agreed
-from reports.labels.joining import Places
-from reports.labels.rows import Drawn, LabelledRows, labelled_rows
+from reports.labels.joining import Drawn, LabelledRows, Places, labelled_rows
 from reports.statistics.binary import Flags, Numbers
-from reports.statistics.pictures_drawn import Row, evenly_taken
-from reports.statistics.recall_bound import Bound, bound_of, num_needed
+from reports.statistics.recall_bound import Bound, Row, bound_of, evenly_taken, num_needed
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import labels_content, read_judged
 from scoring.policies.policy import GUARANTEE, Policy

@@ -21,9 +21,9 @@ from jobs.runtime.hash_list import NOTHING, HashList, Listing
 from jobs.runtime.listed import COLUMNS, READS_AGAIN, left_out_note, listings, reads_pictures
 from jobs.runtime.pictures import PictureRef, Pictures
 from jobs.runtime.progress import SILENT, Feedback
+from reports.report.evidence import whole_boxes
 from reports.report.opened import OpenRun
 from reports.report.page import PagePicture
-from reports.report.severe import whole_boxes
 from reports.run.figures import SevereImage
 from scoring.table import Col
 

@@ -19,7 +19,7 @@ from jobs.review.queue import Kind
 from jobs.review.request import Judged
 from jobs.review.screen import Screen
 from reports.evaluation.answers import answers_of
-from reports.report.boxes import first_frame_boxes
+from reports.report.evidence import first_frame_boxes
 from scoring.labels.reviews import ANSWERS, MAX_BOXES_CHARS, MAX_SECONDS, SKIP, UNDO, ReviewAnswers, standing
 from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from ingest.images.phash import near_duplicate_groups
 from reports.evaluation.severity import Levels, band_of
 from reports.statistics.binary import Numbers
 from scoring import severity
@@ -142,3 +144,19 @@ def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | Non
 def _numbers(table: pa.Table, column: str) -> Numbers:
     """NaN for null."""
     return np.asarray(table[column].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def near_duplicates(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """Shape (n,): the group of each row, from 0. rows: with the columns sha256 and phash.
+
+    Rows without a perceptual hash (quarantined, or of an older version) share a group if their bytes are equal; a row
+    without bytes has its own.
+    """
+    hashes, perceptual = rows[Col.SHA256].to_pylist(), rows[Col.PHASH].to_pylist()
+    near = near_duplicate_groups(perceptual)
+    names = [
+        f"near {near[index]}" if perceptual[index] is not None else f"row {index}" if hash_ is None else hash_
+        for index, hash_ in enumerate(hashes)
+    ]
+    _, groups = np.unique(names, return_inverse=True)
+    return groups.astype(np.int64)
