@@ -52,7 +52,7 @@ def on_worker(
     """
     import ray
 
-    wanted = Wanted(num_cpus, num_gpus, limit_s)
+    wanted = WantedMachine(num_cpus, num_gpus, limit_s)
     for number in range(1, TRIES + 1):
         machine = ""
         task = _started(function, wanted)
@@ -67,7 +67,7 @@ def on_worker(
         except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, ray.exceptions.NodeDiedError):
             if number == TRIES:
                 raise EngineError(
-                    f"machine {machine or 'of the cluster'}: the process that looked at it ended {TRIES} times, as of "
+                    f"machine {machine or 'of the cluster'}: the process that checked it ended {TRIES} times, as of "
                     "too little memory or a crash of the engine; Ray keeps what it wrote there below "
                     "/tmp/ray/session_latest/logs"
                 ) from None
@@ -80,7 +80,7 @@ def on_worker(
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedMachine:
     """What a task asks for, and how long it waits for a machine that has it."""
 
     num_cpus: float
@@ -91,7 +91,7 @@ class Wanted:
         return f"a machine with {self.num_cpus:g} free CPU{_and_gpus(self.num_gpus)}"
 
 
-def _started(function: Callable[[], Any], wanted: Wanted) -> Any:
+def _started(function: Callable[[], Any], wanted: WantedMachine) -> Any:
     """One task that gives first who it is, then the result, so that both are of one machine."""
     import ray
     from ray import cloudpickle
@@ -101,7 +101,7 @@ def _started(function: Callable[[], Any], wanted: Wanted) -> Any:
 
 
 def _awaited(
-    task: Any, wanted: Wanted, feedback: Feedback, waits: Callable[[str], None]
+    task: Any, wanted: WantedMachine, feedback: Feedback, waits: Callable[[str], None]
 ) -> tuple[str, str | None, str]:
     """Who the machine is, once there is one."""
     import ray

@@ -67,7 +67,7 @@ def test_a_look_that_kills_its_process_is_tried_twice_and_no_more(tmp_path: Path
             file.write("x")
         os._exit(1)
 
-    ends = pytest.raises(EngineError, match=rf"machine {platform.node()}: the process that looked .* ended 2 times")
+    ends = pytest.raises(EngineError, match=rf"machine {platform.node()}: the process that checked it ended 2 times")
     with ray_head({}) as address, joined(address), ray_session(address), ends:
         on_worker(dies, 1, 0, SILENT, lambda _: None)
     assert tries.read_text() == "xx"
@@ -78,8 +78,8 @@ def test_what_no_machine_has_is_refused_at_once_where_none_is_started(ray_cluste
     asked = ("--engine", "canned", "--engine-gpus", "1")
     refusal = (
         "no machine of the cluster has 1 CPUs and 1 GPUs for an engine (the most are 2 CPUs and 0 GPUs), and the "
-        "cluster starts none that has: give less with --engine-cpus and --engine-gpus, or add a machine with `ray start "
-        "--address`"
+        "cluster starts none that has: give less with --engine-cpus and --engine-gpus, or add a machine with `ray "
+        "start --address`"
     )
     scan = command("scan", CORPUS, "--run", tmp_path / "run", *asked, "--quiet", environment=environment)
     assert (scan.returncode, scan.stderr) == (2, f"privsieve: {refusal}\n")
