@@ -12,7 +12,7 @@ from ingest.errors import LabelsError
 from ingest.fault import Fault
 from ingest.storage.place import place
 from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
-from jobs.labels.inputs import labels_of
+from jobs.labels.run import labels_of
 from jobs.review.request import ReviewRequest
 from jobs.review.run import prepared
 from privsieve import open_run
@@ -90,7 +90,7 @@ class Made:
 
 CASES = {name: {"binary": ANSWERS, "severity": SCORES}.get(name, ATTRIBUTES) for name in PROTOCOLS} | {
     "severity:intuition": SCORES,
-    "binary:p1,reason": ANSWERS,
+    "binary:ours-1,reason": ANSWERS,
     "a protocol without a name here": ATTRIBUTES,
     "levels 3 and 4 only": LEVEL_4_ONLY,
 }

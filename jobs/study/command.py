@@ -9,12 +9,12 @@ import click
 from jobs.console.option_types import Numbers
 from jobs.console.request_options import takes
 from jobs.console.terminal import write_json, write_line
-from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
-from jobs.runtime.weights_progress import weights_shown
+from jobs.runtime.progress import on_terminal, weights_shown
 from jobs.study.request import CostRequest, PromptsRequest, StudyRequest
 
 if TYPE_CHECKING:
+    from jobs.study.asking_again import Kind
     from jobs.study.points import PointResult
 
 
@@ -34,16 +34,16 @@ QUIET = click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--sizes", type=Numbers(), default="0,10,50,100", show_default=True, help="Pictures; 0 is untuned.")
 def curve(request: StudyRequest, sizes: tuple[int, ...], output: str, quiet: bool) -> None:
     """Tune on more and more pictures of SOURCE, and evaluate each model."""
-    from jobs.study.curve import run_curve
+    from jobs.study.studies import run_curve
 
     with command_session(), weights_shown(on_terminal(quiet)):
         result = run_curve(request, sizes, on_terminal(quiet))
     if output == "json":
         write_json(asdict(result), indent=1)
         return
-    from jobs.study.findings import of_curve
+    from jobs.study.studies import curve_finding
 
-    write_line(of_curve(result))
+    write_line(curve_finding(result))
     _write_points(result.points)
 
 
@@ -56,7 +56,7 @@ def curve(request: StudyRequest, sizes: tuple[int, ...], output: str, quiet: boo
 )
 def leave_one_class_out(request: StudyRequest, classes: tuple[str, ...], output: str, quiet: bool) -> None:
     """Tune without one class of SOURCE at a time: is it still found?"""
-    from jobs.study.leave_one_out import run_leave_one_out
+    from jobs.study.studies import run_leave_one_out
 
     with command_session(), weights_shown(on_terminal(quiet)):
         result = run_leave_one_out(request, classes, on_terminal(quiet))
@@ -64,9 +64,9 @@ def leave_one_class_out(request: StudyRequest, classes: tuple[str, ...], output:
         write_json(asdict(result), indent=1)
         return
     from jobs.console.tables import write_table
-    from jobs.study.findings import of_leave_one_out
+    from jobs.study.studies import leave_one_out_finding
 
-    write_line(of_leave_one_out(result))
+    write_line(leave_one_out_finding(result))
     _write_points(result.points)
 
     rows = []
@@ -84,21 +84,38 @@ def leave_one_class_out(request: StudyRequest, classes: tuple[str, ...], output:
 @FORMAT
 @QUIET
 def prompts(request: PromptsRequest, output: str, quiet: bool) -> None:
-    """Ask in each of the four wordings of the binary protocol: how much do the answers differ?"""
-    from jobs.study.prompts import run_prompts
+    """Ask in each of the four wordings of the binary protocol: how much do the answers differ?
+
+    With --prompt-file, in the four wordings of a file: ours_1 to ours_4.
+    """
+    _asked_in_words(request, "prompts", output, quiet)
+
+
+@study.command()
+@takes(PromptsRequest)
+@FORMAT
+@QUIET
+def languages(request: PromptsRequest, output: str, quiet: bool) -> None:
+    """Ask in English, German, Russian and Chinese: how much do the answers differ?"""
+    _asked_in_words(request, "languages", output, quiet)
+
+
+def _asked_in_words(request: PromptsRequest, kind: "Kind", output: str, quiet: bool) -> None:
+    from jobs.study.asking_again import run_prompts
 
     with command_session(), weights_shown(on_terminal(quiet)):
-        result = run_prompts(request, on_terminal(quiet))
+        result = run_prompts(request, on_terminal(quiet), kind)
     if output == "json":
         write_json(asdict(result), indent=1)
         return
     from jobs.console.tables import write_table
-    from jobs.study.findings import of_prompts
+    from jobs.study.asking_again import prompts_finding
 
-    write_line(of_prompts(result))
+    write_line(prompts_finding(result))
     heads = ["figure", *(name.partition(":")[2] for name in result.wordings), "mean", "sd"]
     figures = [*result.spread.private.items(), *result.spread.score.items()]
     rows = [[name, *map(_shown, one.values), _shown(one.mean), _shown(one.sd)] for name, one in figures]
+    rows.append(["no answer", *("–" if num is None else f"{num:,}" for num in result.num_rejected), "", ""])
     write_table(heads, rows, range(1, len(heads)))
 
 
@@ -107,7 +124,7 @@ def prompts(request: PromptsRequest, output: str, quiet: bool) -> None:
 @FORMAT
 def cost(request: CostRequest, output: str) -> None:
     """How far ADAPTER moves the model's next word on pictures that have nothing to do with privacy."""
-    from jobs.study.cost import run_cost
+    from jobs.study.studies import run_cost
 
     with command_session(), weights_shown(on_terminal(quiet=False)):
         result = run_cost(request)
