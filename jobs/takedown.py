@@ -143,8 +143,8 @@ def finish_takedown(root: Place) -> None:
                 staged.remove()
             elif not root.at(name).exists() or sha256_of(root.at(name)) != sha256:
                 raise IncompleteError(
-                    f"{name} is not what the takedown wrote, and its copy below {TAKEDOWN_STAGED}/ is gone; restore the "
-                    "release from a copy"
+                    f"{name} is not what the takedown wrote, and its copy below {TAKEDOWN_STAGED}/ is gone; "
+                    "restore the release from a copy"
                 )
         for name in left.removed:
             if root.at(name).exists():
