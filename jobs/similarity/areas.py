@@ -13,7 +13,7 @@ CELL_PX = 16
 """Pictures are compared in squares of this size, the blocks of a JPEG."""
 
 MIN_STEPS = 32
-"""A square differs if one of its pixels differs by so many of the 255 steps in a channel: more than what writing a JPEG
+"""A square differs if one of its pixels differs by this many of the 255 steps in a channel: more than what writing a JPEG
 again changes next to a covered area."""
 
 MOST = 0.5

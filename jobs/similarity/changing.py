@@ -61,7 +61,7 @@ def _solid(pixels: Pixels, percent: float, random: Random) -> Pixels:
 
 
 def _through(pixels: Pixels, shorter_px: float, enlarge_smoothly: bool) -> Pixels:
-    """Make it smaller, so that its shorter side has so many pixels, and as large as before again."""
+    """Make it smaller, so that its shorter side has this many pixels, and as large as before again."""
     from PIL import Image
 
     image = Image.fromarray(pixels)

@@ -9,7 +9,7 @@ from ingest.images.pixels import Pixels
 from jobs.similarity.areas import PixelBox, changed_areas, cropped
 from reports.statistics.feature_likeness import Features, distance
 from reports.statistics.picture_likeness import mean_squared_error, psnr, ssim
-from scoring.similarity.encoders import Encoder
+from scoring.similarity.encoders import PictureEncoder
 
 MAX_SIDE_PX = 1600
 """Pictures are decoded to this longer side, as the detectors see them, …"""
@@ -21,7 +21,7 @@ PerceptualDistance = Callable[[Pixels, Pixels], float]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairComparison:
     """A pair of different pictures. If several areas differ, the numbers are those of the area that is most alike by
     SemSim: one face that can be recognised is enough."""
 
@@ -48,7 +48,7 @@ class Comparison:
 class EncodedPicture:
     """A picture and the features of its parts, each computed once."""
 
-    def __init__(self, pixels: Pixels, encoder: Encoder):
+    def __init__(self, pixels: Pixels, encoder: PictureEncoder):
         self.pixels, self._encoder = pixels, encoder
         self._parts = dict[PixelBox, tuple[Pixels, Features]]()
 
@@ -61,8 +61,8 @@ class EncodedPicture:
 
 
 def compared(
-    original: EncodedPicture, changed: Pixels, is_whole: bool, encoder: Encoder, lpips: PerceptualDistance | None
-) -> Comparison | None:
+    original: EncodedPicture, changed: Pixels, is_whole: bool, encoder: PictureEncoder, lpips: PerceptualDistance | None
+) -> PairComparison | None:
     """None if the pictures are equal, pixel by pixel."""
     height, width = original.pixels.shape[:2]
     had_other_size = changed.shape != original.pixels.shape
@@ -75,7 +75,7 @@ def compared(
     parts = [(original.part(area), second.part(area)) for area in ([(0, 0, width, height)] if is_whole else areas)]
     (a, features_a), (b, features_b) = min(parts, key=lambda pair: distance(pair[0][1], pair[1][1]))
     mse = mean_squared_error(a, b)
-    return Comparison(
+    return PairComparison(
         mse=mse,
         psnr=psnr(mse),
         ssim=ssim(a, b),

@@ -56,7 +56,7 @@ class Corpus:
 
 
 def drawn(places: list[PicturePlace], count: int | None, seed: int) -> list[PicturePlace]:
-    """So many of the pictures at random, in their order. The draw depends on the paths and the seed alone."""
+    """Draw this many of the pictures at random, in their order. The draw depends on the paths and the seed alone."""
     if count is None or count >= len(places):
         return places
     marks = ((hashlib.sha256(f"{seed}/{place.path}".encode()).digest(), n) for n, place in enumerate(places))

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 from ingest.errors import PrivsieveError
 from jobs.console.requests import Count, HashListUrl, Name, Option, PagePath, Seed, Url, Urls, checked_request
 from jobs.similarity.changing import methods_of
-from scoring.similarity.encoders import Network
+from scoring.similarity.card import Network
 
 MAX_PAIRS_PER_SET = 10_000_000
 
@@ -94,7 +94,7 @@ class SimilarityTrainRequest:
     """How much nearer the recognised version must be."""
 
     learning_rate: Annotated[float, Field(gt=0, le=10)] = 0.1
-    """Of stochastic gradient descent."""
+    """The step of stochastic gradient descent."""
 
     batch_size: Count = 128
     """Triplets in a step."""

@@ -25,7 +25,7 @@ from reports.page.pages import check_path
 from reports.similarity.collecting import PairFigures, SetPairs
 from reports.similarity.page import write_page
 from reports.similarity.results import Similarity
-from scoring.similarity.encoders import Encoder, frozen_encoder, trained_encoder
+from scoring.similarity.encoders import PictureEncoder, frozen_encoder, trained_encoder
 from scoring.similarity.lpips import Lpips
 
 
@@ -64,7 +64,7 @@ class _ComparedSet:
 class _Comparer:
     """Compares one pair after the other."""
 
-    encoder: Encoder
+    encoder: PictureEncoder
     lpips: PerceptualDistance | None
     hash_list: HashList
     looking: Looking | None

@@ -6,6 +6,6 @@ each figure follows what people recognise.
     ranks.py        figures of sets against what was recognised
     tables.py, page.py   the results in words
 
-May import: `ingest`, `reports.page`, `reports.statistics`, `reports.words`, `scoring.labels`.
+May import: `ingest`, `reports.page`, `reports.statistics`.
 Start at: `results.py`.
 """

@@ -30,7 +30,7 @@ class SetPairs:
 
     name: str
     num_dimensions: int
-    """Of the features."""
+    """Length of the features."""
 
     _columns: dict[str, list[object]] = field(default_factory=lambda: {name: [] for name in PAIRS_SCHEMA.names})
     _counts: Counter[PairState] = field(default_factory=Counter)
@@ -85,7 +85,7 @@ class SetPairs:
         return found, pa.table(self._columns, schema=PAIRS_SCHEMA)
 
     def _is_nearest(self) -> npt.NDArray[np.bool_]:
-        """Of a single pair nothing can be said."""
+        """Nothing can be said of a single pair."""
         if len(self._originals) < 2:
             return np.zeros(0, dtype=np.bool_)
         return nearest(np.stack(self._changed), np.stack(self._originals))

@@ -52,7 +52,7 @@ class CollectionRanks:
     """Metrics that are defined for every set."""
 
     num_without_answer: int
-    """Compared pairs that nobody judged."""
+    """Compared pairs without any judgement."""
 
     num_tied: int
     """Pairs with as many votes for as against; they are left out."""

@@ -1,7 +1,7 @@
 """How alike two pictures are, pixel by pixel: MSE, PSNR and SSIM. All expect 8-bit pictures of the same shape.
 
 None of them says whether a person would recognise the content: a shift of a few pixels changes all of them much, and
-nobody's impression. `feature_likeness` has what comes nearer to that.
+no person's impression. `feature_likeness` has what comes nearer to that.
 """
 
 import numpy as np

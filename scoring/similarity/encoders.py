@@ -3,9 +3,9 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,7 @@ from ingest.errors import EngineError
 from ingest.extras import install_command
 from ingest.images.pixels import Pixels
 from scoring.engines.detectors.features import NUM_FEATURES, PictureFeatures
-
-Network = Literal["head", "resnet18", "resnet50"]
-"""`head` is one linear layer over the frozen features; the others are whole networks over pixels."""
-
-FOOTER_KEY = "privsieve"
-"""Name of the JSON in the metadata of the file."""
+from scoring.similarity.card import FOOTER_KEY, EncoderCard
 
 FROZEN_SHA256 = PictureFeatures.sha256
 """Hash of the model whose features are frozen, in hex."""
@@ -31,7 +26,7 @@ HEAD_WEIGHT, HEAD_BIAS = "weight", "bias"
 
 
 @dataclass(frozen=True)
-class Encoder:
+class PictureEncoder:
     """Pixels -> features of length 1, so that distances go from 0 to 2."""
 
     name: str
@@ -41,58 +36,27 @@ class Encoder:
     of: Callable[[Pixels], npt.NDArray[np.float32]]
 
 
-@dataclass(frozen=True)
-class EncoderCard:
-    """What is stored in the file of a trained encoder."""
-
-    network: Network
-    side_px: int
-    """Side of the square to which a whole network resizes pictures; 0 of a head."""
-
-    num_dimensions: int
-    num_originals: int
-    num_triplets: int
-    """Pictures that people recognised, each of which made a triplet in every epoch."""
-
-    margin: float
-    learning_rate: float
-    batch_size: int
-    epochs: int
-    seed: int
-    features_sha256: str
-    """Hash of the frozen model below a head; empty for others."""
-
-    in_order: float
-    """Share of training triplets whose recognised version is nearer than the unrecognised one."""
-
-    in_order_held_back: float | None
-    """The same for originals that were held back; None if none were."""
-
-    def as_metadata(self) -> dict[str, str]:
-        return {FOOTER_KEY: json.dumps(asdict(self))}
-
-
-def frozen_encoder() -> Encoder:
+def frozen_encoder() -> PictureEncoder:
     """The features that are installed with the detectors. EngineError if they are not installed."""
     features = PictureFeatures()
-    return Encoder(
+    return PictureEncoder(
         f"frozen features of open_nsfw ({FROZEN_SHA256[:12]})",
         NUM_FEATURES,
         lambda pixels: _unit(features.of(pixels)),
     )
 
 
-def trained_encoder(path: Path) -> Encoder:
+def trained_encoder(path: Path) -> PictureEncoder:
     """An encoder of `similarity train`. EngineError if the file is none, or a package that it needs is missing."""
     card, tensors, sha256 = _read(path)
     name = f"{path.name}, {card.network} ({sha256[:12]})"
     if card.network == "head":
-        return Encoder(name, card.num_dimensions, _head(path, card, tensors))
+        return PictureEncoder(name, card.num_dimensions, _head(path, card, tensors))
     try:
         from scoring.similarity.networks import loaded
     except ImportError as error:
         raise _missing(error) from None
-    return Encoder(name, card.num_dimensions, loaded(card.network, card.side_px, tensors, str(path)))
+    return PictureEncoder(name, card.num_dimensions, loaded(card.network, card.side_px, tensors, str(path)))
 
 
 def _read(path: Path) -> tuple[EncoderCard, dict[str, Any], str]:

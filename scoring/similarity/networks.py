@@ -12,7 +12,7 @@ from PIL import Image
 from ingest.errors import EngineError
 from ingest.images.pixels import Pixels
 from scoring.engines.detectors.features import NUM_FEATURES
-from scoring.similarity.encoders import Network
+from scoring.similarity.card import Network
 
 HEAD_DIMENSIONS = 128
 

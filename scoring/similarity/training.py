@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from ingest.errors import IncompleteError
-from scoring.similarity.encoders import Network
+from scoring.similarity.card import Network
 from scoring.similarity.networks import as_batch, made
 from scoring.similarity.triplets import Triplets
 

@@ -2,7 +2,7 @@
 
     CLASS/    7_CLASS_ori.png   an original          7_CLASS_rec.png   a version that people recognised
     -CLASS/   9_CLASS_rec.png   versions that they did not recognise
-    others/   any names         more versions that nobody recognised
+    others/   any names         more versions that were not recognised
 
 Names of several versions of one original go on after `_rec`: `7_CLASS_rec-blur.png`.
 """
