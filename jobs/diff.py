@@ -7,7 +7,7 @@ import click
 from jobs.console.request_options import takes
 from jobs.console.requests import HashListUrl, Option, PagePath, Url, checked_request
 from jobs.console.terminal import write_json, write_line
-from jobs.runtime.feedback import SILENT, Feedback, on_terminal
+from jobs.runtime.progress import SILENT, Feedback, on_terminal
 
 if TYPE_CHECKING:
     from reports.diff.results import RunDifference
@@ -42,7 +42,7 @@ def run_diff(request: DiffRequest, feedback: Feedback = SILENT) -> "RunDifferenc
     """
     from jobs.runtime.hash_list import hash_list_of
     from jobs.runtime.listed import clear_rows
-    from reports.diff.compare import compare_runs
+    from reports.diff.compute import compare_runs
     from reports.diff.page import write_page
 
     hash_list = hash_list_of(request.hash_list)
@@ -67,7 +67,7 @@ def diff(request: DiffRequest, output: str) -> None:
         write_json(as_json(difference), indent=1)
         return
     from jobs.console.tables import write_document
-    from reports.diff.tables import document
+    from reports.diff.words import document
 
     write_document(document(difference, MAX_GROUPS))
     if request.html is not None:

@@ -13,7 +13,7 @@ from ingest.storage.place import place
 from jobs.console.request_options import takes
 from jobs.console.requests import HashListUrl, Option, PagePath, RunUrl, Seed, Url, Urls, checked_request
 from jobs.console.terminal import write_json, write_line
-from jobs.runtime.feedback import SILENT, Feedback, on_terminal
+from jobs.runtime.progress import SILENT, Feedback, on_terminal
 
 if TYPE_CHECKING:
     from jobs.runtime.hash_list import HashList
@@ -79,8 +79,7 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Eval
     """
     from jobs.runtime.hash_list import NOTHING, hash_list_of
     from reports.evaluation.comparing import compare, spread_of
-    from reports.evaluation.errors import wrong_answers
-    from reports.evaluation.evaluate import EvaluationOptions, evaluation_of, judged
+    from reports.evaluation.compute import EvaluationOptions, evaluation_of, judged, wrong_answers
     from scoring.labels.contradictions import contradictions
     from scoring.labels.reviews import caution_of_chosen
     from scoring.labels.table import read_labels_and_origin
@@ -186,7 +185,7 @@ def evaluate(request: EvaluateRequest, output: str) -> None:
         write_json(as_json(evaluation), indent=1)
         return
     from jobs.console.tables import write_document
-    from reports.evaluation.tables import document
+    from reports.evaluation.words import document
 
     write_document(document(evaluation))
     if request.html is not None:

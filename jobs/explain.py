@@ -8,7 +8,7 @@ import click
 from jobs.console.request_options import takes
 from jobs.console.requests import HashListUrl, Option, RunUrl, Urls, checked_request
 from jobs.console.terminal import write_cautions, write_json, write_line
-from jobs.runtime.feedback import SILENT, Feedback, on_terminal
+from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from scoring.policies.shipped import SHIPPED
 from scoring.sql.limits import NO_LIMITS, Limits, limits_of_command
 

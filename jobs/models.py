@@ -10,9 +10,8 @@ from ingest.errors import IncompleteError, RunError, number_of
 from ingest.storage.web import named
 from jobs.console.tables import write_rows, write_table
 from jobs.console.terminal import write_line
-from jobs.runtime.feedback import SILENT, Feedback, on_terminal
 from jobs.runtime.last_word import command_session
-from jobs.runtime.weights_progress import weights_shown
+from jobs.runtime.progress import SILENT, Feedback, on_terminal, weights_shown
 from scoring.engines.vlm.adapter import adapter_in
 from scoring.engines.vlm.checkpoint import ADAPTER_CONFIG, checkpoint_in
 from scoring.weights.cache import CacheEntry, Slot, cache_root, checked, entries, entries_of, in_bytes

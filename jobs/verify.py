@@ -22,7 +22,7 @@ from jobs.console.request_options import takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.filter.record import TAKEDOWN_JOURNAL, UNFINISHED, Sha256
-from jobs.runtime.feedback import SILENT, Feedback, on_terminal
+from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from scoring.policies.policy import DAMAGED_SHARD
 
 MAX_FAULTS_PRINTED = 20

@@ -35,9 +35,9 @@ from jobs.filter.run import FilterRequest, FilterResources, FilterResult, run_fi
 from jobs.models import CachedWeights, FetchedWeights, cached_weights
 from jobs.models import fetch_weights as run_fetch_weights
 from jobs.plan.arithmetic import Figure, PlanResult
-from jobs.plan.run import PlanRequest, run_plan
+from jobs.plan.command import PlanRequest, run_plan
 from jobs.report.request import ReportRequest
-from jobs.runtime.executors import Executor
+from jobs.runtime.cluster import Executor
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.run import run_scan
 from privsieve.asking import takes
@@ -60,12 +60,12 @@ from privsieve.urls import Url, text
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
-from reports.labels.rows import Drawn
+from reports.labels.joining import Drawn
 from reports.report import opened
+from reports.report.compute import Rate, Report
 from reports.report.explaining import Explanation
 from reports.report.opened import OpenRun
 from reports.report.page import Extras, write_page
-from reports.report.summary import Rate, Report
 from reports.similarity.results import Similarity
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT

@@ -11,11 +11,8 @@ from jobs.console.requests import asked
 from jobs.diff import DiffRequest, run_diff
 from jobs.evaluate import EvaluateRequest, run_evaluate
 from jobs.explain import ExplainRequest, run_explain
-from jobs.labels.comparing import run_agreement
-from jobs.labels.exporting import ExportResult, run_export
-from jobs.labels.importing import run_import
-from jobs.labels.joining import run_consensus
 from jobs.labels.request import AgreementRequest, ConsensusRequest, ExportRequest, ImportRequest
+from jobs.labels.run import ExportResult, run_agreement, run_consensus, run_export, run_import
 from jobs.review.request import ReviewRequest
 from jobs.review.run import ReviewResult, ReviewServing, in_background, result_of
 from jobs.similarity.request import CompareRequest

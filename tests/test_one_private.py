@@ -12,7 +12,7 @@ from ingest.errors import LabelsError
 from ingest.fault import Fault
 from ingest.storage.place import place
 from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
-from jobs.labels.inputs import labels_of
+from jobs.labels.run import labels_of
 from jobs.review.request import ReviewRequest
 from jobs.review.run import prepared
 from privsieve import open_run

@@ -35,7 +35,7 @@ def sample(request: AuditSampleRequest) -> None:
     Example: privsieve audit sample my-run --n 400 --out labels.csv
     """
     from jobs.audit.sampling import run_audit_sample
-    from jobs.runtime.feedback import on_terminal
+    from jobs.runtime.progress import on_terminal
 
     run, out = request.run, request.out
     found = run_audit_sample(request, on_terminal(quiet=True))
@@ -101,7 +101,7 @@ def apply(request: AuditApplyRequest, output: str) -> None:
         write_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], "csv")
     else:
         from jobs.console.tables import write_document
-        from reports.audit.tables import document
+        from reports.audit.words import document
 
         write_document(document(found))
         write_line(f"next: privsieve report {request.run} --html report.html")

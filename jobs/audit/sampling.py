@@ -10,11 +10,11 @@ import pyarrow as pa
 from ingest.errors import LabelsError, RunError
 from ingest.storage.place import Place, place
 from jobs.audit.request import AuditSampleRequest
-from jobs.labels.joining import refuse_as_output
-from jobs.runtime.feedback import SILENT, Feedback
+from jobs.console.requests import refuse_existing
+from jobs.labels.run import refuse_as_output
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.listed import READS_AGAIN, left_out_note, listings, reads_pictures
-from jobs.runtime.output_file import refuse_existing
+from jobs.runtime.progress import SILENT, Feedback
 from reports.audit.drawing import draw
 from reports.report.opened import OpenRun
 from reports.run.warehouse import Run, open_run

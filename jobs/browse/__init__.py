@@ -1,9 +1,8 @@
 """What `browse` does: a page on this machine that shows the pictures of a run by filters, and exports what it shows.
 
     request.py    what is asked for
-    deciding.py   what a policy decides for the rows
     exports.py    rows -> CSV, COCO, FiftyOne, CVAT
-    server.py     addresses of the page
+    server.py     addresses of the page, and what policies decide for the rows
     run.py        from start to end
     page/         HTML, CSS and JavaScript
 

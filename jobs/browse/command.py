@@ -15,7 +15,7 @@ def browse(request: BrowseRequest) -> None:
     Prints an address of this machine with a key in it; Ctrl-C ends the server. Nothing is written to RUN.
     """
     from jobs.browse.run import run_browse
-    from jobs.runtime.feedback import on_terminal
+    from jobs.runtime.progress import on_terminal
 
     run_browse(request, _opened, on_terminal(quiet=False))
 

@@ -11,22 +11,22 @@ import pyarrow.compute as pc
 
 from ingest.errors import QueryError, RunError, number_of
 from ingest.storage.place import place
-from jobs.browse.deciding import decisions
 from jobs.browse.request import BrowseRequest
+from jobs.browse.server import decisions
 from jobs.filter.cautions import refuse_blind
 from jobs.review.local_server import LocalServer, local_server, refuse_missing
 from jobs.review.screen import Screen
-from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.listed import COLUMNS, READS_AGAIN, listings, reads_pictures, row_chunks
 from jobs.runtime.pictures import PictureRef, Pictures
+from jobs.runtime.progress import SILENT, Feedback
 from reports.report.browsed_rows import BrowsedRows
 from reports.report.opened import OpenRun, open_run
 from scoring.policies.policy import load_policy
 from scoring.policies.shipped import SHIPPED, policy_bytes
 from scoring.sql.expressions import boolean_expression
 from scoring.sql.limits import limits_of_command
-from scoring.table import IMAGE_SCHEMA, LISTED, SCHEMA
+from scoring.table import IMAGE_SCHEMA, LISTED, SCHEMA, Col
 
 if TYPE_CHECKING:
     from jobs.browse.server import Browsing
@@ -86,18 +86,18 @@ def _hidden(run: OpenRun, hash_list: HashList, feedback: Feedback) -> tuple[pa.T
 
     All rows are compared before any is named.
     """
-    statement = f"SELECT count(*) AS num_rows FROM images WHERE reason = '{LISTED}'"
+    statement = f"SELECT count(*) AS num_rows FROM images WHERE {Col.REASON} = '{LISTED}'"
     withheld = Counter(listed=run.sql(statement)["num_rows"][0].as_py())
-    hidden = [SCHEMA.empty_table().select(["shard", "index"])]
+    hidden = [SCHEMA.empty_table().select([Col.SHARD, Col.INDEX])]
     if hash_list is not NOTHING:
         if reads_pictures(run.record, hash_list):
             feedback.notice(READS_AGAIN)
-        for all_rows in row_chunks(run, (*COLUMNS, "reason", *(["pdq"] if run.record.pdq else []))):
-            rows = all_rows.filter(pc.fill_null(pc.not_equal(all_rows["reason"], LISTED), True))
+        for all_rows in row_chunks(run, (*COLUMNS, Col.REASON, *([Col.PDQ] if run.record.pdq else []))):
+            rows = all_rows.filter(pc.fill_null(pc.not_equal(all_rows[Col.REASON], LISTED), True))
             listed = listings(run, rows, hash_list)
             withheld.update("listed" if item == "listed" else "not_compared" for item in listed if item != "clear")
             is_hidden = pa.array([item != "clear" for item in listed], pa.bool_())
-            hidden.append(rows.filter(is_hidden).select(["shard", "index"]))
+            hidden.append(rows.filter(is_hidden).select([Col.SHARD, Col.INDEX]))
     return pa.concat_tables(hidden), +withheld
 
 

@@ -1,10 +1,11 @@
-"""The addresses of the page."""
+"""The addresses of the page, and the decisions of policies that it shows."""
 
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -13,15 +14,17 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ingest.errors import PolicyError, PrivsieveError, QueryError
-from jobs.browse.deciding import decisions
 from jobs.browse.exports import MEDIA_TYPES, Format, exported
+from jobs.filter.decisions import DECISIONS_SCHEMA, decisions_of
 from jobs.review.handling import error_answer, no_icon, number_below, page_route, posted
 from jobs.review.screen import Screen
-from reports.report.boxes import first_frame_boxes
+from jobs.runtime.listed import row_chunks
 from reports.report.browsed_rows import MAX_ROWS, SHOWN, VALUES, BrowsedRows, Filter
+from reports.report.evidence import first_frame_boxes
 from reports.report.explaining import explanation, facts_in_words
 from reports.report.opened import OpenRun
 from scoring.policies.policy import Policy
+from scoring.table import SCHEMA, Col
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
 
 PAGE_ROWS = 60
@@ -71,7 +74,7 @@ class Browsing:
 
 
 def app(browsing: Browsing) -> Starlette:
-    """Without any protection: `jobs.review.guard.Guard` must stand before it."""
+    """Without any protection: `jobs.review.handling.Guard` must stand before it."""
     rows = browsing.rows
 
     def state(request: Request) -> Response:
@@ -168,9 +171,9 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "number": row["number"],
         **{name: row[name] for name in SHOWN},
-        "has_picture": row["sha256"] is not None,
+        "has_picture": row[Col.SHA256] is not None,
         "present": [key for key in KEYS if row[key] == 1],
-        "boxes": first_frame_boxes(row["boxes"]),
+        "boxes": first_frame_boxes(row[Col.BOXES]),
     }
 
 
@@ -189,5 +192,12 @@ def _details(browsing: Browsing, number: int) -> dict[str, Any]:
             }
             for decision in explained.decisions
         ],
-        "boxes": first_frame_boxes(row["boxes"][0].as_py()),
+        "boxes": first_frame_boxes(row[Col.BOXES][0].as_py()),
     }
+
+
+def decisions(run: OpenRun, policy: Policy) -> pa.Table:
+    """Rows of `DECISIONS_SCHEMA`, one for each image. PolicyError if a rule fails on a row."""
+    policy = policy.for_engine(run.record.engine)
+    parts = [decisions_of(rows, policy) for rows in row_chunks(run, SCHEMA.names)]
+    return pa.concat_tables([DECISIONS_SCHEMA.empty_table(), *parts])

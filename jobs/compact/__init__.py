@@ -1,5 +1,5 @@
 """What `compact` does: few large result files instead of many small ones.
 
 May import: `ingest`, `scoring`, `jobs.console`.
-Start at: `run.py`.
+Start at: `command.py`.
 """

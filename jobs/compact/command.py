@@ -1,11 +1,194 @@
 """`privsieve compact RUN`: the many small result files of a finished run become few large ones, sorted."""
 
-import click
+import hashlib
+import posixpath
+import tempfile
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Annotated
 
-from ingest.errors import number_of
-from jobs.compact.run import CompactRequest, run_compact
+import click
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest import __version__
+from ingest.errors import RunError, number_of
+from ingest.storage.place import Place
+from jobs.compact.joining import (
+    SLICES_PER_FILE,
+    SliceFile,
+    bytes_in,
+    check_seams,
+    finished_shards,
+    grouped,
+    hash_of,
+    is_made_of,
+    lines_of,
+    open_duckdb,
+    parts_of,
+    refuse_missing,
+    rows_in,
+    slice_files,
+    write_joined,
+)
 from jobs.console.request_options import takes
+from jobs.console.requests import Count, Option, RunUrl, checked_request
 from jobs.console.terminal import write_line
+from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, RUN_LEASE, SCORES
+from scoring.runs.lease import Lease, lease
+from scoring.runs.ledger import Ledger, shard_id_of_result
+from scoring.runs.record import RunRecord, open_run
+from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, ResultPart, manifest, results
+from scoring.runs.rows_hash import hash_of_marks
+
+ROWS_PER_FILE = 2_000_000
+"""About 200 MB."""
+
+NAMED_DIGITS = 12
+"""Digits of the hash of what a file holds, in its name: two attempts with other files never write to the same name."""
+
+
+@checked_request
+class CompactRequest:
+    run: RunUrl
+    """Folder or fsspec URL of a finished run."""
+
+    rows_per_file: Annotated[Count, Option(fill=f"{SLICES_PER_FILE:,}")] = ROWS_PER_FILE
+    """A file ends at this many rows, or at {} slices."""
+
+    takeover: bool = False
+    """Compact although another command holds the run."""
+
+
+@dataclass(frozen=True)
+class CompactResult:
+    manifest: Manifest
+    """What the run holds now."""
+
+    num_removed: int
+    """Small files that were removed this time."""
+
+    was_compacted: bool
+    """An earlier attempt had written the large files."""
+
+
+def run_compact(request: CompactRequest) -> CompactResult:
+    """The errors are those of `ingest.errors`. Always in this process, which mostly waits for the storage."""
+    run, record = open_run(request.run)
+    with lease(run.at(RUN_LEASE), request.run, request.takeover) as held:
+        before = manifest(run)
+        compacted = before or _compacted(run, record, request, held)
+        num_removed = remove_slices(run, held)
+    return CompactResult(compacted, num_removed, before is not None)
+
+
+def _compacted(run: Place, record: RunRecord, request: CompactRequest, held: Lease) -> Manifest:
+    """Steps 1 and 2."""
+    ledger = results(run).ledger
+    shards = finished_shards(request.run, record, ledger)
+    slices: Iterable[SliceFile] = slice_files(run, record, shards, ledger)
+    if record.sample is not None or record.limit is not None:
+        slices = list(slices)
+        refuse_missing(request.run, record, slices, ledger)
+    joined = _joined(run, grouped(slices, request.rows_per_file), ledger, held)
+    check_seams(run, joined.files, joined.parts)
+    made = Manifest(
+        privsieve=__version__,
+        num_shards=len(shards),
+        num_slices=joined.num_slices,
+        num_rows=sum(file.num_rows for file in joined.files),
+        slices_sha256=joined.slices_sha256,
+        rows_sha256=joined.rows_sha256,
+        files=tuple(joined.files),
+    )
+    return _decide(run, made, joined.parts, held)
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """Step 1, done."""
+
+    files: list[CompactFile]
+    parts: list[ResultPart]
+    num_slices: int
+    slices_sha256: str
+    rows_sha256: str
+
+
+def _joined(run: Place, groups: Iterable[list[SliceFile]], ledger: Ledger, held: Lease) -> _Joined:
+    files, parts, digest, num_slices, total = list[CompactFile](), list[ResultPart](), hashlib.sha256(), 0, 0
+    with tempfile.TemporaryDirectory() as aside, open_duckdb(aside) as connection:
+        for slices in groups:
+            held.check()
+            place = run.at(COMPACT, f"{len(files):05d}-{hash_of(slices)[:NAMED_DIGITS]}.parquet")
+            if not is_made_of(place, slices):
+                write_joined(connection, run, slices, Path(aside) / "joined.parquet", place)
+            files.append(CompactFile(name=place.name, num_rows=rows_in(slices), num_bytes=bytes_in(place)))
+            parts.extend(parts_of(slices, len(files) - 1, ledger))
+            digest.update(lines_of(slices))
+            num_slices += len(slices)
+            total += sum(slice_.mark for slice_ in slices)
+    return _Joined(files, parts, num_slices, digest.hexdigest(), hash_of_marks(total))
+
+
+def _decide(run: Place, made: Manifest, parts: list[ResultPart], held: Lease) -> Manifest:
+    """Step 2. Returns the manifest that counts: of another process, where one took the lease over and came first."""
+    others = _decided_meanwhile(run, held)
+    if others is not None:
+        return others
+    with run.at(COMPACT_SHARDS).create() as stream:
+        rows = [dict(zip(PARTS_SCHEMA.names, astuple(part), strict=True)) for part in parts]
+        table = pa.Table.from_pylist(rows, schema=PARTS_SCHEMA)
+        pq.write_table(table, stream, compression="zstd", write_page_checksum=True)
+    others = _decided_meanwhile(run, held)
+    if others is None:
+        run.at(MANIFEST).write((made.model_dump_json(indent=2) + "\n").encode())
+    return others or made
+
+
+def _decided_meanwhile(run: Place, held: Lease) -> Manifest | None:
+    """What another process has written although this one took its lease over. IncompleteError where ours was taken."""
+    held.confirm()
+    return manifest(run)
+
+
+REMOVED_AT_ONCE = 1_000
+REMOVERS = 16
+"""An object store takes its time for each file, whatever the others do."""
+
+
+def remove_slices(run: Place, held: Lease) -> int:
+    """Step 3: removes the result files whose rows the compacted files hold, and no others; returns how many."""
+    names, shard_ids = run.at(SCORES).names(), results(run).ledger.present
+    replaced = [name for name in names if shard_id_of_result(name) in shard_ids]
+    compacted = _seen(run, len(replaced))
+    for start in range(0, len(replaced), REMOVED_AT_ONCE):
+        held.confirm()
+        _remove(run.at(SCORES), replaced[start : start + REMOVED_AT_ONCE])
+    held.confirm()
+    _remove(run.at(COMPACT), sorted(set(run.at(COMPACT).names()) - {file.name for file in compacted.files}))
+    return len(replaced)
+
+
+def _seen(run: Place, num_slices_left: int) -> Manifest:
+    """Return the stored manifest. RunError if the files are not what it says."""
+    compacted = manifest(run)
+    assert compacted is not None
+    sizes = {posixpath.basename(entry["name"]): entry["size"] for entry in run.at(COMPACT).entries()}
+    wrong = next((file.name for file in compacted.files if sizes.get(file.name) != file.num_bytes), None)
+    if wrong is not None:
+        is_whole = num_slices_left == compacted.num_slices
+        remedy = f"delete {MANIFEST} and compact again" if is_whole else "restore it from a copy"
+        raise RunError(f"{run.at(COMPACT, wrong).path} is not what {MANIFEST} says; nothing was removed; {remedy}")
+    return compacted
+
+
+def _remove(folder: Place, names: Sequence[str]) -> None:
+    with ThreadPoolExecutor(REMOVERS) as threads:
+        for _ in threads.map(lambda name: folder.at(name).remove(), names):
+            pass
 
 
 @click.command()

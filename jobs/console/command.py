@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from jobs.console.terminal import write_line
+
 
 class Command(click.Command):
     """A command (`cls=` of `click.command`) with options in groups."""
@@ -47,3 +49,27 @@ class OneSource(click.Argument):
             'the shell leaves it alone ("shards/*.tar"), or give the folder that holds them',
             ctx,
         )
+
+
+def with_old_spellings(new_names: Mapping[str, str]) -> type[Command]:
+    """A class of commands (`cls=` of `click.command`) that take each option by its old name, too.
+
+    new_names: old name -> new name, as `--gpus` -> `--num-engines`.
+    """
+
+    class Renamed(Command):
+        def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+            end = args.index("--") if "--" in args else len(args)
+            return super().parse_args(ctx, [*(_renamed(argument, new_names) for argument in args[:end]), *args[end:]])
+
+    return Renamed
+
+
+def _renamed(argument: str, new_names: Mapping[str, str]) -> str:
+    name, equals, value = argument.partition("=")
+    if name not in new_names:
+        return argument
+    write_line(
+        f"{name} is called {new_names[name]} now; the old name will be refused in a later version", to_stderr=True
+    )
+    return f"{new_names[name]}{equals}{value}"

@@ -1,18 +1,31 @@
 """Options of a command, derived from the fields of its requests (`jobs.console.requests`)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING
 from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import click
+from click.shell_completion import CompletionItem
 from pydantic.fields import FieldInfo
 
 from jobs.console.command import OneSource
-from jobs.console.completion import offering
 from jobs.console.option_types import FiniteRange, WholeRange, YamlFile
 from jobs.console.requests import Parameter, asked, parameters, text_of
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem | str]]
+
+
+def offering(names: Iterable[str]) -> Complete:
+    """For `shell_complete=` of an option: the names that begin like what is typed; any other value is accepted too."""
+    known = tuple(names)
+
+    def complete(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem | str]:
+        return [name for name in known if name.startswith(typed)]
+
+    return complete
+
 
 Function = Callable[..., Any]
 

@@ -22,7 +22,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, InstanceOf, ValidationE
 from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import PydanticCustomError
 
-from ingest.errors import PrivsieveError
+from ingest.errors import PrivsieveError, StorageError
+from ingest.storage.place import place
 from ingest.storage.web import named
 
 STRICT = ConfigDict(strict=True, extra="forbid")
@@ -213,3 +214,10 @@ def docstrings(request: type) -> dict[str, str]:
         if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
             texts[ast.unparse(before.target)] = " ".join(str(after.value.value).split())
     return texts
+
+
+def refuse_existing(*urls: str) -> None:
+    """StorageError that names the first file that is there already. To be called before any work is done."""
+    for url in urls:
+        if place(url).exists():
+            raise StorageError(f"{url} already exists; name another --out, or remove it")

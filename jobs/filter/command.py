@@ -20,8 +20,8 @@ from jobs.filter.run import (
     check_destination,
     plan_filter,
 )
-from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
+from jobs.runtime.progress import on_terminal
 from scoring.policies.policy import Policy
 from scoring.sql.expressions import shown
 

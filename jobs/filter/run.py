@@ -32,13 +32,12 @@ from jobs.filter.plan import Counts, Plan, counts_of, plan_release
 from jobs.filter.record import RELEASE_LEASE, UNFINISHED, GuaranteeRecord, ReleaseRecord
 from jobs.filter.refusals import refuse_loss, refuse_misplaced, refuse_own_names
 from jobs.filter.rewriting import refuse_uncoverable
-from jobs.runtime.executors import Executor, refuse_address
-from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.cluster import Executor, refuse_address
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.last_word import inline_session
 from jobs.runtime.listed import READS_AGAIN, reads_pictures, withheld
-from jobs.runtime.progress import Meter
-from reports.labels.rows import Drawn
+from jobs.runtime.progress import SILENT, Feedback, Meter
+from reports.labels.joining import Drawn
 from reports.report.opened import open_run as open_results
 from scoring.engines.detectors.covering import second_look
 from scoring.policies.policy import Policy, load_policy

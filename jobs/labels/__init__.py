@@ -1,5 +1,5 @@
-"""What `privsieve labels` does: each command is a function here, a frozen request in, a frozen result out.
+"""What `privsieve labels` does: each command is a function of `run.py`, `build` of `building.py`.
 
 May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.fetch`, `jobs.runtime`.
-Start at: `importing.py`.
+Start at: `run.py`.
 """

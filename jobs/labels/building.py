@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 
 from ingest.errors import LabelsError, SourceError
 from ingest.storage.place import place
+from jobs.console.requests import refuse_existing
 from jobs.fetch.selection import keyword_pattern, keywords, open_metadata
-from jobs.labels.inputs import labels_of
 from jobs.labels.request import PrivbenchRequest, VisprRequest
-from jobs.runtime.feedback import SILENT, Feedback
-from jobs.runtime.output_file import refuse_existing
+from jobs.labels.run import labels_of
+from jobs.runtime.progress import SILENT, Feedback
 from scoring.labels.candidates import Candidates, candidates
 from scoring.labels.importers import importer_of
 from scoring.labels.importing import import_labels

@@ -17,7 +17,7 @@ from jobs.labels.request import (
     PrivbenchRequest,
     VisprRequest,
 )
-from jobs.runtime.feedback import on_terminal
+from jobs.runtime.progress import on_terminal
 
 if TYPE_CHECKING:
     from reports.labels.agreement import Agreement
@@ -43,7 +43,7 @@ def import_(request: ImportRequest, quiet: bool) -> None:
 
     Example: privsieve labels import privbench PrivBench --out labels.parquet
     """
-    from jobs.labels.importing import run_import
+    from jobs.labels.run import run_import
 
     found = run_import(request, on_terminal(quiet))
     origin = found.origin
@@ -72,7 +72,7 @@ def consensus(request: ConsensusRequest) -> None:
 
     Example: privsieve labels consensus run-a run-b --out labels.parquet
     """
-    from jobs.labels.joining import run_consensus
+    from jobs.labels.run import run_consensus
 
     result = run_consensus(request, on_terminal(quiet=True))
     num_rows = result.labels.num_rows
@@ -97,8 +97,8 @@ def agreement(request: AgreementRequest, output: str) -> None:
 
     Example: privsieve labels agreement run-a run-b people.parquet
     """
-    from jobs.labels.comparing import run_agreement
-    from reports.evaluation.tables import FEW_NOTE
+    from jobs.labels.run import run_agreement
+    from reports.evaluation.words import FEW_NOTE
 
     result = run_agreement(request, on_terminal(quiet=True))
     if output == "json":
@@ -138,7 +138,7 @@ def export(request: ExportRequest) -> None:
 
     Example: privsieve labels export my-run --format label-studio --out tasks.json
     """
-    from jobs.labels.exporting import run_export
+    from jobs.labels.run import run_export
 
     result = run_export(request, on_terminal(quiet=True))
     if result.left_out:
@@ -151,7 +151,7 @@ def export(request: ExportRequest) -> None:
 
 
 def _agreement_cells(row: "Agreement") -> list[str]:
-    from reports.evaluation.tables import interval_cell
+    from reports.evaluation.words import interval_cell
 
     fewest, most = row.fewest_judged_by_pair, row.most_judged_by_pair
     of_cohen, of_alpha = (interval_cell(row.intervals.get(name)) for name in ("cohen", "alpha_nominal"))

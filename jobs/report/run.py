@@ -6,15 +6,17 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ingest.errors import QueryError
+from ingest.errors import LabelsError, QueryError
+from ingest.storage.given_files import given_content
+from ingest.storage.place import place
 from jobs.report.request import ReportRequest
-from jobs.report.sizes import category_sizes
-from jobs.runtime.feedback import SILENT, Feedback
 from jobs.runtime.hash_list import NOTHING, hash_list_of
+from jobs.runtime.progress import SILENT, Feedback
+from reports.report.compute import MAX_GROUPS, Details
 from reports.report.opened import OpenRun, open_run
 from reports.report.results import Report
-from reports.report.summary import Details
 from reports.run.design import SourceSizes
+from scoring.labels.csv_cells import text_columns, unescaped
 from scoring.sql.limits import limits_of_command
 from scoring.taxonomy import KEYS
 
@@ -112,3 +114,32 @@ def _extras(opened: OpenRun, report: Report, request: ReportRequest, feedback: F
         is_blurred=request.is_blurred,
         digest=digest,
     )
+
+
+COLUMNS = ("category", "images")
+MAX_BYTES = 20 * 2**20
+MAX_DIGITS = 16
+"""Limit of digits of a number below 2**53; Python converts none of more than 4,300."""
+
+
+def category_sizes(url: str) -> Mapping[str, int]:
+    """Category -> images. QueryError in one line that repeats no cell, or StorageError."""
+    content = given_content(place(url), f"--category-sizes {url}", MAX_BYTES)
+    try:
+        table = text_columns(content, url, COLUMNS)
+    except LabelsError as error:
+        raise QueryError(str(error)) from None
+    missing = [name for name in COLUMNS if name not in table.column_names]
+    if missing:
+        raise QueryError(f'{url} has no column "{missing[0]}"; it wants the columns {" and ".join(COLUMNS)}')
+    if table.num_rows > MAX_GROUPS:
+        raise QueryError(f"{url} has more than {MAX_GROUPS:,} categories")
+    sizes: dict[str, int] = {}
+    for line, (name, text) in enumerate(zip(*(table[column].to_pylist() for column in COLUMNS), strict=True), 2):
+        is_number = text is not None and text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
+        if name is None or not is_number or not 0 < int(text) < 2**53:
+            raise QueryError(f"{url}, line {line}: wants a category and a whole number of images above 0")
+        if unescaped(name) in sizes:
+            raise QueryError(f"{url}, line {line}: the category was named before; give each category one line")
+        sizes[unescaped(name)] = int(text)
+    return sizes

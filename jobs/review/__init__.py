@@ -1,18 +1,16 @@
 """What `review` does: a page on this machine on which people look at pictures of a run and say what they show.
 
     request.py    what is asked for
-    queue.py      which rows are asked: of the audit sample, near the decision, or by a condition
-    gold.py       pictures whose answer is known, mixed in
+    queue.py      which rows are asked: of the audit sample, near the decision, by a condition; and gold pictures
     screen.py     row -> picture for the browser, some ahead
     asking.py     who is asked what next, and what was answered
     progress.py   counts, agreement, known answers
-    guard.py      who may talk to the server
-    local_server.py, handling.py    what the server of `browse` does alike
+    handling.py, local_server.py    who may talk to the server, and what that of `browse` does alike
     server.py     addresses of the page
     run.py        from start to end
     page/         HTML, CSS and JavaScript
 
-starlette and uvicorn (extra `review`) are imported by `server.py`, `handling.py` and `guard.py`, and inside of
+starlette and uvicorn (extra `review`) are imported by `server.py` and `handling.py`, and inside of
 functions of `run.py` and `local_server.py`.
 May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`.
 Start at: `run.py`.

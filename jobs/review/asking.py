@@ -1,4 +1,7 @@
-"""Who is asked about which picture next, and what they answered."""
+"""Who is asked about which picture next, and what they answered.
+
+What a browser may send is declared here; everything else is refused before it is used.
+"""
 
 import hashlib
 import json
@@ -6,19 +9,82 @@ import math
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ingest.errors import PrivsieveError
-from jobs.review.posted import PostedAnswer
 from jobs.review.queue import Kind
 from jobs.review.request import Judged
 from jobs.review.screen import Screen
 from reports.evaluation.answers import answers_of
-from reports.report.boxes import first_frame_boxes
-from scoring.labels.reviews import MAX_BOXES_CHARS, MAX_SECONDS, SKIP, UNDO, ReviewAnswers, standing
+from reports.report.evidence import first_frame_boxes
+from scoring.labels.reviews import ANSWERS, MAX_BOXES_CHARS, MAX_SECONDS, SKIP, UNDO, ReviewAnswers, standing
+from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
+
+MAX_BODY_BYTES = 2**16
+MAX_BOXES = 64
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PostedBox(_Strict):
+    """Sides as fractions of the displayed picture."""
+
+    attribute: str | None
+    by: Literal["model", "person"]
+    x_min: Share
+    y_min: Share
+    x_max: Share
+    y_max: Share
+
+    @field_validator("attribute")
+    @classmethod
+    def _known(cls, key: str | None) -> str | None:
+        if key is not None and key not in KEYS:
+            raise ValueError("no attribute")
+        return key
+
+
+class PostedAnswer(_Strict):
+    number: Annotated[int, Field(ge=0)]
+    """Number of the picture, as the server gave it."""
+
+    answer: str
+    """One of `scoring.labels.reviews.ANSWERS`."""
+
+    values: dict[str, float | None] | None = None
+    """Each of the 22 attributes -> 0, 0.5 or 1, None if the person cannot say."""
+
+    boxes: Annotated[list[PostedBox], Field(max_length=MAX_BOXES)] | None = None
+    """None if the person changed none."""
+
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+    @field_validator("answer")
+    @classmethod
+    def _answer(cls, answer: str) -> str:
+        if answer not in ANSWERS:
+            raise ValueError("no answer")
+        return answer
+
+    @field_validator("values")
+    @classmethod
+    def _attributes(cls, values: dict[str, float | None] | None) -> dict[str, float | None] | None:
+        if values is not None and (set(values) != set(KEYS) or not set(values.values()) <= {0, 0.5, 1, None}):
+            raise ValueError("every attribute once, 0, 0.5, 1 or null")
+        return values
+
+
+class PostedName(_Strict):
+    name: Annotated[str, Field(max_length=1000)]
+
 
 AHEAD = 10
 """Pictures that are loaded before the person comes to them."""
@@ -48,7 +114,7 @@ class Asking:
         everybody is asked first, so that several people judge them.
         """
         self.rows, self.kind, self.judged, self.answers, self.screen = rows, kind, judged, answers, screen
-        self.hashes: list[str] = rows["sha256"].to_pylist()
+        self.hashes: list[str] = rows[Col.SHA256].to_pylist()
         self.num_saved = 0
         self._gold, self._seed, self._first = gold, seed, first
         self._lock = threading.Lock()
@@ -114,7 +180,7 @@ class Asking:
         self.answers.add(
             {
                 "sha256": sha256,
-                "key": self.rows["key"][posted.number].as_py(),
+                "key": self.rows[Col.KEY][posted.number].as_py(),
                 "annotator": reviewer,
                 "private": {"private": 1, "public": 0}.get(posted.answer),
                 **(posted.values or {}),
@@ -155,20 +221,20 @@ class Asking:
         """What the run says of a picture: for a person who has judged it. JSON types."""
         row = self.rows.slice(number, 1).to_pylist()[0]
         values = [
-            {"attribute": key, "value": row[key], "probability": _number(row[f"prob_{key}"])}
+            {"attribute": key, "value": row[key], "probability": _number(row[Col.prob(key)])}
             for key in KEYS
             if row[key] is not None and row[key] > 0
         ]
         return {
-            "key": row["key"],
-            "category": row["category"],
+            "key": row[Col.KEY],
+            "category": row[Col.CATEGORY],
             "private": _number(self._model.private[number]),
-            "probability": _number(row["prob_private"]),
-            "level": row["level"],
+            "probability": _number(row[Col.PROB_PRIVATE]),
+            "level": row[Col.LEVEL],
             "attributes": values,
-            "rationale": row["rationale"],
-            "num_frames": row["num_frames"],
-            "boxes": [{**box, "by": "model"} for box in first_frame_boxes(row["boxes"])],
+            "rationale": row[Col.RATIONALE],
+            "num_frames": row[Col.NUM_FRAMES],
+            "boxes": [{**box, "by": "model"} for box in first_frame_boxes(row[Col.BOXES])],
         }
 
 

@@ -32,7 +32,7 @@ def review(request: ReviewRequest) -> None:
     once: give that folder wherever a command takes labels.
     """
     from jobs.review.run import run_review
-    from jobs.runtime.feedback import on_terminal
+    from jobs.runtime.progress import on_terminal
 
     done = run_review(request, _opened, on_terminal(quiet=False))
     for line in summary(done):

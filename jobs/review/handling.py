@@ -1,15 +1,126 @@
-"""What the servers of `review` and `browse` do alike with requests: files of a page, checked bodies, errors."""
+"""What the servers of `review` and `browse` do alike with requests: who may send them, files, checked bodies, errors.
 
-from collections.abc import Callable
+Only a browser on this machine that opened the printed address may talk to the server, and no other page in it. Any page
+that the browser has open can send requests to this machine. So a request needs a cookie that only the printed address
+gives, a host name that no other site can have (DNS rebinding), and to come from a page of this server.
+"""
+
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ingest.errors import PrivsieveError, StorageError
+
+HOSTS = ("127.0.0.1", "localhost")
+MAX_SESSIONS = 256
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Headers of every answer. Pictures come as blobs that the page's own script has fetched."""
+
+
+@dataclass
+class Session:
+    """A browser that opened the printed address."""
+
+    reviewer: str | None
+    """None until the person gave a name."""
+
+
+class Guard:
+    """ASGI middleware. Requests that pass have their `Session` in `scope["state"]["session"]`."""
+
+    def __init__(self, app: ASGIApp, token: str, cookie: str, reviewer: str | None):
+        """cookie: a name of its own for each port, since browsers share cookies between ports."""
+        self._app, self._token, self._cookie, self._reviewer = app, token, cookie, reviewer
+        self._sessions = OrderedDict[str, Session]()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._pass(scope, receive, _with_headers(send))
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        refused = _refused(scope["method"], headers)
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+        if scope["path"] == "/enter" and scope["method"] == "GET":
+            await self._entered(scope)(scope, receive, send)
+            return
+        session = self._sessions.get(_cookie(headers, self._cookie))
+        if session is None:
+            text = "Open the address that privsieve printed last: it holds the key to this page."
+            await PlainTextResponse(text, 403)(scope, receive, send)
+            return
+        scope.setdefault("state", {})["session"] = session
+        await self._app(scope, receive, send)
+
+    def _entered(self, scope: Scope) -> Response:
+        given = scope["query_string"].removeprefix(b"token=")
+        if not hmac.compare_digest(given, self._token.encode()):
+            return PlainTextResponse("This address is of another server; open the one that was printed last.", 403)
+        name = secrets.token_urlsafe(32)
+        self._sessions[name] = Session(self._reviewer)
+        while len(self._sessions) > MAX_SESSIONS:
+            self._sessions.popitem(last=False)
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(self._cookie, name, httponly=True, samesite="strict")
+        return answer
+
+
+def _refused(method: str, headers: Headers) -> Response | None:
+    host = headers.get("host", "")
+    if host.rpartition(":")[0] not in HOSTS and host not in HOSTS:
+        return PlainTextResponse("This server answers to 127.0.0.1 and localhost only.", 421)
+    if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        return PlainTextResponse("Requests from other pages are refused.", 403)
+    if method not in ("GET", "POST"):
+        return PlainTextResponse("Only GET and POST are answered.", 405)
+    if method == "POST":
+        if headers.get("origin") != f"http://{host}":
+            return PlainTextResponse("Requests from other pages are refused.", 403)
+        if headers.get("content-type", "").partition(";")[0] != "application/json":
+            return PlainTextResponse("Only JSON is taken.", 415)
+    return None
+
+
+def _cookie(headers: Headers, name: str) -> str:
+    pairs: Sequence[str] = headers.get("cookie", "").split("; ")
+    return next((pair.partition("=")[2] for pair in pairs if pair.partition("=")[0] == name), "")
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_with(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers[name] = value
+        await send(message)
+
+    return send_with
+
 
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 

@@ -42,7 +42,7 @@ def local_server(app: "ASGIApp", command: str, port: int, reviewer: str | None =
 
     command: the verb, which names the cookie. port: 0 for a free one. reviewer: see `guard.Session`.
     """
-    from jobs.review.guard import Guard
+    from jobs.review.handling import Guard
 
     with _bound(port) as listening:
         port = listening.getsockname()[1]

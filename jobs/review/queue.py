@@ -1,20 +1,32 @@
-"""Which rows of a run are asked."""
+"""Which rows of a run are asked.
 
+Pictures whose answer is known are mixed in without a mark: how often a person is right there says how far to trust the
+rest.
+"""
+
+import hashlib
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.errors import QueryError, RunError
+from ingest.errors import LabelsError, QueryError, RunError
 from ingest.storage.place import Place
-from reports.evaluation.answers import ROW_COLUMNS
+from jobs.review.request import Judged
+from jobs.runtime.progress import SILENT, Feedback
+from reports.evaluation.answers import ROW_COLUMNS, truth_of
+from reports.labels.joining import join
 from reports.report.opened import OpenRun
 from scoring.gaps import UNKNOWN_LEVEL
+from scoring.labels.attention import CHECKS
+from scoring.labels.contradictions import contradictions
+from scoring.labels.table import LABELS_SCHEMA, read_labels, to_labels
 from scoring.privacy import DECISIVE_KEYS, MIN_PRIVATE_SCORE, PRIVATE_LEVELS, PROBABILITY_SQL
 from scoring.runs.audit_sample import AuditSample, has_sample, read_sample
 from scoring.sql.expressions import boolean_expression
-from scoring.table import IMAGE_SCHEMA
+from scoring.table import IMAGE_SCHEMA, Col
 from scoring.taxonomy import KEYS
 
 Kind = Literal["audit", "borderline", "sql"]
@@ -25,7 +37,7 @@ DEFAULT_PICTURES = 400
 NEAR = 0.2
 """How far from 0.5 a probability is still borderline."""
 
-COLUMNS = tuple(dict.fromkeys([*ROW_COLUMNS, "num_frames", "boxes", "rationale"]))
+COLUMNS = tuple(dict.fromkeys([*ROW_COLUMNS, Col.NUM_FRAMES, Col.BOXES, Col.RATIONALE]))
 """What is read of the rows that are asked."""
 
 
@@ -77,10 +89,10 @@ def borderline(judged: str) -> tuple[str, str]:
     keys = DECISIVE_KEYS if judged == "private" else KEYS
     ambiguous = " OR ".join(f"{key} = 0.5" for key in keys)
     if judged == "private":
-        distances = [f"abs({PROBABILITY_SQL} - 0.5)", f"abs(holistic_score - {MIN_PRIVATE_SCORE})"]
+        distances = [f"abs({PROBABILITY_SQL} - 0.5)", f"abs({Col.HOLISTIC_SCORE} - {MIN_PRIVATE_SCORE})"]
         unknown = f"level NOT IN {PRIVATE_LEVELS} AND ({ambiguous} OR {UNKNOWN_LEVEL.name} IN {PRIVATE_LEVELS})"
     else:
-        distances = [f"abs(prob_{key} - 0.5)" for key in keys]
+        distances = [f"abs({Col.prob(key)} - 0.5)" for key in keys]
         unknown = f"{ambiguous} OR {UNKNOWN_LEVEL.name} IS NOT NULL"
     distance = f"least({', '.join(distances)}, CASE WHEN {unknown} THEN 0 END)"
     return f"status = 'scored' AND {distance} <= {NEAR}", distance
@@ -90,15 +102,15 @@ def rows_of(run: OpenRun, wanted: pa.Table) -> pa.Table:
     """The rows with the shard and index of `wanted`, with `COLUMNS`. RunError if they cannot be read."""
     columns = ", ".join(f'"{name}"' for name in COLUMNS)
     statement = f'SELECT {columns} FROM images SEMI JOIN wanted USING (shard, "index")'
-    with run.joined_with("wanted", wanted.select(["shard", "index"])):
+    with run.joined_with("wanted", wanted.select([Col.SHARD, Col.INDEX])):
         rows = run.connection.sql(statement).to_arrow_table()
-    return rows.take(pc.sort_indices(rows["sha256"]))
+    return rows.take(pc.sort_indices(rows[Col.SHA256]))
 
 
 def distinct(rows: pa.Table) -> pa.Table:
     """The first row of each picture that has bytes."""
     seen: dict[str, int] = {}
-    for index, sha256 in enumerate(rows["sha256"].to_pylist()):
+    for index, sha256 in enumerate(rows[Col.SHA256].to_pylist()):
         if sha256 is not None:
             seen.setdefault(sha256, index)
     return rows.take(pa.array(seen.values(), pa.int64()))
@@ -127,6 +139,61 @@ def _of_audit(run: OpenRun, root: Place, count: int | None) -> Queue:
     sample = read_sample(root)
     pictures = distinct(sample.table).slice(0, count)
     rows = rows_of(run, pictures)
-    if rows["sha256"].to_pylist() != sorted(pictures["sha256"].to_pylist()):
+    if rows[Col.SHA256].to_pylist() != sorted(pictures["sha256"].to_pylist()):
         raise RunError(f"{run.url}: the audit sample is of another state of the run; draw it again with audit sample")
     return Queue("audit", rows, sample, num_without_bytes=sample.table["sha256"].null_count)
+
+
+def known_answers(run: OpenRun, url: str, judged: Judged, feedback: Feedback = SILENT) -> tuple[pa.Table, pa.Table]:
+    """Rows of the run with a known answer, and these answers as labels of the annotator `CHECKS`, in the same order.
+
+    LabelsError if none is of a picture of the run, or none answers what people are asked.
+    """
+    labels = read_labels(url)
+    if caution := contradictions(labels):
+        feedback.notice(f"caution: {url}: {caution}")
+    names = pc.unique(pc.drop_null(labels["key"].combine_chunks()))
+    hashes = pc.unique(pc.drop_null(labels["sha256"].combine_chunks()))
+    statement = (
+        'SELECT shard, "index", key, sha256 FROM images WHERE sha256 IS NOT NULL AND (sha256 IN (FROM known_hashes) '
+        "OR key IN (FROM known_names) OR concat(shard, '/', key) IN (FROM known_names))"
+    )
+    with (
+        run.joined_with("known_hashes", pa.table({"name": hashes})),
+        run.joined_with("known_names", pa.table({"name": names})),
+    ):
+        rows = run.connection.sql(statement).to_arrow_table()
+    if not rows.num_rows:
+        raise LabelsError(f"{url}: no label is of a picture of {run.url}; gold pictures must be in the run")
+    joined = join(distinct(rows), labels)
+    checks = _checks(joined.rows, joined.labels, judged)
+    if not checks.num_rows:
+        wanted = "says whether a picture is private" if judged == "private" else "has values of attributes"
+        raise LabelsError(f"{url}: no label {wanted}, which is what the reviewers are asked")
+    known = joined.rows.filter(pc.is_in(joined.rows[Col.SHA256], checks[Col.SHA256].combine_chunks()))
+    return rows_of(run, known), checks
+
+
+def mixed(queue: Queue, gold: pa.Table, share: float, seed: int) -> pa.Table:
+    """The rows of the queue and as many gold rows as make this share of all. Sorted by sha256."""
+    others = gold.filter(pc.invert(pc.is_in(gold[Col.SHA256], queue.rows[Col.SHA256].combine_chunks())))
+    wanted = round(share / (1 - share) * queue.rows.num_rows)
+    marks = [hashlib.sha256(f"{seed}/{hash_}".encode()).digest() for hash_ in others[Col.SHA256].to_pylist()]
+    drawn = sorted(range(len(marks)), key=lambda index: marks[index])[:wanted]
+    rows = pa.concat_tables([queue.rows, others.take(pa.array(drawn, pa.int64()))])
+    return rows.take(pc.sort_indices(rows[Col.SHA256]))
+
+
+def _checks(rows: pa.Table, labels: pa.Table, judged: Judged) -> pa.Table:
+    """With the same kind of answers as people give: all other columns are null."""
+    truth = truth_of(labels)
+    columns: dict[str, list[object]] = {"sha256": rows["sha256"].to_pylist(), "annotator": [CHECKS] * rows.num_rows}
+    if judged == "private":
+        answers, is_known = {"private": truth.private}, np.asarray(~np.isnan(truth.private))
+    else:
+        answers = {key: truth.values[:, index] for index, key in enumerate(KEYS)}
+        is_known = np.asarray(~np.isnan(truth.values).all(axis=1))
+    for name, values in answers.items():
+        columns[name] = [None if np.isnan(value) else float(value) for value in values]
+    table = to_labels(columns, rows.num_rows).filter(pa.array(is_known))
+    return table.select(LABELS_SCHEMA.names)

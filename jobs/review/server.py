@@ -10,13 +10,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ingest.errors import PrivsieveError
-from jobs.review.asking import Asking
-from jobs.review.guard import Session
-from jobs.review.handling import RefusedRequestError, error_answer, no_icon, number_below, page_route, posted
-from jobs.review.posted import MAX_BODY_BYTES, PostedAnswer, PostedName
-from jobs.review.progress import progress
+from jobs.review.asking import MAX_BODY_BYTES, Asking, PostedAnswer, PostedName
+from jobs.review.handling import RefusedRequestError, Session, error_answer, no_icon, number_below, page_route, posted
+from jobs.review.progress import next_commands, progress
 from jobs.review.request import checked_name
-from jobs.review.tally import next_commands
 from reports.audit.review_progress import Estimate
 from scoring.runs.audit_sample import AuditSample
 from scoring.taxonomy import ATTRIBUTES, LEVELS

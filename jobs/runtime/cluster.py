@@ -1,4 +1,8 @@
-"""Starting Ray quietly and on the right cluster; how large that cluster is.
+"""Where the work of a command runs: in this process, or on Ray, which is started quietly and on the right cluster.
+
+`ray` spreads the work over the cores of a machine or a cluster. `inline` does the same work with the same results and
+without the seconds that Ray takes to start: for notebooks, debugging and one machine. A scan may have further processes
+then; other commands do one piece after the other.
 
 A bare `ray.init()` attaches to any cluster that it finds on the host, so the address is always given: "local"
 unless --ray-address or RAY_ADDRESS names one. Inside `ray job submit` Ray itself sets RAY_ADDRESS.
@@ -15,14 +19,30 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from ingest.errors import IncompleteError, PrivsieveError
-from jobs.runtime.executors import num_cores
 from jobs.runtime.last_word import last_word, native_stderr_hidden
 from scoring.yaml_files import YamlError, load_yaml
+
+Executor = Literal["ray", "inline"]
+EXECUTORS: tuple[Executor, ...] = get_args(Executor)
+
+
+def num_cores() -> int:
+    """Cores that this process may use, as far as the system shows them."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def refuse_address(executor: Executor | None, ray_address: str | None) -> None:
+    """PrivsieveError where a cluster is named for work that is to stay in this process."""
+    if executor == "inline" and ray_address is not None:
+        raise PrivsieveError(
+            "--executor inline works in this process and --ray-address names a cluster: leave one of them out"
+        )
+
 
 LOGICAL_CPUS_MIN = 4
 """Two logical CPUs would admit only one reader next to an actor; readers mostly wait, so they share the cores."""

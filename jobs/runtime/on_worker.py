@@ -6,11 +6,13 @@ The machine where a command is started may be a light head without them. What th
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ingest.errors import EngineError, PrivsieveError
-from jobs.runtime.feedback import Feedback
-from jobs.runtime.source_hash import code_hash
+from jobs.runtime.progress import Feedback
 
 Found = TypeVar("Found")
 
@@ -66,7 +68,7 @@ def _identity() -> Callable[[], tuple[str, str | None, str]]:
 
         try:
             from ingest import __version__
-            from jobs.runtime.source_hash import code_hash
+            from jobs.runtime.on_worker import code_hash
         except ImportError:
             return platform.node(), None, ""
         return platform.node(), __version__, code_hash()
@@ -107,3 +109,16 @@ def _other_program(machine: str, version: str | None) -> str:
     return (
         f"machine {machine} has other code of privsieve {version} than this command: install the same on all machines"
     )
+
+
+@cache
+def code_hash() -> str:
+    """Hash of the source files of the four rooms: tells the code of a working tree, which no version number does."""
+    top = Path(__file__).parents[2]
+    digest = sha256()
+    for room in ("ingest", "scoring", "reports", "jobs"):
+        for path in sorted((top / room).rglob("*")):
+            if path.suffix in (".py", ".yaml", ".sql"):
+                content = path.read_bytes()
+                digest.update(f"{path.relative_to(top).as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()

@@ -1,11 +1,16 @@
-"""Progress of long work: a bar on a terminal, lines in a log, nothing with --quiet."""
+"""What a function says while it works: progress and notices. Commands show them, other callers mostly do not.
+
+Progress is a bar on a terminal, lines in a log, nothing with --quiet.
+"""
 
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, Task
@@ -14,6 +19,8 @@ from rich.text import Text
 
 from jobs.console.terminal import write_line
 from jobs.runtime.pace import Pace
+from scoring.weights.cache import in_bytes
+from scoring.weights.fetching import Listener, with_listener
 
 LINE_EVERY_S = 60.0
 MAX_BAR_WIDTH = 20
@@ -272,3 +279,47 @@ def duration(seconds: float) -> str:
     if minutes < 48 * 60:
         return f"{minutes // 60} h {minutes % 60:02d} min"
     return f"{minutes // (24 * 60)} d {minutes // 60 % 24} h"
+
+
+@dataclass(frozen=True)
+class Feedback:
+    meter: Callable[[str, int | None], AbstractContextManager[Meter]]
+    """A label and the number of images (None: not known yet) -> a meter for the length of a `with` block."""
+
+    notice: Callable[[str], None]
+    """Takes one line that the user should read though the work goes on."""
+
+
+SILENT = Feedback(meter=partial(meter, quiet=True), notice=lambda line: None)
+
+
+def on_terminal(quiet: bool) -> Feedback:
+    """Notices go to stderr; so does progress, unless `quiet`."""
+    return Feedback(meter=partial(meter, quiet=quiet), notice=partial(write_line, to_stderr=True))
+
+
+@contextmanager
+def weights_shown(feedback: Feedback, meter: Meter | None = None) -> Iterator[None]:
+    """Shows what this thread fetches within the block. meter: where there is one already; else one of its own, from the
+    first byte on."""
+    with ExitStack() as stack:
+        paces: dict[str, Pace] = {}
+
+        def show(name: str, num_done: int, num_all: int) -> None:
+            nonlocal meter
+            meter = meter or stack.enter_context(feedback.meter("weights", None))
+            if name not in paces:
+                paces[name] = Pace()
+                meter.phase(f"fetching {name}, {in_bytes(num_all)}")
+            now_s = time.monotonic()
+            paces[name].mark(now_s, num_done)
+            # The small files, which come first, say nothing of the time left.
+            facts = [f"fetching {name}: {in_bytes(num_done)} of {in_bytes(num_all)}"]
+            if (rate := paces[name].images_per_s(now_s)) is not None:
+                facts.append(f"{in_bytes(round(rate))}/s")
+            if num_done >= num_all // 100 and (left_s := paces[name].seconds_left(num_all, now_s)) is not None:
+                facts.append(f"{duration(left_s)} left")
+            meter.phase(", ".join(facts), is_logged=False)
+
+        with with_listener(Listener(show, feedback.notice)):
+            yield

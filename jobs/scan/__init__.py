@@ -2,10 +2,10 @@
 
 request.py        what is asked, with what, and what came of it
 run.py            `run_scan`: the steps in order
-prepared.py       its source and lists, opened
-choosing.py, selection.py   which samples: all, the first, or a random draw
+prepared.py       its source and lists, opened; selection.py draws samples
+recording.py      what run.json says of it; first_look.py asks a machine of the cluster before
 slice_tasks.py    shards -> slices without a result
-on_ray.py, inline.py   the two executors, with one signature; further_processes.py next to the second
+on_ray.py, inline.py   the two executors, with one signature
 slice_scanner.py  one slice -> its result file; engine_host.py, batch_window.py, batch.py on the way
 isolation.py, watchdog.py   pictures that kill or hang their worker
 dry_run.py        `--dry-run`

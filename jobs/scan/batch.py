@@ -14,7 +14,7 @@ from ingest.images.phash import phash
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from jobs.runtime.hash_list import NOTHING, HashList
-from jobs.scan.flow import Flow
+from jobs.scan.batch_window import Flow
 from scoring.assessment import Engine, View, worst
 from scoring.captions import caption_kinds
 from scoring.table import LISTED, Facts, Verdict, to_table

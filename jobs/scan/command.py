@@ -8,13 +8,11 @@ import shlex
 import click
 
 from ingest.errors import number_of
-from jobs.console.old_spellings import with_old_spellings
+from jobs.console.command import with_old_spellings
 from jobs.console.request_options import headings, takes
 from jobs.console.terminal import write_line
-from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
-from jobs.runtime.progress import duration
-from jobs.runtime.weights_progress import weights_shown
+from jobs.runtime.progress import duration, on_terminal, weights_shown
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from scoring.runs.damage import Damage
 

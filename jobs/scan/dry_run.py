@@ -17,7 +17,7 @@ from ingest.images.decode import decode
 from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import Sample
 from jobs.console.terminal import write_line, write_lines
-from jobs.runtime.feedback import Feedback
+from jobs.runtime.progress import Feedback
 from jobs.scan.prepared import Prepared, gpus_per_engine, is_on_cluster, prepare
 from jobs.scan.request import ScanRequest, ScanResources
 from scoring.assessment import EngineDescription

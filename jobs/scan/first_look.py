@@ -11,10 +11,9 @@ from functools import partial
 from ingest.errors import EngineError, StorageError
 from ingest.formats import Source
 from ingest.storage.place import PART, Place
-from jobs.doctor.machine import check_gpu, finding
-from jobs.doctor.storage import first_sample, new_folders_removed
-from jobs.runtime.feedback import Feedback
+from jobs.doctor.checks import check_gpu, finding, first_sample, new_folders_removed
 from jobs.runtime.on_worker import on_worker
+from jobs.runtime.progress import Feedback
 from scoring.assessment import Closable, EngineDescription, EngineOptions, RemoteEngineModule, Unscored
 from scoring.engines import engine_module
 from scoring.engines.canary import canary

@@ -1,21 +1,36 @@
-"""The scan in this process: the same slices, attempts and results as on Ray.
+"""The scan in this process and further ones of this machine: the same slices, attempts and results as on Ray.
 
-With further processes (`further_processes.py`) these take slices too. What kills a worker of Ray kills this process
+    python -m jobs.scan.inline FD     a further process; the parent talks to it through the inherited connection
+
+A thread of the parent serves each further process. Where one dies, its slice is scanned again by a new one; the run
+counts the deaths (`scoring.runs.attempts`), so that a slice that kills its process is isolated, and at last given up. A
+further process ends at once when its parent is gone.
+
+What kills a worker of Ray kills this process
 where it scans the slice itself: a picture that makes a decoder crash, or one that takes longer than
 `ScanSettings.stall_s`. The run knows it then; the second scan after it looks at that slice image by image, in a child
 process that may die.
 """
 
-from collections.abc import Generator, Iterator
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection, Pipe
 from queue import SimpleQueue
 
 from ingest.errors import PrivsieveError, SourceError
 from ingest.formats import Source
-from jobs.scan.further_processes import FurtherProcess, ProcessesUnderWay, Tasks, scan_until_it_ends
 from jobs.scan.selection import Chosen
-from jobs.scan.settings import ScanSettings
-from jobs.scan.slice_scanner import SliceScanner
-from jobs.scan.slice_tasks import ShowUnderWay, SliceCounts, SliceTask, slices_left
+from jobs.scan.slice_scanner import SliceScanner, WorkerCrash
+from jobs.scan.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
+from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS
 from scoring.runs.ledger import Ledger
 
 
@@ -87,3 +102,193 @@ def count_samples(source: Source, shards: list[str]) -> list[int]:
         return [sum(len(slice_.locators) for slice_ in source.slices(shard)) for shard in shards]
     except PrivsieveError as error:
         raise SourceError(f"a sample needs every shard listed: {error}") from None
+
+
+TRIES = GIVE_UP_AFTER_DEATHS + 2
+"""Children for one slice. The run gives the slice up before; with none that even starts, the parent scans it."""
+
+REPORT_EVERY_S = 1.0
+"""How often a child reports how many images of its slice are done."""
+
+STOP_LIMIT_S = 10.0
+
+
+def scan_until_it_ends(scanner: SliceScanner, task: SliceTask) -> SliceCounts:
+    """A crash of a worker counts as on Ray: soon the slice is isolated, and at last it is given up."""
+    while True:
+        try:
+            return scanner.scan(task)
+        except WorkerCrash:
+            continue
+
+
+class Tasks:
+    """The slices of a scan, for several threads: each is taken once."""
+
+    def __init__(self, listed: Iterator[SliceTask | SliceCounts], failed: Callable[[SliceCounts], object]):
+        """listed: slices, and what came of shards that cannot be listed; these go to `failed`."""
+        self._listed, self._failed = listed, failed
+        self._given_back = deque[SliceTask]()
+        self._lock = threading.Lock()
+
+    def take(self) -> SliceTask | None:
+        """None where nothing is left."""
+        with self._lock:
+            if self._given_back:
+                return self._given_back.popleft()
+            for found in self._listed:
+                if isinstance(found, SliceTask):
+                    return found
+                self._failed(found)
+        return None
+
+    def give_back(self, task: SliceTask) -> None:
+        with self._lock:
+            self._given_back.append(task)
+
+
+class ProcessesUnderWay:
+    """How many images are done of slices that have not ended, over all processes; see `ShowUnderWay`."""
+
+    def __init__(self, show: ShowUnderWay):
+        self._show = show
+        self._num_done: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    def looked_at(self, process: int, num_images: int) -> None:
+        """process: any number of its own; 0 images once its slice has ended."""
+        with self._lock:
+            self._num_done[process] = num_images
+            self._show(sum(self._num_done.values()))
+
+
+class FurtherProcess:
+    """One child after the other, and the thread that serves it."""
+
+    def __init__(
+        self,
+        number: int,
+        settings: ScanSettings,
+        tasks: Tasks,
+        ended: Callable[[SliceCounts | None], object],
+        under_way: ProcessesUnderWay,
+        after_s: float,
+    ):
+        """ended: takes what came of each slice, and None once no more will come. after_s: seconds to wait before the
+        first child is started, since a small scan is done before one is ready."""
+        self._number, self._after_s = number, after_s
+        self._settings = replace(settings, source=replace(settings.source, shards=()))  # names would take long to send
+        self._tasks, self._ended, self._under_way = tasks, ended, under_way
+        self._lock, self._is_over = threading.Lock(), threading.Event()
+        self._child: _Child | None = None
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Kills the child, wherever it is."""
+        self._is_over.set()
+        with self._lock:
+            if self._child is not None:
+                self._child.kill()
+        self._thread.join(STOP_LIMIT_S)
+
+    def _serve(self) -> None:
+        try:
+            if not self._is_over.wait(self._after_s):
+                while not self._is_over.is_set() and (task := self._tasks.take()) is not None:
+                    counts = self._scanned(task)
+                    self._under_way.looked_at(self._number, 0)
+                    if counts is None:
+                        self._tasks.give_back(task)
+                        return
+                    self._ended(counts)
+        finally:
+            with self._lock:
+                if self._child is not None:
+                    self._child.kill()
+            self._ended(None)
+
+    def _scanned(self, task: SliceTask) -> SliceCounts | None:
+        """None where no child answers."""
+        for _ in range(TRIES):
+            with self._lock:
+                if self._is_over.is_set():
+                    return None
+                self._child = self._child or _Child(self._settings)
+            counts = self._child.scan(task, lambda num_images: self._under_way.looked_at(self._number, num_images))
+            if counts is not None:
+                return counts
+            with self._lock:
+                self._child.kill()
+                self._child = None
+        return None
+
+
+class _Child:
+    def __init__(self, settings: ScanSettings):
+        self._settings: ScanSettings | None = settings
+        self._connection, theirs = Pipe()
+        # -P: nothing is imported from the working directory, which is the user's.
+        arguments = [sys.executable, "-P", "-m", "jobs.scan.inline", str(theirs.fileno())]
+        self._process = subprocess.Popen(
+            arguments,
+            pass_fds=[theirs.fileno()],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the parent, which ends the child and what this has started
+        )
+        theirs.close()
+
+    def scan(self, task: SliceTask, looked_at: Callable[[int], object]) -> SliceCounts | None:
+        """None if the child died."""
+        try:
+            if self._settings is not None:
+                self._connection.send(self._settings)
+                self._settings = None
+            self._connection.send(task)
+            while isinstance(answer := self._connection.recv(), int):
+                looked_at(answer)
+        except (EOFError, OSError):
+            return None
+        assert isinstance(answer, SliceCounts)
+        return answer
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def _serve(connection: Connection) -> None:
+    """The child's side."""
+    settings: ScanSettings = connection.recv()
+    tasks = SimpleQueue[SliceTask]()
+    threading.Thread(target=_receive, args=(connection, tasks), daemon=True).start()
+    reported_s = 0.0
+
+    def looked_at(_: str, num_images: int) -> None:
+        nonlocal reported_s
+        if time.monotonic() - reported_s >= REPORT_EVERY_S:
+            reported_s = time.monotonic()
+            connection.send(num_images)
+
+    scanner = SliceScanner(settings, looked_at=looked_at)
+    while True:
+        connection.send(scan_until_it_ends(scanner, tasks.get()))
+
+
+def _receive(connection: Connection, tasks: SimpleQueue[SliceTask]) -> None:
+    """Ends the process as soon as its parent is gone, even in the midst of a slice."""
+    try:
+        while True:
+            tasks.put(connection.recv())
+    except (EOFError, OSError):
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    _serve(Connection(int(sys.argv[1])))

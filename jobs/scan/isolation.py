@@ -30,7 +30,7 @@ from ingest.memory import available_bytes, resident_bytes
 from ingest.sample import printable
 from ingest.slices import Locator, Slice
 from jobs.scan.batch import BatchScorer, facts_of, quarantined
-from jobs.scan.settings import ScanSettings
+from jobs.scan.slice_tasks import ScanSettings
 from scoring.engines import engine_module
 from scoring.table import Facts
 

@@ -1,14 +1,23 @@
-"""A scan before it begins: its source and lists are opened, and where it would run is known."""
+"""A scan before it begins: its source and lists are opened, where it would run is known, and the samples are chosen.
 
+Whether `--category` names something that the samples have is checked as far as the first ones show.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ingest.categories.class_list import read_class_list
 from ingest.categories.keyword_list import read_keyword_list
-from ingest.errors import LabelsError, StorageError, number_of
-from ingest.formats import Source, open_source
+from ingest.errors import LabelsError, SourceError, StorageError, did_you_mean, number_of
+from ingest.formats import Source, open_source, webdataset
+from ingest.formats.webdataset import CategoryProbe
 from ingest.images.pixels import ImageLimits
+from ingest.sample import printable
+from jobs.runtime.cluster import Executor
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.scan.request import ScanRequest, ScanResources
+from jobs.scan.selection import Chosen, draw, draw_per_category, draw_shards, first
 from scoring.assessment import EngineDescription, EngineModule
 from scoring.engines import engine_module
 
@@ -67,3 +76,112 @@ def gpus_per_engine(prepared: Prepared, resources: ScanResources) -> float:
 
     model = prepared.module.requirements(prepared.request.options).local_model
     return default_num_gpus(resources.ray_address, 0 if model is None else model.num_gpus)
+
+
+def chosen_samples(
+    request: ScanRequest, source: Source, executor: Executor, notice: Callable[[str], None]
+) -> tuple[Chosen, dict[str, int]]:
+    """The samples to scan, None for all; and fields of the run's record that follow from the draw.
+
+    To draw from all samples, every shard is listed first.
+    """
+    if request.limit is not None:
+        return first(*_first_counts(source, request.limit), request.limit), {}
+    if request.sample is None:
+        return None, {}
+    shards = list(source.shards)
+    if executor == "inline":
+        from jobs.scan.inline import categories_of, count_samples
+    else:
+        from jobs.scan.on_ray import categories_of, count_samples
+    if request.per_category:
+        categories = categories_of(source, shards)
+        chosen, num_without = draw_per_category(shards, categories, request.sample, request.seed or 0)
+        if num_without:
+            notice(f"{number_of(num_without, 'image')} without a category cannot be drawn")
+        return chosen, {"drawn": sum(map(len, chosen.values()))}
+    if request.shards is None:
+        return draw(shards, count_samples(source, shards), request.sample, request.seed or 0), {}
+    shards = draw_shards(shards, request.shards, request.seed or 0)
+    counts = count_samples(source, shards)
+    if request.sample > sum(counts):
+        raise SourceError(
+            f"--sample {request.sample}: the {number_of(len(shards), 'drawn shard')} hold only "
+            f"{number_of(sum(counts), 'image')}; draw more with --shards, or fewer with --sample"
+        )
+    return draw(shards, counts, request.sample, request.seed or 0), {"num_in_shards": sum(counts)}
+
+
+def _first_counts(source: Source, limit: int) -> tuple[list[str], list[int]]:
+    """The first shards and how many samples each has, as many as hold `limit` samples."""
+    counts: list[int] = []
+    for shard in source.shards:
+        counts.append(sum(len(slice_.locators) for slice_ in source.slices(shard)))
+        if sum(counts) >= limit:
+            break
+    return list(source.shards[: len(counts)]), counts
+
+
+MAX_FIELDS = 20
+"""Limit on the JSON fields that are listed if the category is none of them."""
+
+NUM_SHARDS = 3
+"""Number of probed shards, spread over the corpus."""
+
+
+def check_category(source: Source) -> str | None:
+    """A line where the samples give two categories that differ, else None.
+
+    SourceError if none of the probed samples has what `--category` names. Parquet columns are checked as
+    the source is opened, and folder trees take no category.
+    """
+    if source.format != "webdataset" or source.class_list is not None or source.keyword_list is not None:
+        return None
+    probes = _looked_at(source, 1 if source.category is None else NUM_SHARDS)
+    num_samples = sum(beside.num_samples for beside in probes)
+    fields = list(dict.fromkeys(name for beside in probes for name in beside.fields))
+    if source.category is None:
+        num_contradicting = sum(beside.num_contradicting for beside in probes)
+        if not num_contradicting:
+            return None
+        return (
+            f"the .cls member and the JSON field category differ in {num_contradicting} of the first "
+            f"{number_of(num_samples, 'sample')}; .cls is taken: choose with --category cls or --category category"
+        )
+    named = (source.category, source.category.partition(".")[0])  # a nested field may be missing in these samples
+    is_there = any(beside.num_with_category for beside in probes) or any(printable(name) in fields for name in named)
+    if not num_samples or is_there:
+        return None
+    probed = f"none of the {number_of(num_samples, 'sample')} probed"
+    if source.category == "cls":
+        raise SourceError(f"--category cls: {probed} has a .cls member that holds anything")
+    near = did_you_mean(source.category, fields)
+    raise SourceError(f'--category "{source.category}": {probed} has that JSON field{near}; {_there(fields, "their")}')
+
+
+def no_category(source: Source, category: str) -> str:
+    """Why no sample has a category, as far as its name shows; names of fields, never what they hold."""
+    if source.format != "webdataset":
+        return f'the column "{category}" holds nothing'
+    if category == "cls":
+        return "no sample has a .cls member that holds anything"
+    fields = [name for beside in _looked_at(source, 1) for name in beside.fields]
+    near = "" if category in fields else did_you_mean(category, fields)
+    missing = f'no sample has a text or whole number in the JSON field "{category}"{near}'
+    there = _there(fields, "the first samples'")
+    return f"{missing}; {there}"
+
+
+def _there(fields: list[str], whose: str) -> str:
+    return f"{whose} fields are: {', '.join(fields[:MAX_FIELDS])}" if fields else "the first have no JSON"
+
+
+def _looked_at(source: Source, num_shards: int) -> list[CategoryProbe]:
+    """Probe the first shard, or shards spread from the first to the last; the scan reports unreadable ones."""
+    last = len(source.shards) - 1
+    numbers = sorted({last * n // max(1, num_shards - 1) for n in range(num_shards)})
+    probes = list[CategoryProbe]()
+    for number in numbers:
+        with suppress(StorageError):
+            probes.append(webdataset.category_probe(source.root, source.shards[number], source.category))
+    return probes

@@ -8,7 +8,7 @@ from ingest.errors import RunError, SourceError, number_of
 from ingest.formats import Source
 from ingest.sample import printable
 from jobs.runtime.hash_list import NOTHING, HashList
-from jobs.runtime.source_hash import code_hash
+from jobs.runtime.on_worker import code_hash
 from jobs.scan.request import ScanRequest
 from scoring.assessment import EngineDescription
 from scoring.runs.ledger import finished, shard_ids_of_others
@@ -41,6 +41,7 @@ def record_of(
         max_frames=request.max_frames,
         taxonomy=TAXONOMY.version,
         engine=_comparable(engine),
+        is_fake=engine.is_fake,
     )
 
 

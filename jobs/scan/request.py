@@ -11,7 +11,7 @@ from ingest.images.pixels import ImageLimits
 from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.option_types import MAX_SECONDS, NumberOrAuto
 from jobs.console.requests import Count, HashListUrl, Name, Option, Seed, Url, checked_request
-from jobs.runtime.executors import Executor, refuse_address
+from jobs.runtime.cluster import Executor, refuse_address
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
 from scoring.runs.damage import NO_DAMAGE, Damage

@@ -14,19 +14,22 @@ from ingest.formats import refuse_without_pictures
 from ingest.formats.stated_counts import StatedCounts, stated_counts
 from ingest.sample import printable
 from ingest.storage.place import Place, place
-from jobs.runtime.executors import num_cores
-from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.cluster import num_cores
 from jobs.runtime.last_word import inline_session
-from jobs.runtime.progress import Meter
-from jobs.runtime.weights_progress import weights_shown
-from jobs.scan.categories import check_category, no_category
-from jobs.scan.choosing import chosen_samples
-from jobs.scan.prepared import gpus_per_engine, is_on_cluster, prepare, refuse_foreign_list
+from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
+from jobs.scan.prepared import (
+    check_category,
+    chosen_samples,
+    gpus_per_engine,
+    is_on_cluster,
+    no_category,
+    prepare,
+    refuse_foreign_list,
+)
 from jobs.scan.recording import record_of, refuse_other_shards
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.selection import Chosen
-from jobs.scan.settings import ScanSettings
-from jobs.scan.slice_tasks import ShowUnderWay, SliceCounts
+from jobs.scan.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts
 from jobs.scan.watchdog import heard
 from scoring.assessment import EngineDescription, EngineOptions, RemoteEngineModule
 from scoring.runs.attempts import Attempts

@@ -1,4 +1,4 @@
-"""The work of a scan, slice by slice: what is listed of a shard, and what a worker answers."""
+"""The work of a scan, slice by slice: what every worker must know, what is listed of a shard, what a worker answers."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -6,14 +6,67 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from ingest.errors import PrivsieveError, StorageError
+from ingest.formats import Source
+from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from ingest.slices import Slice
+from ingest.storage.place import Place
+from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.scan.selection import Chosen, selected
-from jobs.scan.settings import ScanSettings
 from jobs.scan.watchdog import Watchdog
+from scoring.assessment import EngineOptions
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
 from scoring.runs.layout import ATTEMPTS
 from scoring.runs.ledger import Ledger, file_name, has_result, shard_id_in
+
+
+@dataclass(frozen=True)
+class ScanSettings:
+    """Sent to each worker once."""
+
+    source: Source
+
+    run: Place
+    """The run folder."""
+
+    engine: str
+    """A name of `scoring.engines.ENGINES`."""
+
+    options: EngineOptions
+
+    limits: ImageLimits
+
+    settings_hash: str
+    """`RunRecord.settings_hash`, for the footers of results."""
+
+    code: str
+    """`RunRecord.code` of this program, for the footers of results."""
+
+    stall_s: float = 600
+    """Seconds without a finished batch after which a worker ends."""
+
+    image_memory_bytes: int | None = None
+    """What the child that scans image by image may take; None: half of what is free."""
+
+    num_decode_threads: int = 2
+
+    batches_at_once: int = 1
+    """`EngineDescription.batches_at_once`; with one, each is decoded and scored by the thread that reads it."""
+
+    uses_caption: bool = False
+    """`EngineDescription.uses_caption` of the engine."""
+
+    hash_list: HashList = NOTHING
+    """Pictures that no engine may see."""
+
+    has_canary: bool = False
+    """Whether the engines of the run must agree on a made picture."""
+
+    @property
+    def slices_at_once(self) -> int:
+        """An engine with several batches under way gets two slices, so that it never runs dry between them."""
+        return 2 if self.batches_at_once > 1 else 1
+
 
 ShowUnderWay = Callable[[int], object]
 """Takes the number of images done of slices that have not ended. The first call, with 0: an engine is loaded."""

@@ -13,8 +13,8 @@ CELL_PX = 16
 """Pictures are compared in squares of this size, the blocks of a JPEG."""
 
 MIN_STEPS = 32
-"""A square differs if one of its pixels differs by this many of the 255 steps in a channel: more than what writing a JPEG
-again changes next to a covered area."""
+"""A square differs if one of its pixels differs by this many of the 255 steps in a channel: more than what changes next
+to a covered area when a JPEG is written again."""
 
 MOST = 0.5
 """If the areas are more than this share of the picture, it counts as changed as a whole."""

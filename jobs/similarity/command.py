@@ -7,7 +7,7 @@ import click
 from ingest.errors import number_of
 from jobs.console.request_options import takes
 from jobs.console.terminal import write_json, write_line
-from jobs.runtime.feedback import on_terminal
+from jobs.runtime.progress import on_terminal
 from jobs.similarity.request import CompareRequest, RankRequest, SimilarityTrainRequest
 
 
@@ -43,7 +43,7 @@ def compare(request: CompareRequest, output: str, quiet: bool) -> None:
         write_json(as_json(found), indent=1)
         return
     from jobs.console.tables import write_document
-    from reports.similarity.tables import document
+    from reports.similarity.words import document
 
     write_document(document(found))
     for what, where in (("rows", request.out), ("page", request.html)):
@@ -69,7 +69,7 @@ def rank(request: RankRequest, output: str) -> None:
         write_json(asdict(ranking), indent=1)
         return
     from jobs.console.tables import write_document
-    from reports.similarity.tables import rank_document
+    from reports.similarity.words import rank_document
 
     write_document(rank_document(ranking))
 

@@ -13,16 +13,16 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import Sample
 from ingest.storage.place import place
-from jobs.runtime.feedback import SILENT, Feedback
+from jobs.console.requests import refuse_existing
 from jobs.runtime.hash_list import HashList, hash_list_of
-from jobs.runtime.output_file import refuse_existing
+from jobs.runtime.progress import SILENT, Feedback
 from jobs.similarity.changing import MadeSet, methods_of
 from jobs.similarity.comparing import MAX_SIDE_PX, EncodedPicture, PerceptualDistance, compared
 from jobs.similarity.looking_again import Looking
 from jobs.similarity.pairing import Corpus, PicturePlace, drawn
 from jobs.similarity.request import CompareRequest
 from reports.page.pages import check_path
-from reports.similarity.collecting import PairFigures, SetPairs
+from reports.similarity.compute import PairFigures, SetPairs
 from reports.similarity.page import write_page
 from reports.similarity.results import Similarity
 from scoring.similarity.encoders import PictureEncoder, frozen_encoder, trained_encoder

@@ -13,8 +13,8 @@ from ingest.extras import install_command
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
 from ingest.storage.place import place
-from jobs.runtime.feedback import SILENT, Feedback
-from jobs.runtime.output_file import refuse_existing
+from jobs.console.requests import refuse_existing
+from jobs.runtime.progress import SILENT, Feedback
 from jobs.similarity.comparing import MAX_SIDE_PX
 from jobs.similarity.pairing import Corpus
 from jobs.similarity.request import SimilarityTrainRequest

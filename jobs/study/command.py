@@ -9,9 +9,8 @@ import click
 from jobs.console.option_types import Numbers
 from jobs.console.request_options import takes
 from jobs.console.terminal import write_json, write_line
-from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
-from jobs.runtime.weights_progress import weights_shown
+from jobs.runtime.progress import on_terminal, weights_shown
 from jobs.study.request import CostRequest, PromptsRequest, StudyRequest
 
 if TYPE_CHECKING:
@@ -34,16 +33,16 @@ QUIET = click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--sizes", type=Numbers(), default="0,10,50,100", show_default=True, help="Pictures; 0 is untuned.")
 def curve(request: StudyRequest, sizes: tuple[int, ...], output: str, quiet: bool) -> None:
     """Tune on more and more pictures of SOURCE, and evaluate each model."""
-    from jobs.study.curve import run_curve
+    from jobs.study.studies import run_curve
 
     with command_session(), weights_shown(on_terminal(quiet)):
         result = run_curve(request, sizes, on_terminal(quiet))
     if output == "json":
         write_json(asdict(result), indent=1)
         return
-    from jobs.study.findings import of_curve
+    from jobs.study.studies import curve_finding
 
-    write_line(of_curve(result))
+    write_line(curve_finding(result))
     _write_points(result.points)
 
 
@@ -56,7 +55,7 @@ def curve(request: StudyRequest, sizes: tuple[int, ...], output: str, quiet: boo
 )
 def leave_one_class_out(request: StudyRequest, classes: tuple[str, ...], output: str, quiet: bool) -> None:
     """Tune without one class of SOURCE at a time: is it still found?"""
-    from jobs.study.leave_one_out import run_leave_one_out
+    from jobs.study.studies import run_leave_one_out
 
     with command_session(), weights_shown(on_terminal(quiet)):
         result = run_leave_one_out(request, classes, on_terminal(quiet))
@@ -64,9 +63,9 @@ def leave_one_class_out(request: StudyRequest, classes: tuple[str, ...], output:
         write_json(asdict(result), indent=1)
         return
     from jobs.console.tables import write_table
-    from jobs.study.findings import of_leave_one_out
+    from jobs.study.studies import leave_one_out_finding
 
-    write_line(of_leave_one_out(result))
+    write_line(leave_one_out_finding(result))
     _write_points(result.points)
 
     rows = []
@@ -85,7 +84,7 @@ def leave_one_class_out(request: StudyRequest, classes: tuple[str, ...], output:
 @QUIET
 def prompts(request: PromptsRequest, output: str, quiet: bool) -> None:
     """Ask in each of the four wordings of the binary protocol: how much do the answers differ?"""
-    from jobs.study.prompts import run_prompts
+    from jobs.study.studies import run_prompts
 
     with command_session(), weights_shown(on_terminal(quiet)):
         result = run_prompts(request, on_terminal(quiet))
@@ -93,9 +92,9 @@ def prompts(request: PromptsRequest, output: str, quiet: bool) -> None:
         write_json(asdict(result), indent=1)
         return
     from jobs.console.tables import write_table
-    from jobs.study.findings import of_prompts
+    from jobs.study.studies import prompts_finding
 
-    write_line(of_prompts(result))
+    write_line(prompts_finding(result))
     heads = ["figure", *(name.partition(":")[2] for name in result.wordings), "mean", "sd"]
     figures = [*result.spread.private.items(), *result.spread.score.items()]
     rows = [[name, *map(_shown, one.values), _shown(one.mean), _shown(one.sd)] for name, one in figures]
@@ -107,7 +106,7 @@ def prompts(request: PromptsRequest, output: str, quiet: bool) -> None:
 @FORMAT
 def cost(request: CostRequest, output: str) -> None:
     """How far ADAPTER moves the model's next word on pictures that have nothing to do with privacy."""
-    from jobs.study.cost import run_cost
+    from jobs.study.studies import run_cost
 
     with command_session(), weights_shown(on_terminal(quiet=False)):
         result = run_cost(request)

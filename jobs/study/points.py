@@ -9,13 +9,13 @@ from pathlib import Path
 from ingest.errors import IncompleteError, LabelsError
 from ingest.formats import open_source
 from ingest.storage.place import place
-from jobs.runtime.feedback import Feedback
+from jobs.runtime.progress import Feedback
 from jobs.scan.request import ScanRequest, ScanResources, Supervision
 from jobs.scan.run import run_scan
 from jobs.study.request import StudyRequest
-from jobs.tune.run import TuneRequest, installed_packages, run_tune
-from jobs.tune_set.run import TuneSetRequest, run_tune_set
-from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
+from jobs.tune.command import TuneRequest, installed_packages, run_tune
+from jobs.tune_set.command import TuneSetRequest, run_tune_set
+from reports.evaluation.compute import EvaluationOptions, evaluate_run
 from reports.evaluation.results import Evaluation
 from scoring.assessment import EngineOptions
 from scoring.engines.vlm.adapter_card import ENGINE

@@ -1,5 +1,5 @@
 """`tune`: a training set becomes an adapter of a model.
 
 May import: `ingest`, `scoring`, `jobs.console`, `jobs.runtime`.
-Start at: `run.py`.
+Start at: `command.py`.
 """

@@ -1,14 +1,359 @@
 """`privsieve tune SET --model M --out ADAPTER --recipe R`: a LoRA adapter that `scan --adapter` loads."""
 
-import click
+import json
+import posixpath
+import shutil
+import time
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import click
+from pydantic import Field
+
+from ingest import __version__
+from ingest.errors import EngineError, LabelsError, PrivsieveError
+from ingest.extras import install_command
+from ingest.storage.place import Place, place
 from ingest.storage.web import named
 from jobs.console.request_options import takes
+from jobs.console.requests import Count, Option, Url, checked_request
 from jobs.console.terminal import write_line
-from jobs.runtime.feedback import on_terminal
 from jobs.runtime.last_word import command_session
-from jobs.tune.run import TuneRequest, run_tune
-from scoring.engines.vlm.adapter_card import Card, scan_command
+from jobs.runtime.progress import Feedback, on_terminal, weights_shown
+from jobs.tune.uploading import refuse_read_only, staging_folder, upload
+from scoring.engines.picture import DEFAULT_MAX_PIXELS
+from scoring.engines.vlm.adapter import adapter, check_fits
+from scoring.engines.vlm.adapter_card import BEGUN, CARD, PACKAGES, PAGE, Card, card_at, page, scan_command
+from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
+from scoring.runs.layout import RUN_LEASE
+from scoring.runs.lease import Lease, lease
+from scoring.tuning.recipe import SHIPPED, Recipe, recipe
+from scoring.tuning.training_set import TrainingSet, open_set
+
+if TYPE_CHECKING:
+    from scoring.tuning.outcome import Trained
+    from scoring.tuning.training import TrainingRequest
+
+
+REFUSED = PrivsieveError.exit_code
+
+SAID = {
+    "set_sha256": "training set",
+    "model_sha256": "--model",
+    "recipe": "--recipe",
+    "max_pixels": "--max-pixels",
+    "seed": "--seed",
+    "micro_batch_size": "--micro-batch-size",
+    "num_processes": "--num-gpus",
+}
+"""What a run was asked for -> the word of the command line for it."""
+
+MAX_SHOWN = 60
+"""Characters of a value in a message."""
+
+COLLAPSED = 0.1
+"""A model whose commonest answer is this much commoner than it should be has learnt to say one thing."""
+
+MAX_DIFFERENCE = {"float32": 1e-4, "bfloat16": 5e-2}
+"""Precision -> what is allowed between the probabilities of the model in memory and of the saved adapter, which is
+loaded as a scan does it: added to the weights, and rounded with them. In bfloat16 the micro model of the demo differs
+by up to 0.03."""
+
+
+@checked_request
+class TuneRequest:
+    """What `tune` was asked for."""
+
+    training_set: Annotated[Url, Option(argument="SET")]
+    """Folder that tune-set made."""
+
+    model: Url
+    """A folder, a hub name such as owner/name, or a URL."""
+
+    out: Url
+    """Folder or URL of the adapter: a new one, or that of a killed run to continue. With several machines, a folder
+    that all of them share."""
+
+    recipe: Annotated[Url, Option(fill=", ".join(SHIPPED))]
+    """Hyper-parameters: {}, or a YAML file (privsieve help tuning)."""
+
+    max_pixels: Count = DEFAULT_MAX_PIXELS
+    """Width x height to which pictures are downscaled, as in scan."""
+
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
+    """Seed of the tuning."""
+
+    micro_batch_size: Count = 8
+    """Pictures at once on a device; the recipe's batch is made of several."""
+
+    steps_per_checkpoint: Count | None = None
+    """After how many steps a killed run can continue; else ten times in a run, and at least every 100 steps."""
+
+    num_gpus: Count = 1
+    """GPUs that share the work, on Ray; processes if the cluster has no GPU."""
+
+    ray_address: str | None = None
+    """Ray cluster, as of scan."""
+
+    keep_checkpoints: bool = False
+    """Keep the checkpoints when the adapter is done."""
+
+
+def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
+    """Tunes, or continues a killed run of the same request, and returns the card of the adapter. A finished adapter of
+    the same request is not made again.
+
+    LabelsError or EngineError in one line before anything is written, RunError if another command is at work in the
+    same folder; IncompleteError if the loss is no number, or another command took the folder over.
+    """
+    out = place(request.out)
+    refuse_read_only(request.out)
+    packages = installed_packages()
+    made_of = open_set(request.training_set)
+    asked = made_of.protocol()
+    made_of.check_files()
+    chosen = recipe(request.recipe)
+    with weights_shown(feedback):
+        model = checkpoint(request.model, with_weights=True)
+    content = {
+        "set_sha256": made_of.digest,
+        "model_sha256": model.digest(),
+        "recipe": chosen.model_dump(mode="json"),
+        "max_pixels": request.max_pixels,
+        "seed": request.seed,
+        "micro_batch_size": request.micro_batch_size,
+        "num_processes": request.num_gpus,
+    }
+    if (card := _finished(out, request.out, content, feedback)) is not None:
+        return card
+    _is_begun(out, request.out, content)
+    folder = Path(out.path) if out.is_local else staging_folder(request.out, content)
+    from scoring.tuning.training import TrainingRequest
+
+    work = TrainingRequest(
+        made_of,
+        asked,
+        model,
+        chosen,
+        folder,
+        request.max_pixels,
+        request.seed,
+        request.micro_batch_size,
+        request.steps_per_checkpoint,
+    )
+    if out.is_local:
+        return _tuned_here(work, request.out, request, content, packages, feedback)
+    with lease(out.at(RUN_LEASE), request.out, takeover=None) as held:
+        held.confirm()
+        if (card := _finished(out, request.out, content, feedback)) is not None:
+            return card
+        card = _tuned_here(work, str(folder), request, content, packages, feedback)
+        held.confirm()
+        with feedback.meter("upload", None) as meter:
+            upload(folder, out, _begun(content), meter)
+        shutil.rmtree(folder)
+        return card
+
+
+def _tuned_here(
+    work: "TrainingRequest",
+    name: str,
+    request: TuneRequest,
+    content: dict[str, object],
+    packages: dict[str, str],
+    feedback: Feedback,
+) -> Card:
+    """Tunes into a folder of this machine, where there may be a part of the work, or all of it. name: of the folder."""
+    from scoring.tuning.checks import check
+
+    out = place(str(work.folder))
+    if (card := _finished(out, name, content, feedback)) is not None:
+        return card
+    _is_begun(out, name, content)
+    check(work, request.num_gpus)
+    with lease(out.at(RUN_LEASE), name, takeover=None) as held:
+        held.confirm()  # of two commands that began at once the last one holds it
+        if (card := _finished(out, name, content, feedback)) is not None:  # by a command that has ended just now
+            return card
+        return _tuned(work, request, content, packages, held, feedback)
+
+
+def _tuned(
+    work: "TrainingRequest",
+    request: TuneRequest,
+    content: dict[str, object],
+    packages: dict[str, str],
+    held: Lease,
+    feedback: Feedback,
+) -> Card:
+    """Tunes and writes the adapter, as the only command in its folder."""
+    from scoring.tuning.training import CHECKPOINTS, last_checkpoint
+
+    out, model = work.folder, work.checkpoint
+    is_begun = _is_begun(place(str(out)), str(out), content)
+    if not is_begun:
+        place(str(out / BEGUN)).write(_begun(content))
+    began = time.monotonic()
+    try:
+        trained = _trained(work, request, held, feedback)
+    except PrivsieveError as error:
+        if error.exit_code == REFUSED and not is_begun and last_checkpoint(out) is None:
+            held.stop()
+            shutil.rmtree(out)  # nothing was done, and a corrected command must not be another run's continuation
+        raise
+    seconds = time.monotonic() - began
+    held.confirm()
+    check_fits(adapter(str(out)), model.folder)
+    made = _card(work.training_set, model, work.recipe, request, trained, seconds, packages)
+    place(str(out / PAGE)).write(page(made).encode())
+    place(str(out / CARD)).write(made.model_dump_json(indent=1).encode())
+    (out / BEGUN).unlink(missing_ok=True)
+    if not request.keep_checkpoints:
+        shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
+    return made
+
+
+def _finished(out: Place, name: str, content: dict[str, object], feedback: Feedback) -> Card | None:
+    """The card of an adapter of the same request; None if there is no adapter. LabelsError if it is of another."""
+    card = card_at(out, name)
+    if card is not None:
+        _refuse_another(json.loads(card.model_dump_json()), content, f"{name} holds an adapter that was tuned")
+        feedback.notice(f"{name} is already tuned with this set, model and recipe")
+    return card
+
+
+def installed_packages() -> dict[str, str]:
+    """Versions of the packages that tuning needs. EngineError naming the first that is missing."""
+    try:
+        return {name: package_version(name) for name in PACKAGES}
+    except PackageNotFoundError as error:
+        raise EngineError(f"tune needs the package {error.name}: {install_command('tune')}") from None
+
+
+def _begun(content: dict[str, object]) -> bytes:
+    """What `_is_begun` reads."""
+    return json.dumps(content, indent=1).encode()
+
+
+def _is_begun(out: Place, name: str, content: dict[str, object]) -> bool:
+    """Whether a killed run of the same request is there. LabelsError if another one is, or something else."""
+    try:
+        begun = json.loads(out.at(BEGUN).content())
+    except (FileNotFoundError, NotADirectoryError):
+        if out.exists() and (
+            not out.is_dir() or any(posixpath.basename(e["name"]) != RUN_LEASE for e in out.entries())
+        ):
+            raise LabelsError(
+                f"{name} already exists and holds no tuning run; name another --out, or remove it"
+            ) from None
+        return False
+    except ValueError:
+        begun = None
+    if not isinstance(begun, dict):
+        raise LabelsError(f"{name}: its {BEGUN} is damaged; name another --out, or remove the folder")
+    _refuse_another(begun, content, f"{name} holds a run that was begun")
+    return True
+
+
+def _refuse_another(before: dict[str, object], content: dict[str, object], where: str) -> None:
+    """LabelsError naming the first difference. A card does not say in which micro-batches the work was done."""
+    for name, wanted in content.items():
+        former = before.get(name)
+        if former == wanted or (name == "micro_batch_size" and name not in before):
+            continue
+        difference = f"another {SAID[name]}"
+        if isinstance(former, dict) and isinstance(wanted, dict):
+            field = next(item for item in {**wanted, **former} if former.get(item) != wanted.get(item))
+            difference = f"another recipe: {field} {_short(former.get(field))}, not {_short(wanted.get(field))}"
+        elif isinstance(former, int):
+            difference = f"{SAID[name]} {former}, not {wanted}"
+        raise LabelsError(f"{where} with {difference}; give the same, or name another --out")
+
+
+def _short(value: object) -> str:
+    return json.dumps(value)[:MAX_SHOWN]
+
+
+def _trained(work: "TrainingRequest", request: TuneRequest, held: Lease, feedback: Feedback) -> "Trained":
+    chosen = work.recipe
+    if request.num_gpus > 1:
+        from jobs.tune.on_ray import train_on_ray
+
+        return train_on_ray(work, request.num_gpus, request.ray_address, feedback)
+    from scoring.tuning.training import train
+
+    with feedback.meter("tuning", None) as meter:
+        done: int | None = None
+
+        def on_step(step: int, steps: int) -> None:
+            nonlocal done
+            held.check()
+            if done is None:  # of a continued run only what is left counts, so that the time left is right
+                done = step - 1
+                meter.expect((steps - done) * chosen.batch_size)
+            meter.advance((step - done) * chosen.batch_size)
+            done = step
+
+        return train(work, on_step)
+
+
+def _card(
+    made_of: TrainingSet,
+    model: Checkpoint,
+    chosen: Recipe,
+    request: TuneRequest,
+    trained: "Trained",
+    seconds: float,
+    packages: dict[str, str],
+) -> Card:
+    record = made_of.record
+    cautions, difference = [], trained.max_probability_difference
+    if trained.share_of_commonest_answer > trained.share_of_commonest_target + COLLAPSED:
+        cautions.append(
+            f"the model gives one answer to {trained.share_of_commonest_answer:.0%} of the training pictures, and it "
+            f"is right for {trained.share_of_commonest_target:.0%} at most: it has hardly learnt to tell them apart; "
+            "tune on more pictures, or with another learning_rate"
+        )
+    allowed = MAX_DIFFERENCE.get(trained.precision, min(MAX_DIFFERENCE.values()))
+    if not difference <= allowed:
+        cautions.append(
+            f"saved and loaded again, the model's probabilities differ by up to {difference:.1e} (allowed in "
+            f"{trained.precision}: {allowed:.0e}): measure the adapter through a scan before you use it"
+        )
+    return Card(
+        privsieve_version=__version__,
+        model=model.name,
+        model_sha256=model.digest(),
+        target=record.target,
+        protocol=record.protocol,
+        protocol_version=record.protocol_version,
+        prompt_file=record.prompt_file,
+        max_pixels=request.max_pixels,
+        recipe=chosen.model_dump(mode="json"),
+        set_sha256=made_of.digest,
+        labels_sha256=record.labels_sha256,
+        annotators=record.annotators,
+        licences=record.licences,
+        counts=record.counts,
+        num_excluded=record.num_excluded,
+        seed=request.seed,
+        num_processes=request.num_gpus,
+        num_steps=trained.num_steps,
+        num_parameters=trained.num_parameters,
+        seconds=round(seconds, 1),
+        train_accuracy=trained.train_accuracy,
+        validation_accuracy=trained.validation_accuracy,
+        share_of_commonest_answer=trained.share_of_commonest_answer,
+        share_of_commonest_target=trained.share_of_commonest_target,
+        max_probability_difference=difference,
+        curves=tuple({"step": float(point.step), **point.values} for point in trained.curves),
+        packages=packages,
+        device=trained.device,
+        precision=trained.precision,
+        cautions=tuple(cautions),
+    )
 
 
 @click.command()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ingest.errors import EngineError, IncompleteError, PrivsieveError, StorageError
 from ingest.storage.place import place
 from jobs.runtime.cluster import ray_session
-from jobs.runtime.feedback import Feedback
+from jobs.runtime.progress import Feedback
 from scoring.engines.vlm.checkpoint import checkpoint
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 """`tune-set`: pictures and labels become a training set for `tune`.
 
 May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`.
-Start at: `run.py`.
+Start at: `command.py`.
 """

@@ -1,14 +1,242 @@
 """`privsieve tune-set SOURCE --labels FILE --target T --out SET`: a training set for `tune`."""
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
 import click
 
-from ingest.errors import number_of
+from ingest import __version__
+from ingest.errors import LabelsError, number_of
+from ingest.formats import open_source
+from ingest.storage.place import place
+from jobs.console.option_types import EitherOr
 from jobs.console.request_options import takes
+from jobs.console.requests import Below, HashListUrl, Option, Url, Urls, checked_request
 from jobs.console.terminal import write_line
-from jobs.runtime.feedback import on_terminal
-from jobs.tune_set.run import TuneSetRequest, run_tune_set
-from scoring.tuning.targets import WITHOUT
-from scoring.tuning.training_set import SetRecord
+from jobs.runtime.hash_list import hash_list_of
+from jobs.runtime.progress import Feedback, on_terminal
+from jobs.tune_set.joining import Targets, labels_by_picture, targets_of
+from jobs.tune_set.labelled_pictures import EvaluationPictures, LabelledPictures, evaluation_pictures, labelled_pictures
+from jobs.tune_set.writing import set_folder, write_shards
+from scoring.labels.contradictions import contradictions_of
+from scoring.labels.table import labels_sha256
+from scoring.protocols import protocol
+from scoring.protocols.interface import Protocol, ProtocolOptions
+from scoring.taxonomy import KEYS
+from scoring.tuning.drawing import Candidate, Draw, drawn, splits
+from scoring.tuning.targets import PROTOCOLS, WITHOUT, differ
+from scoring.tuning.training_set import FORMAT_VERSION, RECORD, SPLITS, UNFINISHED, SetRecord
+
+
+@checked_request
+class TuneSetRequest:
+    """What `tune-set` was asked for."""
+
+    source: Annotated[Url, Option(argument="SOURCE")]
+    """Folder, tar, Parquet file, glob or fsspec URL of the pictures."""
+
+    labels: Url
+    """Labels file with one label per picture (privsieve help labels)."""
+
+    out: Url
+    """Folder of the training set on this machine; a new one."""
+
+    target: Annotated[str, Option(kind=click.Choice(list(PROTOCOLS)))]
+    """What the model learns to answer."""
+
+    protocol: str | None = None
+    """Whose prompt the model is tuned on, such as binary:p2; that of the target by default."""
+
+    prompt_file: bytes | None = None
+    """YAML file that replaces texts of the protocol, as in scan."""
+
+    dialogues: Url | None = None
+    """For --target dialogue: conversations, one per line of JSON."""
+
+    source_format: str | None = None
+    """webdataset, tree or parquet; recognised if not given."""
+
+    split: str | None = None
+    """Only labels of this split, such as train."""
+
+    draw: Annotated[
+        Draw,
+        Below(
+            {
+                "num_pictures": Option("--n"),
+                "equal_levels": Option("--levels", kind=EitherOr(["natural", "equal"]), default="natural"),
+                "leave_out": Option(metavar="CLASS"),
+                "validation_share": Option("--validation"),
+            }
+        ),
+    ] = Draw()
+    """How many pictures of which kind are drawn."""
+
+    exclude: Annotated[Urls, Option(metavar="RUN|LABELS")] = ()
+    """An evaluation set, as a run or labels file: its pictures, and near duplicates of those in runs, are left out.
+    Repeatable."""
+
+    keep_ambiguous: bool = False
+    """For slots: 0.5 is a class of its own, not 0."""
+
+    licence: str | None = None
+    """Licence of the pictures, for the adapter's card."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is not copied into the set."""
+
+
+def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
+    """Writes a training set and returns its record.
+
+    LabelsError, SourceError, EngineError or StorageError in one line; then `out` holds no set.json.
+    """
+    _refuse_misfits(request)
+    asked = _protocol(request)
+    out = set_folder(request.out)
+    labels = labels_by_picture(request.labels, request.split)
+    targets = targets_of(request.target, asked, request.keep_ambiguous, request.dialogues)
+    source = open_source(request.source, request.source_format, None)
+    hash_list = hash_list_of(request.hash_list)
+    excluded = evaluation_pictures(request.exclude, feedback)
+    if caution := contradictions_of(labels.private, labels.values):
+        feedback.notice(f"caution: {request.labels}: {caution}")
+    pictures = labelled_pictures(source, labels, targets, feedback, hash_list)
+    if not pictures.candidates:
+        raise LabelsError(_none_usable(request, pictures))
+    _say_what_is_unused(request, targets, feedback)
+    left, num_excluded = _without(pictures, excluded)
+    chosen = drawn(left, request.draw)
+    parts = splits(chosen, request.draw)
+    _refuse_useless(chosen, parts["train"], request)
+    files = write_shards(source, parts, out, feedback)
+    record = SetRecord(
+        format_version=FORMAT_VERSION,
+        privsieve_version=__version__,
+        target=request.target,  # type: ignore[arg-type]  # checked above
+        protocol=asked.name,
+        protocol_version=asked.version,
+        prompt_file=None if request.prompt_file is None else request.prompt_file.decode(),
+        source=request.source,
+        labels_sha256=labels_sha256(request.labels),
+        annotators=labels.annotators,
+        licences=tuple(sorted({*labels.licences, *([request.licence] if request.licence else [])})),
+        draw=asdict(request.draw),
+        keeps_ambiguous=request.keep_ambiguous,
+        num_pictures=pictures.num_pictures,
+        num_labelled=len(pictures.candidates),
+        num_copies=pictures.num_copies,
+        num_without_target=pictures.num_without_target,
+        num_unreadable=pictures.num_unreadable,
+        num_unlabelled=pictures.num_unlabelled,
+        num_listed=pictures.num_listed,
+        num_not_compared=pictures.num_not_compared,
+        num_unused_labels=labels.num_unused,
+        num_excluded=num_excluded,
+        num_groups=len({c.group for c in chosen}),
+        counts={split: _counts(parts[split]) for split in SPLITS},
+        num_values=_num_values(parts["train"]) if request.target == "slots" else {},
+        files=files,
+    )
+    place(str(out / RECORD)).write(record.model_dump_json(indent=1).encode())
+    (out / UNFINISHED).unlink(missing_ok=True)
+    return record
+
+
+def _refuse_misfits(request: TuneSetRequest) -> None:
+    if request.target not in PROTOCOLS:
+        raise LabelsError(f'there is no target "{request.target:.80}"; there are: {", ".join(PROTOCOLS)}')
+    if request.keep_ambiguous and request.target != "slots":
+        raise LabelsError(f"--keep-ambiguous is for --target slots, not {request.target}; leave it out")
+    if request.dialogues is not None and request.target != "dialogue":
+        raise LabelsError(f"--dialogues is for --target dialogue, not {request.target}; leave it out")
+    if request.dialogues is None and request.target == "dialogue":
+        raise LabelsError("--target dialogue needs --dialogues FILE, one conversation per line (privsieve help tuning)")
+
+
+def _protocol(request: TuneSetRequest) -> Protocol:
+    name = request.protocol or PROTOCOLS[request.target]
+    base = name.partition(":")[0]
+    if base != PROTOCOLS[request.target]:
+        raise LabelsError(
+            f"--protocol {name:.80} does not fit --target {request.target}, which is for {PROTOCOLS[request.target]}"
+        )
+    asked = protocol(name, ProtocolOptions(request.prompt_file))
+    try:
+        (request.prompt_file or b"").decode()
+    except UnicodeDecodeError:
+        raise LabelsError("the prompt file is not written in UTF-8; save it as UTF-8") from None
+    return asked
+
+
+def _none_usable(request: TuneSetRequest, pictures: LabelledPictures) -> str:
+    listed = f", {pictures.num_listed} on the hash list" if pictures.num_listed else ""
+    listed += f", {pictures.num_not_compared} that cannot be compared with it" if pictures.num_not_compared else ""
+    return (
+        f"no picture of {request.source} can be used: of {pictures.num_pictures}, "
+        f"{pictures.num_unlabelled} without a label, "
+        f"{pictures.num_without_target} {WITHOUT[request.target]}, "
+        f"{pictures.num_unreadable} unreadable{listed}; the labels name pictures by sha256, or by key as a scan writes "
+        "it"
+    )
+
+
+def _say_what_is_unused(request: TuneSetRequest, targets: Targets, feedback: Feedback) -> None:
+    if targets.num_unused:
+        feedback.notice(
+            f"{request.dialogues}: {targets.num_unused} conversations are of no labelled picture of the source"
+        )
+
+
+def _without(pictures: LabelledPictures, excluded: EvaluationPictures) -> tuple[list[Candidate], dict[str, int]]:
+    candidates = pictures.candidates
+    same = [c.sha256 in excluded.sha256 for c in candidates]
+    near = excluded.near(pictures.phashes)
+    left = [c for c, is_same, is_near in zip(candidates, same, near, strict=True) if not is_same and not is_near]
+    counts = {"sha256": sum(same), "phash": len(candidates) - len(left) - sum(same)}
+    if not left:
+        raise LabelsError(
+            f"all {len(candidates)} labelled pictures are in an evaluation set ({counts['sha256']} the same file, "
+            f"{counts['phash']} near duplicates); tune on others, or leave out --exclude"
+        )
+    return left, counts
+
+
+def _refuse_useless(chosen: Sequence[Candidate], train: Sequence[Candidate], request: TuneSetRequest) -> None:
+    """LabelsError if there is only one answer to learn."""
+    if not chosen:
+        raise LabelsError("no picture is left to draw from; leave out fewer classes")
+    if not train:
+        raise LabelsError(
+            f"all {len(chosen)} drawn pictures went into the validation split; lower --validation, or take another "
+            "--seed"
+        )
+    if request.target == "dialogue":
+        is_useful = len({c.is_private for c in train}) > 1
+    else:
+        is_useful = differ(c.target for c in train)
+    if not is_useful:
+        raise LabelsError(
+            f"all {len(train)} pictures to tune on have the same answer for --target {request.target}, so there is "
+            "nothing to learn; add pictures of another class"
+        )
+
+
+def _counts(chosen: Sequence[Candidate]) -> dict[str, int]:
+    counts = Counter({"pictures": len(chosen)})
+    for candidate in chosen:
+        counts[f"class {candidate.stratum}"] += 1
+        counts["level unknown" if candidate.level is None else f"level {candidate.level}"] += 1
+    return dict(sorted(counts.items()))
+
+
+def _num_values(chosen: Sequence[Candidate]) -> dict[str, dict[str, int]]:
+    names = {0: "0", 1: "0.5", 2: "1", None: "not judged"}
+    slots = [c.target.slots for c in chosen if c.target.slots is not None]
+    found = {key: Counter(names[slot[at]] for slot in slots) for at, key in enumerate(KEYS)}
+    return {key: dict(sorted(counts.items())) for key, counts in found.items()}
 
 
 @click.command(name="tune-set")

@@ -1,4 +1,4 @@
-"""Which label belongs to which picture: by hash, or by name."""
+"""The labels of a file, one per picture of a corpus; and what the model should answer about each picture."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,65 +12,23 @@ from ingest.errors import LabelsError
 from ingest.sample import Sample, printable
 from ingest.storage.place import place
 from scoring.assessment import Values
+from scoring.labels.picture_index import PictureIndex
 from scoring.labels.reviews import is_reviews
 from scoring.labels.table import attribute_values, read_labels
-from scoring.tuning.targets import Label
+from scoring.protocols.interface import Protocol
+from scoring.tuning.dialogues import dialogues
+from scoring.tuning.targets import Label, Target, Turns, is_private, target_of
 
 MAX_SHOWN = 20
 """Names in an error message."""
-
-
-@dataclass
-class LabelNames:
-    """Rows that name pictures by sha256, or by key: as a scan writes it, with or without the shard before it."""
-
-    url: str
-    """URL of the file, for errors."""
-
-    by_sha256: dict[bytes, int] = field(default_factory=dict)
-    by_key: dict[str, int] = field(default_factory=dict)
-    used: set[int] = field(default_factory=set)
-    """Rows of which a picture was found."""
-
-    picture_of_row: dict[int, str] = field(default_factory=dict)
-    """Row -> sha256, of pictures that were found by key."""
-
-    def add(self, row: int, sha256: str | None, key: str | None) -> bool:
-        """Add a label by its hash alone, if it has one: its key is not used then. False if the name is there
-        already."""
-        if sha256 is not None:
-            return self.by_sha256.setdefault(bytes.fromhex(sha256), row) == row
-        return self.by_key.setdefault(key or "", row) == row
-
-    def row_of(self, sample: Sample, sha256: str) -> int | None:
-        """LabelsError if two different pictures have the key of one row."""
-        row = self.by_sha256.get(bytes.fromhex(sha256))
-        if row is None:
-            row = self.row_of_key(sample)
-            if row is None:
-                return None
-            if self.picture_of_row.setdefault(row, sha256) != sha256:
-                raise LabelsError(
-                    f'{self.url}: two different pictures have the key "{printable(sample.key):.200}"; '
-                    "name them by sha256"
-                )
-        self.used.add(row)
-        return row
-
-    def row_of_key(self, sample: Sample) -> int | None:
-        row = self.by_key.get(f"{sample.shard}/{sample.key}")
-        return self.by_key.get(sample.key) if row is None else row
 
 
 @dataclass(frozen=True)
 class LabelOf:
     """The labels of a file, one per picture."""
 
-    table: pa.Table
-    """With the column `annotator`."""
-
-    names: LabelNames
-    """A row is the place in `table`."""
+    index: PictureIndex
+    """Finds the row of the file about a picture."""
 
     values: Values
     """Shape (labels, 22)."""
@@ -91,23 +49,17 @@ class LabelOf:
     @property
     def num_unused(self) -> int:
         """Labels of which no picture was found so far."""
-        return len(self.private) - len(self.names.used)
+        return len(self.private) - len(self.index.used)
 
     def of(self, sample: Sample, sha256: str) -> Label | None:
         """LabelsError if two different pictures have the key of one label, or two annotators label the picture."""
-        row = self.names.row_of(sample, sha256)
-        other = None if row is None else self.names.row_of_key(sample)
-        if row is not None and other is not None and self._annotator(other) != self._annotator(row):
-            raise _several(self.names.url, sample.key)
+        row = self.index.row_of(sample.shard, sample.key, sha256)
         return None if row is None else self._label(row)
 
     def every(self) -> Iterator[Label]:
         """Every label, in the order of the file."""
-        for row in range(self.table.num_rows):
+        for row in range(len(self.private)):
             yield self._label(row)
-
-    def _annotator(self, row: int) -> str:
-        return str(self.table["annotator"][row].as_py())
 
     def _label(self, row: int) -> Label:
         private, score = float(self.private[row]), float(self.score[row])
@@ -130,14 +82,12 @@ def labels_by_picture(url: str, split: str | None) -> LabelOf:
         raise LabelsError(f"{url}: holds no labels")
     if split is not None:
         table = _of_split(table, split, url)
-    names = LabelNames(url)
-    for row, (sha256, key) in enumerate(zip(table["sha256"].to_pylist(), table["key"].to_pylist(), strict=True)):
-        if not names.add(row, sha256, key):
-            raise _several(url, sha256 or key)
+    annotators = table["annotator"]
+    index = PictureIndex(url, lambda row: str(annotators[row].as_py()))
+    index.add_labels(table)
     classes = pa.concat_arrays(table["class"].chunks).dictionary_encode()
     return LabelOf(
-        table.select(["annotator"]),
-        names,
+        index,
         attribute_values(table),
         table["private"].cast(pa.float32()).to_numpy(),
         table["score"].to_numpy(),
@@ -148,13 +98,6 @@ def labels_by_picture(url: str, split: str | None) -> LabelOf:
     )
 
 
-def _several(url: str, name: str) -> LabelsError:
-    return LabelsError(
-        f"{url}: {printable(name):.200} has labels of several annotators; make one label per picture with: "
-        f"privsieve labels consensus {url} --out FILE"
-    )
-
-
 def _of_split(table: pa.Table, split: str, url: str) -> pa.Table:
     chosen = table.filter(pc.equal(table["split"], split)).combine_chunks()
     if not chosen.num_rows:
@@ -162,3 +105,47 @@ def _of_split(table: pa.Table, split: str, url: str) -> pa.Table:
         there = f"there are: {', '.join(known[:MAX_SHOWN])}" if known else "the labels name no split"
         raise LabelsError(f'{url}: no label is of the split "{split:.80}"; {there}')
     return chosen
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Targets of one kind."""
+
+    asked: Protocol
+    keep_ambiguous: bool
+    names: PictureIndex | None = None
+    """Names of conversations; None if the label alone gives the target."""
+
+    turns: list[Turns] = field(default_factory=list)
+    """By row of `names`."""
+
+    _distinct: dict[Target, Target] = field(default_factory=dict)
+    """Many pictures have equal targets: each is kept once."""
+
+    @property
+    def num_unused(self) -> int:
+        """Conversations of which no labelled picture was found so far."""
+        return 0 if self.names is None else len(self.turns) - len(self.names.used)
+
+    def of(self, label: Label, sample: Sample, sha256: str) -> Target | None:
+        """None if the label leaves the answer open, or the picture has no conversation."""
+        if self.names is None:
+            target = target_of(label, self.asked, keep_ambiguous=self.keep_ambiguous)
+            return None if target is None else self._distinct.setdefault(target, target)
+        row = None if is_private(label) is None else self.names.row_of(sample.shard, sample.key, sha256)
+        return None if row is None else Target(turns=self.turns[row])
+
+
+def targets_of(kind: str, asked: Protocol, keep_ambiguous: bool, url: str | None) -> Targets:
+    """url: of the conversations. LabelsError if a line is wrong, or a picture has two conversations."""
+    if kind != "dialogue" or url is None:
+        return Targets(asked, keep_ambiguous)
+    names = PictureIndex(url)
+    turns: list[Turns] = []
+    for number, sha256, key, conversation in dialogues(url):
+        if not names.add(len(turns), sha256, key):
+            raise LabelsError(f"{url}, line {number}: the picture has a conversation already; keep one")
+        turns.append(conversation)
+    if not turns:
+        raise LabelsError(f"{url}: holds no conversation")
+    return Targets(asked, keep_ambiguous, names, turns)

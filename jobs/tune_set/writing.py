@@ -10,7 +10,7 @@ from ingest.errors import EngineError, LabelsError, StorageError, number_of
 from ingest.extras import install_command
 from ingest.formats import Source
 from ingest.storage.place import place, reason_of
-from jobs.runtime.feedback import Feedback
+from jobs.runtime.progress import Feedback
 from jobs.tune_set.labelled_pictures import samples
 from scoring.tuning.drawing import Candidate
 from scoring.tuning.training_set import RECORD, SHARD_NAME, UNFINISHED, described, file_sha256

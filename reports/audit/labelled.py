@@ -4,15 +4,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.errors import LabelsError
-from reports.audit.cells import Counts, Flags, Numbers
 from reports.audit.results import LabelCounts
 from reports.labels.agreed import agreed
 from reports.labels.joining import join
+from reports.statistics.cells import Counts, Flags, Numbers
+from scoring.labels.picture_index import are_named, hashes_by_name
 from scoring.labels.table import JudgedLabels, attribute_values
 from scoring.privacy import private_of_labels
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS
+from scoring.table import Col
 from scoring.taxonomy import KEYS
 
 
@@ -54,7 +57,8 @@ def labelled(
     skipped = judged.is_skipped | _passed_over(rows, labels) if is_in_order else judged.is_skipped
     answers = agreed(replace(judged, labels=labels, is_skipped=skipped), private)
     labels = answers.labels
-    if not _share_names(rows, labels):
+    hashes, keys = (labels[name].combine_chunks().drop_null() for name in ("sha256", "key"))
+    if not pc.any(are_named(rows, hashes, keys)).as_py():
         raise LabelsError(
             f"no label is of a picture of {whose}; label the pictures of the list that audit sample wrote"
         )
@@ -89,12 +93,9 @@ def labelled(
 
 def _with_hashes(rows: pa.Table, labels: pa.Table) -> pa.Table:
     """Labels that name a picture by its key alone get its hash, so that they count for its copies too."""
-    by_name = dict[str, str | None]()
-    columns = (rows[name].to_pylist() for name in ("shard", "key", "sha256"))
-    for shard, key, sha256 in zip(*columns, strict=True):
-        for name in (key, f"{shard}/{key}"):
-            if name is not None:
-                by_name[name] = sha256 if by_name.get(name, sha256) == sha256 else None  # a name of several pictures
+    shards, keys, row_hashes = (rows[name].to_pylist() for name in (Col.SHARD, Col.KEY, Col.SHA256))
+    full = [None if key is None else f"{shard}/{key}" for shard, key in zip(shards, keys, strict=True)]
+    by_name = hashes_by_name(zip([*keys, *full], [*row_hashes, *row_hashes], strict=True))
     given = zip(labels["sha256"].to_pylist(), labels["key"].to_pylist(), strict=True)
     hashes = [by_name.get(key) if sha256 is None else sha256 for sha256, key in given]
     index = labels.schema.get_field_index("sha256")
@@ -105,15 +106,9 @@ def _passed_over(rows: pa.Table, labels: pa.Table) -> Flags:
     """Labels without an answer whose picture comes before the last one with an answer: the person was there. Shape
     (labels,).
     """
-    position = {sha256: number for number, sha256 in reversed(list(enumerate(rows["sha256"].to_pylist()))) if sha256}
+    position = {sha256: number for number, sha256 in reversed(list(enumerate(rows[Col.SHA256].to_pylist()))) if sha256}
     positions = np.array([position.get(sha256, -1) for sha256 in labels["sha256"].to_pylist()], dtype=np.int64)
     is_blank: Flags = np.asarray(np.isnan(attribute_values(labels)).all(axis=1), dtype=np.bool_)
     is_blank &= labels["private"].is_null().to_numpy()
     last = positions[~is_blank].max(initial=-1)
     return np.asarray(is_blank & (positions >= 0) & (positions < last), dtype=np.bool_)
-
-
-def _share_names(rows: pa.Table, labels: pa.Table) -> bool:
-    hashes, keys = (set(labels[name].drop_null().to_pylist()) for name in ("sha256", "key"))
-    named = zip(rows["shard"].to_pylist(), rows["key"].to_pylist(), rows["sha256"].to_pylist(), strict=True)
-    return any(sha256 in hashes or key in keys or f"{shard}/{key}" in keys for shard, key, sha256 in named)

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from reports.statistics.binary import Flags, Numbers
 from scoring.labels.consensus import ANNOTATOR as CONSENSUS
+from scoring.labels.picture_index import picture_names
 from scoring.labels.table import JudgedLabels, attribute_values
 from scoring.privacy import BY_LEVEL, IS_DECISIVE, follows_taxonomy, private_of_labels
 from scoring.runs.audit_sample import SUBJECTS
@@ -44,8 +45,8 @@ class AgreedLabels:
 def agreed(judged: JudgedLabels, condition: str = BY_LEVEL) -> AgreedLabels:
     """condition: what is private, as of `scoring.privacy.private_of_labels`."""
     labels = judged.labels
-    names = zip(labels["sha256"].to_pylist(), labels["key"].to_pylist(), strict=True)
-    first_rows, pictures = _numbered([key if sha256 is None else sha256 for sha256, key in names])
+    pictures = picture_names(labels).combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+    first_rows = np.unique(pictures, return_index=True)[1].astype(np.int64)
     votes = _votes(labels, condition)
     num_yes, num_no = (_per_picture(votes == answer, pictures, len(first_rows)) for answer in (1, 0))
     is_asked = ~np.isnan(votes).all(axis=0)
@@ -53,13 +54,6 @@ def agreed(judged: JudgedLabels, condition: str = BY_LEVEL) -> AgreedLabels:
     undecided = is_asked & (num_yes == num_no) & ((num_yes > 0) | could_not_say)
     answers = np.where(num_yes == num_no, np.nan, num_yes > num_no)
     return AgreedLabels(_joined(labels, first_rows, pictures, answers), undecided, num_yes, num_no)
-
-
-def _numbered(names: list[str]) -> tuple[Places, Places]:
-    """The first row of each picture, and the number of each row's picture, in the order of the first rows."""
-    numbers = dict[str, int]()
-    pictures = np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
-    return np.unique(pictures, return_index=True)[1].astype(np.int64), pictures
 
 
 def _votes(labels: pa.Table, condition: str) -> Numbers:

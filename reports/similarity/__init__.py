@@ -2,9 +2,9 @@
 each figure follows what people recognise.
 
     results.py      what is known of each pair, each set and all
-    collecting.py   pairs, one after the other -> results
+    compute.py      pairs, one after the other -> results
     ranks.py        figures of sets against what was recognised
-    tables.py, page.py   the results in words
+    words.py, page.py   the results in words
 
 May import: `ingest`, `reports.page`, `reports.statistics`.
 Start at: `results.py`.

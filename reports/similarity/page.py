@@ -4,7 +4,7 @@ from pathlib import Path
 
 from reports.page.pages import fill, write
 from reports.similarity.results import Similarity
-from reports.similarity.tables import headlines, notes, tables
+from reports.similarity.words import headlines, notes, tables
 from reports.words import percent
 
 

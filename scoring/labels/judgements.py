@@ -1,16 +1,18 @@
 """Labels of several annotators for the same pictures, as arrays: for consensus and for agreement."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.errors import LabelsError
 from ingest.sample import printable
 from scoring.labels import derived
+from scoring.labels.picture_index import hashes_by_name
 from scoring.labels.table import attribute_values
 from scoring.taxonomy import KEYS
 
@@ -62,7 +64,10 @@ def judgements(tables: Sequence[tuple[str, pa.Table]]) -> Judgements:
     LabelsError if an annotator names a picture twice, once by sha256 and once by key.
     """
     owners = Counter(name for _, table in tables for name in set(table["annotator"].to_pylist()))
-    hashes = _hashes_of_keys(tables)
+    hashed = (table.filter(pc.is_valid(table["sha256"])) for _, table in tables)
+    hashes = hashes_by_name(
+        name for table in hashed for name in zip(table["key"].to_pylist(), table["sha256"].to_pylist(), strict=True)
+    )
     pictures: dict[str, int] = {}
     annotators: dict[str, int] = {}
     names: list[tuple[str | None, str | None]] = []
@@ -82,16 +87,6 @@ def judgements(tables: Sequence[tuple[str, pa.Table]]) -> Judgements:
             picture_numbers.append(number)
         positions.append((np.array(annotator_numbers, np.int64), np.array(picture_numbers, np.int64)))
     return _filled(tables, positions, tuple(annotators), names)
-
-
-def _hashes_of_keys(tables: Sequence[tuple[str, pa.Table]]) -> dict[str, str]:
-    """Return key -> sha256, for keys that name only one picture."""
-    hashes_by_key: dict[str, set[str]] = defaultdict(set)
-    for _, table in tables:
-        for sha256, key in zip(table["sha256"].to_pylist(), table["key"].to_pylist(), strict=True):
-            if sha256 and key:
-                hashes_by_key[key].add(sha256)
-    return {key: next(iter(hashes)) for key, hashes in hashes_by_key.items() if len(hashes) == 1}
 
 
 def _filled(

@@ -22,6 +22,7 @@ from scoring.assessment import Values
 from scoring.labels.columns import LABELS_SCHEMA
 from scoring.labels.csv_cells import NULL_NUMBERS, as_csv, text_columns, unescaped
 from scoring.labels.parquet_file import MAX_TEXT_CHARS, bounded_table, refuse_unknown
+from scoring.labels.picture_index import picture_names
 from scoring.labels.reviews import OF_ATTRIBUTES, SKIP, UNCLEAR, read_reviews, standing
 from scoring.taxonomy import KEYS
 
@@ -233,8 +234,7 @@ def checked(labels: pa.Table, name: str) -> pa.Table:
 
 
 def _refuse_labelled_twice(labels: pa.Table, name: str) -> None:
-    names = pc.coalesce(labels["sha256"], labels["key"])
-    rows = pa.table({"name": names, "annotator": labels["annotator"]}).group_by(
+    rows = pa.table({"name": picture_names(labels), "annotator": labels["annotator"]}).group_by(
         ["name", "annotator"], use_threads=False
     )
     counts = rows.aggregate([([], "count_all")])

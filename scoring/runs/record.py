@@ -32,12 +32,16 @@ LATER_SETTINGS = frozenset(
         "pdq",
         "hash_list",
         "built_with",
+        "is_fake",
     ]
 )
 """Settings that older versions did not have."""
 
-NOT_COMPARED = frozenset(["code", "built_with"])
-"""Settings that record how rows were made but do not change them."""
+NOT_COMPARED = frozenset(["code", "built_with", "is_fake"])
+"""Settings that record how rows were made but do not change them, or follow from those that are compared."""
+
+FAKE_ENGINE = "canned"
+"""The one fake engine of the versions that did not record `is_fake`."""
 
 WHOLE = "all images of the source"
 READABLE = "the images of the source that could be read"
@@ -90,7 +94,7 @@ class RunRecord(BaseModel):
     privsieve: str
 
     code: str | None = None
-    """Hash of the source files of the privsieve that began the run (`jobs.runtime.source_hash.code_hash`); None in
+    """Hash of the source files of the privsieve that began the run (`jobs.runtime.on_worker.code_hash`); None in
     older runs."""
 
     source: Text
@@ -132,6 +136,9 @@ class RunRecord(BaseModel):
     taxonomy: str
     engine: Annotated[dict[str, Any], AfterValidator(_checked_engine)]
 
+    is_fake: bool = False
+    """`EngineDescription.is_fake` of the engine; missing in older runs, so ask `made_up`."""
+
     built_with: tuple[dict[str, bool | int | float | str], ...] = ()
     """Settings that engines chose for their machines or were given (`scoring.assessment.TakesSteps`), each
     combination once; none in older runs. They do not change answers."""
@@ -151,6 +158,13 @@ class RunRecord(BaseModel):
         """Limits on what the scan decoded of each picture."""
         side_px = self.engine.get("max_side_px")
         return ImageLimits(self.max_pixels, self.max_frames, side_px if isinstance(side_px, int) else None, self.pdq)
+
+    @property
+    def made_up(self) -> str | None:
+        """The warning for readers of figures and releases of a fake engine; None for engines that see pictures."""
+        name = self.engine["name"]
+        is_fake = self.is_fake or name == FAKE_ENGINE
+        return f"MADE-UP ANSWERS: the {name} engine looks at no picture" if is_fake else None
 
     @property
     def is_whole(self) -> bool:

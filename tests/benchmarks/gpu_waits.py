@@ -36,9 +36,8 @@ import click
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.scan.settings import ScanSettings
 from jobs.scan.slice_scanner import SliceScanner
-from jobs.scan.slice_tasks import slices_left
+from jobs.scan.slice_tasks import ScanSettings, slices_left
 from scoring.assessment import EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.runs.engine_time import EngineTime

@@ -13,7 +13,7 @@ import numpy as np
 from ingest.fault import Fault
 from jobs.browse.request import BrowseRequest
 from jobs.browse.run import BrowseServing, serving
-from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.progress import SILENT, Feedback
 from scoring.assessment import Assessment, Box, EngineOptions
 from scoring.engines import canned
 from scoring.table import LISTED, Facts, Verdict, to_table

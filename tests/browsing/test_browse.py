@@ -15,8 +15,8 @@ from PIL import Image
 
 from jobs.browse.run import BrowseServing
 from jobs.review.screen import Screen
-from jobs.runtime.feedback import SILENT
 from jobs.runtime.pictures import PictureRef, Pictures
+from jobs.runtime.progress import SILENT
 from reports.report.explaining import explanation, row_named
 from reports.report.opened import open_run
 from scoring.policies.policy import load_policy

@@ -8,8 +8,8 @@ import pytest
 from ingest.errors import EngineError, SourceError
 from jobs.runtime import on_worker as module
 from jobs.runtime.cluster import ray_session
-from jobs.runtime.feedback import SILENT
 from jobs.runtime.on_worker import on_worker
+from jobs.runtime.progress import SILENT
 from tests.clusters.conftest import RayCluster
 from tests.clusters.test_submit import CORPUS, command
 from tests.conftest import joined, ray_head

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ingest.extras import install_command
-from jobs.doctor.machine import CheckResult, Gpu, ProblemError, check_gpu, gpus_of
-from jobs.doctor.run import DoctorRequest, run_doctor
+from jobs.doctor.checks import CheckResult, Gpu, ProblemError, check_gpu, gpus_of
+from jobs.doctor.command import DoctorRequest, run_doctor
 from scoring.engine_facts import LocalModel
 from tests.engines.chat_server import SECRET, ChatServer
 from tests.jobs.made import privsieve, tar

@@ -13,9 +13,8 @@ from ingest.errors import RunError
 from ingest.sample import Sample
 from ingest.storage.place import place
 from jobs.scan import batch_window
-from jobs.scan.batch_window import BATCH_SAMPLES, Room, rows_in_order
-from jobs.scan.engine_watch import EngineWatch, causes
-from jobs.scan.flow import Flow
+from jobs.scan.batch_window import BATCH_SAMPLES, Flow, Room, rows_in_order
+from jobs.scan.engine_host import EngineWatch, causes
 from scoring.assessment import BuiltWith
 from scoring.runs.begin import refuse_other, start_or_continue, with_built
 from scoring.runs.engine_time import EngineTime, add_engine_time, engine_time

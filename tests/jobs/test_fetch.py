@@ -14,11 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import PrivsieveError
-from jobs.fetch.columns import normalised_names
+from jobs.fetch.command import FetchRequest, FetchResources, run_fetch
 from jobs.fetch.download import PROGRAM
 from jobs.fetch.outcome import REASONS
-from jobs.fetch.run import FetchRequest, FetchResources, run_fetch
-from jobs.fetch.selection import keywords
+from jobs.fetch.selection import keywords, normalised_names
 from tests.jobs.fetch_host import picture
 from tests.jobs.made import privsieve
 

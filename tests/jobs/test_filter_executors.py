@@ -27,7 +27,7 @@ from jobs.filter.run import (
     plan_filter,
     run_filter,
 )
-from jobs.runtime.feedback import SILENT
+from jobs.runtime.progress import SILENT
 from scoring.policies.policy import load_policy
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at

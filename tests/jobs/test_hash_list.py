@@ -26,11 +26,11 @@ from jobs.browse.run import prepared as prepared_to_browse
 from jobs.cli import VERBS
 from jobs.review.request import ReviewRequest
 from jobs.review.run import prepared
-from jobs.runtime.feedback import SILENT
 from jobs.runtime.hash_list import read_hash_list
+from jobs.runtime.progress import SILENT
 from jobs.scan.batch import BatchScorer
 from jobs.scan.isolation import isolated_rows
-from jobs.scan.settings import ScanSettings
+from jobs.scan.slice_tasks import ScanSettings
 from privsieve import filter as release
 from privsieve import open_run, scan
 from reports.report.browsed_rows import Filter

@@ -18,7 +18,7 @@ from ingest.slices import MAX_BYTES, Slice
 from ingest.storage.place import place
 from jobs.scan.batch_window import batches
 from jobs.scan.isolation import isolated_rows
-from jobs.scan.settings import ScanSettings
+from jobs.scan.slice_tasks import ScanSettings
 from scoring.assessment import EngineOptions
 from tests.ingest.made import jpeg, parquet_file, tar_bytes
 

@@ -14,9 +14,8 @@ from ingest.errors import SourceError
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from jobs.plan.arithmetic import Figure, plan_of
-from jobs.plan.command import TIMES, _in_unit, _sized
+from jobs.plan.command import TIMES, PlanRequest, _in_unit, _sized, run_plan
 from jobs.plan.measuring import MAX_LISTED_SHARDS, EngineUnderTest, Measured, measure
-from jobs.plan.run import PlanRequest, run_plan
 from scoring.assessment import EngineOptions
 from scoring.engine_facts import RecordedHostCost
 from scoring.engines import canned

@@ -156,6 +156,6 @@ def test_the_code_of_a_working_tree_has_a_hash_of_its_own(tmp_path: Path) -> Non
 
 
 def _code_hash_in(folder: Path) -> str:
-    code = "from jobs.runtime.source_hash import code_hash; print(code_hash())"
+    code = "from jobs.runtime.on_worker import code_hash; print(code_hash())"
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout.strip()

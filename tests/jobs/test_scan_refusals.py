@@ -10,9 +10,8 @@ import pytest
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.scan.settings import ScanSettings
 from jobs.scan.slice_scanner import SliceScanner
-from jobs.scan.slice_tasks import SliceTask
+from jobs.scan.slice_tasks import ScanSettings, SliceTask
 from scoring.assessment import EngineOptions
 from scoring.runs.ledger import file_name
 from tests.jobs.made import privsieve, rows, shard

@@ -9,7 +9,7 @@ import pytest
 
 from ingest.formats import open_source
 from ingest.formats.stated_counts import stated_counts
-from jobs.runtime.feedback import on_terminal
+from jobs.runtime.progress import on_terminal
 from jobs.scan.request import ScanRequest, ScanResources
 from jobs.scan.run import run_scan
 from tests.jobs.made import privsieve, rows, shard

@@ -15,7 +15,7 @@ from PIL import Image
 
 from jobs.review.request import ReviewRequest
 from jobs.review.run import ReviewServing, serving
-from jobs.runtime.feedback import SILENT, Feedback
+from jobs.runtime.progress import SILENT, Feedback
 from tests.jobs.in_process import scan_in_process
 from tests.tuning_sets.made import files, webdataset
 

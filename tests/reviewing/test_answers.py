@@ -17,11 +17,11 @@ import pytest
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
-from jobs.labels.joining import run_consensus
 from jobs.labels.request import ConsensusRequest
+from jobs.labels.run import run_consensus
 from jobs.review.command import summary
 from jobs.review.run import result_of
-from jobs.runtime.feedback import SILENT
+from jobs.runtime.progress import SILENT
 from scoring.labels.reviews import PART_ROWS, REVIEWS_SCHEMA, ReviewAnswers, read_reviews
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.runs.audit_sample import read_sample

@@ -14,8 +14,8 @@ from PIL import Image
 
 from ingest.extras import install_command
 from jobs.review.run import result_of
-from jobs.runtime.feedback import SILENT
 from jobs.runtime.pictures import PictureRef, Pictures
+from jobs.runtime.progress import SILENT
 from reports.report.opened import open_run
 from scoring.runs.record import RunRecord
 from tests.audits import write_drawn

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ingest.fault import Fault
-from reports.report.summary import summarise
+from reports.report.compute import summarise
 from reports.run.warehouse import open_run
 from scoring.assessment import Assessment, Unscored, not_assessed, worst
 from scoring.protocols import protocol

@@ -11,7 +11,7 @@ from PIL import Image
 
 from jobs.demo.tuning import signs
 from jobs.demo.tuning.signs import CLASSES
-from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
+from reports.evaluation.compute import EvaluationOptions, evaluate_run
 from reports.evaluation.results import Evaluation
 from scoring.assessment import EngineOptions, View
 from scoring.engines import engine_module

@@ -12,13 +12,10 @@ from safetensors.torch import load_file, save_file
 
 from ingest.errors import LabelsError
 from jobs.demo.tuning.signs import PRIVATE, UNMARKED, drawn
-from jobs.runtime.feedback import SILENT
-from jobs.study.cost import run_cost
-from jobs.study.curve import run_curve
-from jobs.study.leave_one_out import LeaveOneOutResult, run_leave_one_out
+from jobs.runtime.progress import SILENT
 from jobs.study.points import PointResult
-from jobs.study.prompts import run_prompts
 from jobs.study.request import CostRequest, PromptsRequest, StudyRequest
+from jobs.study.studies import LeaveOneOutResult, run_cost, run_curve, run_leave_one_out, run_prompts
 from reports.labels.agreement import agreement_table
 from scoring.labels.judgements import judgements
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from jobs.demo.tuning.signs import picture
-from jobs.runtime.feedback import SILENT
-from jobs.tune_set.run import TuneSetRequest, run_tune_set
+from jobs.runtime.progress import SILENT
+from jobs.tune_set.command import TuneSetRequest, run_tune_set
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from scoring.tuning.training_set import SetRecord

@@ -9,8 +9,8 @@ import pytest
 from ingest.formats import Source
 from ingest.sample import Sample
 from ingest.slices import Slice
-from jobs.study.cost import drawn_pictures
 from jobs.study.request import CostRequest
+from jobs.study.studies import drawn_pictures
 from tests.tuning_sets import made
 
 MAX_PIXELS = 64 * 64

@@ -8,10 +8,10 @@ import pytest
 
 from ingest.errors import LabelsError, PrivsieveError, StorageError
 from ingest.formats import Source
-from jobs.runtime.feedback import SILENT
+from jobs.runtime.progress import SILENT
 from jobs.tune_set import writing as set_writing
+from jobs.tune_set.command import TuneSetRequest, run_tune_set
 from jobs.tune_set.labelled_pictures import samples
-from jobs.tune_set.run import TuneSetRequest, run_tune_set
 from scoring.tuning.drawing import Draw
 from scoring.tuning.training_set import open_set
 from tests.jobs.in_process import scan_in_process

@@ -1,12 +1,16 @@
 """A study begins with its finding."""
 
-from jobs.study.curve import CurveResult
-from jobs.study.findings import of_curve, of_leave_one_out, of_prompts
-from jobs.study.leave_one_out import LeaveOneOutResult
 from jobs.study.points import PointResult
-from jobs.study.prompts import PromptsResult
+from jobs.study.studies import (
+    CurveResult,
+    LeaveOneOutResult,
+    PromptsResult,
+    curve_finding,
+    leave_one_out_finding,
+    prompts_finding,
+)
 from reports.evaluation.results import RunsSpread
-from reports.statistics.spread import spread
+from reports.statistics.stability import spread
 
 
 def point(size: int, mcc: float | None, left_out: str | None = None, recall: float | None = None) -> PointResult:
@@ -16,24 +20,24 @@ def point(size: int, mcc: float | None, left_out: str | None = None, recall: flo
 
 def test_a_curve_says_how_far_it_rises() -> None:
     points = (point(0, -0.05), point(10, 0.5), point(100, 0.9), point(100, 1.0))
-    assert of_curve(CurveResult(points)) == "MCC rises from −0.050 (untuned) to 0.950 (tuned on 100 pictures)."
-    assert of_curve(CurveResult(points[1:2])) == "There are too few figures for a curve."
+    assert curve_finding(CurveResult(points)) == "MCC rises from −0.050 (untuned) to 0.950 (tuned on 100 pictures)."
+    assert curve_finding(CurveResult(points[1:2])) == "There are too few figures for a curve."
     scores = tuple(PointResult("p", size, 0, None, spearman=1 - size / 100) for size in (10, 20))
-    assert of_curve(CurveResult(scores)) == (
+    assert curve_finding(CurveResult(scores)) == (
         "Spearman ρ falls from 0.900 (tuned on 10 pictures) to 0.800 (tuned on 20 pictures)."
     )
 
 
 def test_the_class_that_is_found_least_is_named() -> None:
     points = (point(9, 0.9), point(9, 0.8, "face", 1.0), point(9, 0.7, "plate", 0.2), point(9, 0.7, "plate", 0.0))
-    assert of_leave_one_out(LeaveOneOutResult(points)) == (
+    assert leave_one_out_finding(LeaveOneOutResult(points)) == (
         "Left out of the tuning, plate is found least: recall 0.100."
     )
-    assert of_leave_one_out(LeaveOneOutResult(points[:1])) == "No class that was left out has a figure."
+    assert leave_one_out_finding(LeaveOneOutResult(points[:1])) == "No class that was left out has a figure."
 
 
 def test_the_best_and_the_worst_wording_are_named() -> None:
     runs = RunsSpread(("a", "b", "c"), {"f1": spread([0.1, 0.2, 0.3]), "mcc": spread([0.5, None, 0.8])}, {})
-    assert of_prompts(PromptsResult(("binary:p1", "binary:p2", "binary:p3"), runs)) == (
+    assert prompts_finding(PromptsResult(("binary:p1", "binary:p2", "binary:p3"), runs)) == (
         "The wordings differ by 0.300 in MCC: 0.500 (binary:p1) to 0.800 (binary:p3)."
     )

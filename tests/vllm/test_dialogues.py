@@ -55,8 +55,8 @@ def test_a_special_token_in_a_text_is_refused_without_repeating_the_text(checkpo
 def test_a_model_is_tuned_on_conversations(checkpoint: Path, tmp_path: Path) -> None:
     import json
 
-    from jobs.runtime.feedback import SILENT
-    from jobs.tune.run import TuneRequest, run_tune
+    from jobs.runtime.progress import SILENT
+    from jobs.tune.command import TuneRequest, run_tune
     from scoring.tuning.drawing import Draw
 
     pictures = made.files(4)

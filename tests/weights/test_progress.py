@@ -7,8 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from jobs.models import fetch_weights
-from jobs.runtime.feedback import Feedback
-from jobs.runtime.progress import Meter
+from jobs.runtime.progress import Feedback, Meter
 from tests.weights.served import Served
 from tests.weights.test_fetching import PIECE, large_model
 

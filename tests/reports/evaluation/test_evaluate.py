@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from ingest.errors import LabelsError
-from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
-from reports.evaluation.groups import near_duplicates
+from reports.evaluation.answers import near_duplicates
+from reports.evaluation.compute import EvaluationOptions, evaluate_run
 from reports.evaluation.results import as_json
-from reports.evaluation.tables import notes
+from reports.evaluation.words import notes
 from reports.report.opened import open_run
 from scoring import severity
 from scoring.labels.table import to_labels
@@ -201,10 +201,10 @@ def test_nothing_joined_is_refused_with_both_kinds_of_names(make_run: MakeRun) -
 def test_several_annotators_are_refused_with_what_to_do(make_run: MakeRun) -> None:
     run = make_run([("a", answered(True))], BINARY)
     labels = pa.concat_tables([by_hash("a", private=[1]), by_hash("a", private=[0], annotator=["you"])])
-    with pytest.raises(LabelsError, match=r"several rows for one picture .*2 annotators.*privsieve labels consensus"):
+    with pytest.raises(LabelsError, match=r"has labels of several annotators; .* privsieve labels consensus"):
         evaluate_run(str(run), labels)
     mixed = pa.concat_tables([by_hash("a", private=[1]), by_key(["a.jpg"], private=[0], annotator=["you"])])
-    with pytest.raises(LabelsError, match="one names it by sha256 and the other by key alone"):
+    with pytest.raises(LabelsError, match="of several annotators, one by sha256 and one by key alone"):
         evaluate_run(str(run), mixed)
 
 

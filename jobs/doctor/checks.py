@@ -1,0 +1,300 @@
+"""What a check finds; the checks of this machine (Python, packages, memory, disk, GPUs), of the source and the run."""
+
+import os
+import platform
+import posixpath
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, metadata, requires
+from importlib.metadata import version as package_version
+
+from packaging.requirements import Requirement
+
+from ingest.errors import PrivsieveError, SourceError, StorageError
+from ingest.extras import install_command
+from ingest.fault import Fault
+from ingest.formats import Source, open_source
+from ingest.images.decode import decode
+from ingest.images.pixels import ImageLimits
+from ingest.memory import available_bytes
+from ingest.sample import Sample
+from ingest.storage.place import PART, Place, place
+from ingest.storage.retries import RETRY_VARIABLE
+from scoring.engine_facts import LocalModel
+from scoring.runs.begin import refuse_other_files
+from scoring.runs.layout import RUN_RECORD
+from scoring.runs.record import open_run
+
+
+class ProblemError(Exception):
+    """What is wrong and what to do, in one line."""
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    check: str
+    """Name of the check, a word."""
+
+    is_ok: bool
+
+    text: str
+    """What was found; of a problem, also what to do."""
+
+
+def finding(name: str, check: Callable[[], str]) -> CheckResult:
+    """Runs a check."""
+    try:
+        return CheckResult(name, True, check())
+    except (ProblemError, PrivsieveError) as error:
+        return CheckResult(name, False, str(error))
+    except (OSError, subprocess.SubprocessError, PackageNotFoundError) as error:
+        return CheckResult(name, False, f"could not be checked ({type(error).__name__})")
+
+
+PROCESS_LIMIT_S = 120
+
+
+def python_process(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Runs the same Python with the same modules to its end."""
+    path = os.pathsep.join(p or os.getcwd() for p in sys.path)
+    return subprocess.run(
+        [sys.executable, "-P", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PROCESS_LIMIT_S,
+        env=os.environ | {"PYTHONPATH": path},
+        check=False,
+    )
+
+
+GIB = 2**30
+MIN_MEMORY_BYTES = 2 * GIB
+MIN_SHARED_BYTES = GIB
+MIN_DISK_BYTES = GIB
+
+
+def check_python() -> str:
+    return f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+
+
+def check_packages(extra: str | None) -> str:
+    """Everything that privsieve needs, and what its extra adds."""
+    known_extra = extra if extra in (metadata("privsieve").get_all("Provides-Extra") or []) else ""
+    num_fitting, wrong = 0, []
+    for needed in map(Requirement, requires("privsieve") or []):
+        if needed.marker is not None and not needed.marker.evaluate({"extra": known_extra or ""}):
+            continue
+        version = installed_version(needed.name)
+        if version is not None and needed.specifier.contains(version, prereleases=True):
+            num_fitting += 1
+        else:
+            wrong.append(f"{needed.name} is {version or 'not installed'}, wanted {needed.specifier}")
+    if wrong:
+        how = install_command(known_extra) if known_extra else "install privsieve again"
+        raise ProblemError(f"{'; '.join(wrong)}: {how}")
+    return f"privsieve {package_version('privsieve')} and the {num_fitting} packages that it needs"
+
+
+def installed_version(package: str) -> str | None:
+    try:
+        return package_version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def check_memory(model_bytes: int) -> str:
+    """model_bytes: of a model that runs on the CPU."""
+    free, needed = available_bytes(), max(MIN_MEMORY_BYTES, model_bytes)
+    sentence = f"{free / GIB:.1f} GiB available, {needed / GIB:.1f} GiB wanted for one engine"
+    if free < needed:
+        raise ProblemError(f"{sentence}; end other programs or take a larger machine")
+    return sentence
+
+
+def check_shared_memory() -> str:
+    if not os.path.isdir("/dev/shm"):
+        return "this system has none"
+    free = shutil.disk_usage("/dev/shm").free
+    if free < MIN_SHARED_BYTES:
+        raise ProblemError(f"{free / GIB:.2f} GiB free, Ray wants 1 GiB; with Docker: --shm-size=2g")
+    return f"{free / GIB:.1f} GiB free"
+
+
+def check_disk(run_url: str | None) -> str:
+    """Where Ray keeps its logs, and where the run is if that is on this machine."""
+    folders = [os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()]
+    run = None if run_url is None else place(run_url)
+    if run is not None and run.is_local:
+        folders.append(_nearest_folder(run))
+    for folder in folders:
+        usage = shutil.disk_usage(folder)
+        if usage.free < max(MIN_DISK_BYTES, usage.total // 20):
+            raise ProblemError(
+                f"{folder}: {usage.free / GIB:.1f} of {usage.total / GIB:.0f} GiB free, and Ray wants a twentieth; "
+                "free some, or set RAY_TMPDIR"
+            )
+    return ", ".join(f"{folder}: {shutil.disk_usage(folder).free / GIB:.0f} GiB free" for folder in folders)
+
+
+def _nearest_folder(run: Place) -> str:
+    folder = run.path
+    while not os.path.isdir(folder):
+        folder = posixpath.dirname(folder)
+    return folder
+
+
+TORCH = "import torch; print(torch.__version__, torch.version.cuda or 'none', torch.cuda.is_available())"
+
+
+@dataclass(frozen=True)
+class Gpu:
+    name: str
+
+    driver: str
+    """Version of the driver."""
+
+    memory_mib: int
+    """As the driver counts; 0 if it does not say."""
+
+    free_mib: int
+    """As the driver counts; more than any GPU has if it does not say."""
+
+
+def check_gpu(engine: str, model: LocalModel | None) -> str:
+    """model: None for an engine that uses no GPU."""
+    listed = gpus()
+    if model is None:
+        return f"{_listed(listed)}; the {engine} engine needs none"
+    if not listed:
+        if model.without_gpu is not None:
+            raise ProblemError(f"none found, and {engine} needs one: {model.without_gpu}")
+        return "none found; the model runs on the CPU, slowly"
+    if model.num_gpus > len(listed):
+        raise ProblemError(f"{_listed(listed)}, but --tensor-parallel-size is {model.num_gpus}; lower it")
+    needed_mib = model.weight_bytes / model.num_gpus / 2**20
+    if needed_mib > (free_mib := min(gpu.free_mib for gpu in listed)):
+        raise ProblemError(
+            f"{_listed(listed)}, of which {free_mib:,} MiB are free; the weights take {needed_mib:,.0f} MiB on each: "
+            "stop other programs on it, raise --tensor-parallel-size or choose a smaller model"
+        )
+    return f"{_listed(listed)}; {_seen_by_torch(listed[0]) if installed_version('torch') else 'torch is not installed'}"
+
+
+def gpus() -> list[Gpu]:
+    command = [
+        "nvidia-smi",
+        "--query-gpu=name,driver_version,memory.total,memory.free",
+        "--format=csv,noheader,nounits",
+    ]
+    if shutil.which(command[0]) is None:
+        return []
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_LIMIT_S, check=False)
+    if done.returncode:
+        raise ProblemError(
+            f"nvidia-smi fails ({done.returncode}): the driver does not work; install it again or reboot"
+        )
+    return gpus_of(done.stdout)
+
+
+def gpus_of(listed: str) -> list[Gpu]:
+    """Reads what nvidia-smi lists: name, driver, memory and free memory in MiB, one line per GPU.
+
+    A GPU that shares the machine's memory shows "[N/A]": then memory is never the reason of a problem.
+    """
+    found = []
+    for line in listed.strip().splitlines():
+        name, driver, *memory = (part.strip() for part in line.rsplit(",", 3))
+        total, free = (int(mib) if mib.isdigit() else None for mib in memory)
+        found.append(Gpu(name, driver, total or 0, 2**40 if free is None else free))
+    return found
+
+
+def _listed(gpus_: Sequence[Gpu]) -> str:
+    if not gpus_:
+        return "none found"
+    return f"{len(gpus_)} x {gpus_[0].name}, {gpus_[0].memory_mib:,} MiB, driver {gpus_[0].driver}"
+
+
+def _seen_by_torch(gpu: Gpu) -> str:
+    done = python_process("-c", TORCH)
+    torch, cuda, is_available = done.stdout.split()[-3:] if not done.returncode else ("torch", "unknown", "False")
+    if is_available != "True":
+        raise ProblemError(
+            f"torch {torch} (for CUDA {cuda}) cannot use it with driver {gpu.driver}; install the torch for that "
+            "driver, or a newer driver"
+        )
+    return f"torch {torch} for CUDA {cuda} sees it"
+
+
+RETRY_S = "5"
+"""How long to wait for a store that does not answer, unless the user set another time."""
+
+
+def check_source(url: str) -> str:
+    corpus = open_source(url, None, None)
+    sample = first_sample(corpus)
+    if sample is None:
+        raise SourceError(f"{url} holds no sample in any of its {len(corpus.shards)} shards")
+    image = sample.fault or decode(sample.encoded, ImageLimits())
+    first = f"is quarantined ({image.reason})" if isinstance(image, Fault) else "can be read"
+    return f"{corpus.format}, {len(corpus.shards)} shards; the first sample {first}"
+
+
+def first_sample(source: Source) -> Sample | None:
+    """Read from the first shard that has one; None where none has. SourceError, StorageError where it cannot be."""
+    slices = (slice_ for shard in source.shards for slice_ in source.slices(shard) if slice_.locators)
+    return next((sample for slice_ in slices for sample in source.read(slice_)), None)
+
+
+def check_run(url: str) -> str:
+    """Writes, reads and removes a small file where a scan would write too."""
+    root = place(url)
+    is_run = root.at(RUN_RECORD).exists()
+    if is_run:
+        open_run(url)
+    else:
+        refuse_other_files(root, url)
+    probe = root.at(f"doctor-{uuid.uuid4().hex}{PART}")
+    with new_folders_removed(root):
+        try:
+            probe.write(b"privsieve doctor")
+            if probe.read() != b"privsieve doctor":
+                raise StorageError(f"{url} returns other bytes than were written; choose another store for --run")
+        finally:
+            probe.remove()
+    return "an existing run, can be written" if is_run else "new, can be written"
+
+
+@contextmanager
+def short_retries() -> Iterator[None]:
+    """Within the block a store that does not answer is given up after `RETRY_S`, unless the user set a time."""
+    if RETRY_VARIABLE in os.environ:
+        yield
+        return
+    os.environ[RETRY_VARIABLE] = RETRY_S
+    try:
+        yield
+    finally:
+        del os.environ[RETRY_VARIABLE]
+
+
+@contextmanager
+def new_folders_removed(root: Place) -> Iterator[None]:
+    """Removes the local folders that the block created; object stores have none."""
+    missing = []
+    folder = root.path
+    while root.is_local and not os.path.exists(folder):
+        missing.append(folder)
+        folder = posixpath.dirname(folder)
+    try:
+        yield
+    finally:
+        for created in missing:
+            with suppress(OSError):
+                os.rmdir(created)

@@ -1,0 +1,236 @@
+"""What the commands of `labels` do, and what they read: a labels file, the answers of a review, or rows of a run."""
+
+import posixpath
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.errors import LabelsError
+from ingest.storage.place import place
+from jobs.console.requests import refuse_existing
+from jobs.labels.request import AgreementRequest, ConsensusRequest, ExportRequest, ImportRequest
+from jobs.runtime.hash_list import NOTHING, HashList, Listing, hash_list_of
+from jobs.runtime.listed import COLUMNS as COMPARED
+from jobs.runtime.listed import READS_AGAIN, left_out_note, listings, reads_pictures
+from jobs.runtime.progress import SILENT, Feedback
+from reports.labels.agreement import AgreementTable, agreement_table
+from reports.report.opened import open_run
+from scoring.labels.attention import CHECKS, without_inattentive
+from scoring.labels.consensus import Consensus, consensus
+from scoring.labels.contradictions import contradictions
+from scoring.labels.csv_cells import as_csv
+from scoring.labels.importers import importer_of
+from scoring.labels.importers.csv_file import CsvFile
+from scoring.labels.importing import Imported, import_labels
+from scoring.labels.judgements import judgements
+from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
+from scoring.labels.mapping import load_mapping
+from scoring.labels.reviews import caution_of_chosen, is_reviews
+from scoring.labels.table import read_labels, to_labels, write_labels
+from scoring.privacy import ROW_COLUMNS, private_of_rows
+from scoring.table import LISTED, Col
+from scoring.taxonomy import KEYS
+
+COLUMNS = tuple(dict.fromkeys([*ROW_COLUMNS, Col.SHARD, Col.KEY, Col.SHA256, Col.SCORE, Col.NUM_ASSESSED, Col.REASON]))
+
+
+def labels_of(url: str) -> pa.Table:
+    """Rows of `LABELS_SCHEMA`; the annotator of a run is the name of its folder.
+
+    A run has one row per picture here, also if the corpus holds a picture several times; quarantined images are rows of
+    null, but those on the hash list of the scan have none. RunError or LabelsError in one line.
+    """
+    where = place(url)
+    if not where.is_dir() or is_reviews(where):
+        return read_labels(url)
+    with open_run(url) as run:
+        rows, engine = run.rows(COLUMNS), run.record.engine
+    rows = _one_per_picture(rows.filter(pc.not_equal(rows[Col.REASON], LISTED).fill_null(True)))
+    columns: dict[str, list[object]] = {name: rows[name].to_pylist() for name in ("sha256", "key", *KEYS)}
+    columns["private"] = pa.array(private_of_rows(rows, engine), from_pandas=True).to_pylist()
+    whole = zip(rows[Col.HOLISTIC_SCORE].to_pylist(), rows[Col.SCORE].to_pylist(), rows[Col.NUM_ASSESSED], strict=True)
+    # The formula counts what was not assessed as absent, which a label must not do.
+    columns["score"] = [
+        holistic if holistic is not None or num.as_py() != len(KEYS) else formula for holistic, formula, num in whole
+    ]
+    columns["annotator"] = [where.name] * rows.num_rows
+    return to_labels(columns, rows.num_rows)
+
+
+def tables_of(urls: Sequence[str]) -> list[tuple[str, pa.Table]]:
+    """`labels_of` each, with its URL. LabelsError if one is given twice: it would agree with itself."""
+    given = Counter(str(place(url).path) for url in urls)
+    for url in urls:
+        if given[place(url).path] > 1:
+            raise LabelsError(f"{url} is given twice; give each input once")
+    return [(url, labels_of(url)) for url in urls]
+
+
+def warn_of_contradictions(tables: Sequence[tuple[str, pa.Table]], feedback: Feedback) -> None:
+    """One notice for each input with labels that contradict themselves. tables: as of `tables_of`."""
+    for url, labels in tables:
+        if caution := contradictions(labels):
+            feedback.notice(f"caution: {url}: {caution}")
+
+
+def _one_per_picture(rows: pa.Table) -> pa.Table:
+    """The first row of each sha256. Images without bytes have the shard in their key if another image has the same."""
+    shards, keys, hashes = (rows[name].to_pylist() for name in (Col.SHARD, Col.KEY, Col.SHA256))
+    pictures = {(sha256 or (shard, key)) for shard, key, sha256 in zip(shards, keys, hashes, strict=True)}
+    seen: set[object] = set()
+    kept, names = [], []
+    holders = Counter(keys)
+    for number, (shard, key, sha256) in enumerate(zip(shards, keys, hashes, strict=True)):
+        if (picture := sha256 or (shard, key)) in seen:
+            continue
+        seen.add(picture)
+        kept.append(number)
+        names.append(f"{shard}/{key}" if not sha256 and holders[key] > 1 else key)
+    assert len(kept) == len(pictures)
+    place_of_key = rows.column_names.index("key")
+    return rows.take(pa.array(kept, pa.int64())).set_column(place_of_key, "key", pa.array(names, pa.string()))
+
+
+def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
+    """Nothing is written if anything is wrong. LabelsError in one line; StorageError if `out` cannot be written."""
+    refuse_existing(request.out)
+    importer = importer_of(request.name)
+    if request.ignore_columns:
+        if not isinstance(importer, CsvFile):
+            raise LabelsError(f"--ignore-columns is for csv, not for {request.name}; leave it out")
+        importer = CsvFile(ignores_columns=True)
+    name = request.mapping or importer.MAPPING
+    mapping = load_mapping(name) if name else None
+    root = place(request.root)
+    if not root.exists():
+        raise LabelsError(f"{request.root} does not exist; give the folder of the data set, or its file")
+    with feedback.meter("labels", None) as meter:
+
+        def advance(_: int, num_all: int) -> None:
+            meter.expect(num_all)
+            meter.advance(1)
+
+        imported = import_labels(
+            request.name,
+            importer,
+            root,
+            mapping,
+            split=request.split,
+            annotator=request.annotator,
+            advance=advance,
+        )
+    write_labels(imported.labels, request.out, imported.origin)
+    if caution := contradictions(imported.labels):  # not in the footer: commands that read the file count again
+        feedback.notice(f"caution: {caution}")
+    return imported
+
+
+def run_consensus(request: ConsensusRequest, feedback: Feedback = SILENT) -> Consensus:
+    """Nothing is written if anything is wrong."""
+    refuse_as_output(request.out, request.inputs)
+    refuse_existing(request.out)
+    tables = tables_of(request.inputs)
+    warn_of_contradictions(tables, feedback)
+    joined = consensus(
+        judgements(tables), request.method, paper_rule=request.paper_rule, min_posterior=request.min_posterior
+    )
+    cautions = tuple(filter(None, (caution_of_chosen(place(url)) for url in request.inputs)))
+    origin = replace(joined.origin, notes=(*joined.origin.notes, *cautions))  # evaluate shows them
+    write_labels(joined.labels, request.out, origin)
+    return replace(joined, origin=origin)
+
+
+def refuse_as_output(out: str, inputs: tuple[str, ...]) -> None:
+    """Raise LabelsError if the output is one of the inputs, or inside a run."""
+    for url in inputs:
+        if place(out).is_within(place(url)):
+            raise LabelsError(f"--out {out} is an input, or inside one; write to another file")
+
+
+MIN_ATTENTION = 0.75
+"""Our choice: the papers give none."""
+
+
+def run_agreement(request: AgreementRequest, feedback: Feedback = SILENT) -> AgreementTable:
+    """LabelsError or RunError in one line."""
+    tables = tables_of(request.inputs)
+    warn_of_contradictions(tables, feedback)
+    if request.attention_checks is None:
+        return agreement_table(judgements(tables))
+    known = read_labels(request.attention_checks)
+    warn_of_contradictions([(request.attention_checks, known)], feedback)
+    index = known.column_names.index("annotator")
+    known = known.set_column(index, known.schema.field(index), pa.array([CHECKS] * known.num_rows, pa.string()))
+    least = MIN_ATTENTION if request.min_attention is None else request.min_attention
+    judged, checks = without_inattentive(judgements([*tables, (request.attention_checks, known)]), least)
+    return agreement_table(judged, checks)
+
+
+@dataclass(frozen=True)
+class ExportResult:
+    labels: pa.Table
+    interface: str | None
+    """The file with the labelling interface; None for CSV."""
+
+    left_out: str | None = None
+    """How many pictures the hash list left out, in words; None if none."""
+
+
+def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportResult:
+    """LabelsError or RunError in one line; nothing is written then."""
+    refuse_as_output(request.out, (request.source,))
+    stem, extension = posixpath.splitext(request.out)
+    if request.format == "label-studio" and extension != ".json":
+        raise LabelsError(f"--out {request.out}: Label Studio takes tasks from a file that ends in .json")
+    refuse_existing(request.out, *([f"{stem}.xml"] if request.format == "label-studio" else []))
+    hash_list = hash_list_of(request.hash_list)
+    labels = labels_of(request.source)
+    warn_of_contradictions([(request.source, labels)], feedback)
+    listings_ = _listings(request.source, labels, hash_list, feedback)
+    labels = labels.filter(pa.array([item == "clear" for item in listings_], pa.bool_()))
+    left_out = left_out_note(listings_, "picture")
+    if request.format == "csv":
+        place(request.out).write(as_csv(labels))
+        return ExportResult(labels, None, left_out)
+    prefix = LOCAL_FILES if request.image_prefix is None else request.image_prefix
+    content = tasks(labels, _paths(request.source), prefix)
+    place(f"{stem}.xml").write(interface(labels))
+    place(request.out).write(content)
+    return ExportResult(labels, f"{stem}.xml", left_out)
+
+
+def _listings(source: str, labels: pa.Table, hash_list: HashList, feedback: Feedback) -> list[Listing]:
+    """Return for each label whether its picture is on the list."""
+    hashes = labels["sha256"].to_pylist()
+    if hash_list is NOTHING:
+        return ["clear"] * len(hashes)
+    if place(source).is_dir() and not is_reviews(place(source)):
+        with open_run(source) as run:
+            if reads_pictures(run.record, hash_list):
+                feedback.notice(READS_AGAIN)
+            rows = run.rows((*COMPARED, Col.PDQ))
+            by_hash = dict(zip(rows[Col.SHA256].to_pylist(), listings(run, rows, hash_list), strict=True))
+        return [by_hash[sha256] for sha256 in hashes]
+    if hash_list.needs_pdq:
+        raise LabelsError(
+            f"{source} holds no pictures, with which the PDQ hashes of --hash-list could be compared; export from the "
+            "run, or write sha256 before each hash that is not one of PDQ"
+        )
+    return ["gone" if hash_ is None else "listed" if hash_ in hash_list.sha256 else "clear" for hash_ in hashes]
+
+
+def _paths(source: str) -> dict[str, str]:
+    """sha256 or key -> path below the source, of a run of a folder tree; else nothing is known."""
+    if not place(source).is_dir() or is_reviews(place(source)):
+        return {}
+    with open_run(source) as run:
+        if run.record.format != "tree":
+            return {}
+        rows = run.rows([Col.SHARD, Col.KEY, Col.SHA256]).to_pylist()
+    return {
+        row[Col.SHA256] or row[Col.KEY]: posixpath.normpath(posixpath.join(row[Col.SHARD], row[Col.KEY]))
+        for row in rows
+    }

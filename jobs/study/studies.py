@@ -1,0 +1,280 @@
+"""The four studies: how quality grows with the number of pictures, a class left out, wordings, the cost elsewhere.
+
+All follow Samson et al., "Privacy-Aware Visual Language Models". A study's finding is one sentence, which comes before
+the tables.
+"""
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ingest.errors import EngineError, LabelsError, SourceError, did_you_mean
+from ingest.extras import install_command
+from ingest.formats import open_source
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits, Pixels
+from ingest.storage.place import place
+from jobs.runtime.progress import Feedback
+from jobs.scan.request import ScanRequest, ScanResources, Supervision
+from jobs.scan.run import run_scan
+from jobs.study.points import PointResult, begin, begin_folder, draw_set, tuned, untuned
+from jobs.study.request import CostRequest, PromptsRequest, StudyRequest
+from jobs.tune_set.joining import labels_by_picture
+from jobs.tune_set.labelled_pictures import evaluation_pictures
+from reports.evaluation.comparing import spread_of
+from reports.evaluation.compute import EvaluationOptions, evaluate_run
+from reports.evaluation.results import RunsSpread
+from reports.report.opened import open_run
+from scoring.assessment import EngineOptions
+from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
+from scoring.engines.vlm.adapter import adapter, check_fits
+from scoring.engines.vlm.adapter_card import ENGINE, read_card
+from scoring.engines.vlm.checkpoint import checkpoint
+from scoring.labels.contradictions import contradictions
+from scoring.labels.table import labels_sha256, read_labels
+from scoring.table import Col
+from scoring.tuning.drawing import Draw
+from scoring.tuning.targets import is_private
+
+if TYPE_CHECKING:
+    from scoring.tuning.cost import Cost
+
+
+@dataclass(frozen=True)
+class CurveResult:
+    """The points of the curve, by number of pictures and seed."""
+
+    points: tuple[PointResult, ...]
+
+
+def run_curve(request: StudyRequest, sizes: Sequence[int], feedback: Feedback) -> CurveResult:
+    """One point per size and seed; a smaller draw is contained in a larger one of the same seed. Size 0: untuned.
+
+    LabelsError or EngineError in one line; what was measured before stays and is not measured again.
+    """
+    if not sizes or any(size < 0 or size == 1 for size in sizes):
+        raise LabelsError("--sizes takes 0 (untuned) and numbers of pictures from 2 on, such as 0,10,50,100")
+    folder = begin(request, "curve")
+    base = untuned(request, folder, feedback)
+    points = [base] if 0 in sizes else []
+    draws = {
+        f"n{size}-seed{seed}": Draw(seed=seed, num_pictures=size, validation_share=0.0)
+        for size in sorted(set(sizes) - {0})
+        for seed in request.seeds
+    }
+    for name, draw in draws.items():
+        draw_set(request, folder, name, draw, feedback)
+    points += [tuned(request, folder, name, draw, feedback) for name, draw in draws.items()]
+    return CurveResult(tuple(points))
+
+
+@dataclass(frozen=True)
+class LeaveOneOutResult:
+    """As the paper, Table 4: the untuned model, one tuned on all classes, and one per class that was left out."""
+
+    points: tuple[PointResult, ...]
+
+
+def run_leave_one_out(request: StudyRequest, classes: Sequence[str], feedback: Feedback) -> LeaveOneOutResult:
+    """One point per class and seed. classes: those to leave out, one at a time; empty: every private class.
+
+    LabelsError or EngineError in one line; what was measured before stays and is not measured again.
+    """
+    labels = labels_by_picture(request.labels, None)
+    private = sorted({one.class_name for one in labels.every() if one.class_name and is_private(one) is not False})
+    if len(private) < 2:
+        raise LabelsError(f"{request.labels}: names {len(private)} private classes; leaving one out takes at least two")
+    for name in classes:
+        if name not in private:
+            raise LabelsError(
+                f'{request.labels}: no private class "{name}"{did_you_mean(name, private)}; there are: '
+                f"{', '.join(private)}"
+            )
+    folder = begin(request, "leave-one-class-out")
+    draws: dict[str, Draw] = {}
+    for seed in request.seeds:
+        draws[f"all-seed{seed}"] = Draw(seed=seed, validation_share=0.0)
+        for name in classes or private:
+            point = f"without-{private.index(name)}-{re.sub('[^A-Za-z0-9_]', '_', name)[:40]}-seed{seed}"
+            draws[point] = Draw(seed=seed, leave_out=(name,), validation_share=0.0)
+    points = [untuned(request, folder, feedback)]
+    for name, draw in draws.items():
+        draw_set(request, folder, name, draw, feedback)
+    points += [tuned(request, folder, name, draw, feedback) for name, draw in draws.items()]
+    return LeaveOneOutResult(tuple(points))
+
+
+WORDINGS = ("p1", "p2", "p3", "p4")
+
+
+@dataclass(frozen=True)
+class PromptsResult:
+    """One run per wording."""
+
+    wordings: tuple[str, ...]
+    spread: RunsSpread
+    """Spread of their figures, in the same order."""
+
+
+def run_prompts(request: PromptsRequest, feedback: Feedback) -> PromptsResult:
+    """Scans with each wording and evaluates. LabelsError if the pictures are also in an evaluation set: a wording that
+    was chosen on these would make its figures too good."""
+    folder = _folder(request)
+    labels = read_labels(request.labels)
+    if caution := contradictions(labels):
+        feedback.notice(f"caution: {request.labels}: {caution}")
+    names = [f"binary:{wording}" + (f",{request.reading}" if request.reading else "") for wording in WORDINGS]
+    evaluations = []
+    for wording, name in zip(WORDINGS, names, strict=True):
+        run = str(folder / wording)
+        options = EngineOptions(
+            model=request.model, adapter=request.adapter, protocol=name, max_pixels=request.max_pixels
+        )
+        run_scan(
+            ScanRequest(request.source, run, engine=ENGINE, options=options),
+            ScanResources(executor="inline"),
+            Supervision(),
+            feedback,
+        )
+        if wording == WORDINGS[0]:
+            _refuse_shared(request, run)
+        evaluations.append(evaluate_run(run, labels, EvaluationOptions(num_draws=0)))
+    return PromptsResult(tuple(names), spread_of(evaluations))
+
+
+def _folder(request: PromptsRequest) -> Path:
+    where = place(request.out)
+    if not where.is_local:
+        raise LabelsError(f"{request.out}: a study is written to a folder of this machine")
+    folder, content = Path(where.path), {"kind": "prompts", **asdict(request)}
+    del content["out"]
+    content["evaluation"] = list(request.evaluation)
+    content["model"] = checkpoint(request.model, with_weights=True).digest()
+    content["adapter"] = None if request.adapter is None else adapter(request.adapter).digest()
+    content["labels"] = labels_sha256(request.labels)
+    begin_folder(folder, content, request.out)
+    return folder
+
+
+def _refuse_shared(request: PromptsRequest, run: str) -> None:
+    known = evaluation_pictures(request.evaluation)
+    with open_run(run) as opened:
+        rows = opened.rows([Col.SHA256, Col.PHASH])
+    same = sum(hash_ in known.sha256 for hash_ in rows[Col.SHA256].to_pylist())
+    near = sum(known.near(rows[Col.PHASH].to_pylist()))
+    if same or near:
+        raise LabelsError(
+            f"{request.source} shares {max(same, near)} pictures with an evaluation set; choose a wording on others"
+        )
+
+
+def run_cost(request: CostRequest) -> "Cost":
+    """EngineError or SourceError in one line."""
+    given = adapter(request.adapter)
+    model = checkpoint(request.model, with_weights=True)
+    check_fits(given, model.folder)
+    card = read_card(given.folder)
+    max_pixels = request.max_pixels or (card.max_pixels if card else DEFAULT_MAX_PIXELS)
+    drawn = drawn_pictures(request, max_pixels)
+    until_first: list[Pixels | None] = []
+    for picture in drawn:
+        until_first.append(picture)
+        if picture is not None:
+            break
+    else:
+        raise SourceError(f"{request.pictures} holds no picture that can be decoded")
+    try:
+        from scoring.tuning.cost import cost
+    except ImportError as error:
+        raise EngineError(f"study cost needs the package {error.name}: {install_command('tune')}") from None
+    return cost(model, given, chain(until_first, drawn), max_pixels)
+
+
+def drawn_pictures(request: CostRequest, max_pixels: int) -> Iterator[Pixels | None]:
+    """The pictures whose hashes come first, None for each that cannot be decoded.
+
+    The choice is the same for a seed, whatever the order of the corpus. Each slice is read twice at most.
+    """
+    source = open_source(request.pictures, None, None)
+    ranked = []
+    slices = [slice_ for shard in source.shards for slice_ in source.slices(shard)]
+    for number, slice_ in enumerate(slices):
+        for at, sample in enumerate(source.read(slice_)):
+            if sample.fault is None:
+                name = f"{request.seed} {hashlib.sha256(sample.encoded).hexdigest()}"
+                ranked.append((hashlib.sha256(name.encode()).hexdigest(), number, at))
+    chosen: dict[int, set[int]] = defaultdict(set)
+    for _, number, at in sorted(ranked)[: request.num_pictures]:
+        chosen[number].add(at)
+    limits = ImageLimits(max_frames=1, max_side_px=max_side_px(max_pixels))
+    for number, places in sorted(chosen.items()):
+        for at, sample in enumerate(source.read(slices[number])):
+            if at in places:
+                decoded = decode(sample.encoded, limits)
+                yield decoded.views[0] if isinstance(decoded, DecodedImage) else None
+
+
+FIGURES = {"mcc": "MCC", "spearman": "Spearman ρ", "macro_f1": "macro F1"}
+"""Metrics of a point; the first that is defined is the one of the study's target."""
+
+
+def curve_finding(result: CurveResult) -> str:
+    """Gain from the untuned model, or from the fewest pictures, to the most."""
+    name = _figure(result.points)
+    values = [(point.num_pictures, value) for point in result.points if (value := _value(point, name)) is not None]
+    sizes = sorted({size for size, _ in values})
+    if len(sizes) < 2:
+        return "There are too few figures for a curve."
+    least, most = (_mean([value for size, value in values if size == end]) for end in (sizes[0], sizes[-1]))
+    first = "untuned" if sizes[0] == 0 else f"tuned on {sizes[0]:,} pictures"
+    way = "rises" if most > least else "falls" if most < least else "stays"
+    return f"{FIGURES[name]} {way} from {_shown(least)} ({first}) to {_shown(most)} (tuned on {sizes[-1]:,} pictures)."
+
+
+def leave_one_out_finding(result: LeaveOneOutResult) -> str:
+    """The class that is found least by a model that never saw it."""
+    recalls = dict[str, list[float]]()
+    for point in result.points:
+        recall = point.classes.get(point.left_out, {}).get("recall") if point.left_out else None
+        if point.left_out and recall is not None:
+            recalls.setdefault(point.left_out, []).append(recall)
+    if not recalls:
+        return "No class that was left out has a figure."
+    name, found = min(recalls.items(), key=lambda one: _mean(one[1]))
+    return f"Left out of the tuning, {name} is found least: recall {_shown(_mean(found))}."
+
+
+def prompts_finding(result: PromptsResult) -> str:
+    """How far apart the best and the worst wording are."""
+    figures = {**result.spread.private, **result.spread.score}
+    name = next((figure for figure in FIGURES if figure in figures), None)
+    if name is None:
+        return "No wording has a figure."
+    pairs = zip(result.wordings, figures[name].values, strict=True)
+    known = sorted((value, wording) for wording, value in pairs if value is not None)
+    if not known:
+        return "No wording has a figure."
+    (low, worst), (high, best) = known[0], known[-1]
+    ends = f"{_shown(low)} ({worst}) to {_shown(high)} ({best})"
+    return f"The wordings differ by {high - low:.3f} in {FIGURES[name]}: {ends}."
+
+
+def _figure(points: Sequence[PointResult]) -> str:
+    return next((name for name in FIGURES if any(_value(point, name) is not None for point in points)), "mcc")
+
+
+def _value(point: PointResult, name: str) -> float | None:
+    return {"mcc": point.mcc, "spearman": point.spearman, "macro_f1": point.macro_f1}[name]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _shown(value: float) -> str:
+    return f"{value:.3f}".replace("-", "−")
