@@ -31,7 +31,7 @@ def run_rank(request: RankRequest) -> Ranking:
     for url in request.pairs:
         pairs = _pairs(url)
         collections.append(ranks_of(url, pairs, _detected(url, pairs) if votes is None else votes))
-    judge = "by detectors, as a share of what they find in the original" if votes is None else "by people, the majority"
+    judge = "by detectors, as a share of what they find in the original" if votes is None else "as the labels say, by majority"
     return Ranking(judge, tuple(collections))
 
 

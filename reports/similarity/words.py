@@ -10,6 +10,9 @@ from reports.words import Document, Table, number, percent, shortened, spread
 MIN_SETS = 14
 """Sets with which the source of the ranks compared metrics; with fewer, chance orders them as well as a good metric."""
 
+FORMS = {"psnr": ".1f", "mse": ".0f"}
+"""Metric -> decimals; three for the others."""
+
 
 def document(similarity: Similarity) -> Document:
     return Document(list(headlines(similarity)), list(tables(similarity)), list(notes(similarity)))
@@ -56,8 +59,8 @@ def _figures(found: SetSimilarity, has_lpips: bool) -> list[str]:
         spread(found.nearest_low, found.nearest_high),
         number(found.means["semsim"]),
         number(found.means["ssim"]),
-        number(found.means["psnr"], ".1f"),
-        number(found.means["mse"], ".0f"),
+        number(found.means["psnr"], FORMS["psnr"]),
+        number(found.means["mse"], FORMS["mse"]),
         *([number(found.means["lpips"])] if has_lpips else []),
         number(found.fid),
     ]
@@ -121,7 +124,7 @@ def _rank_tables(ranking: Ranking) -> Iterator[Table]:
                 shortened(found.name),
                 f"{found.num_pairs:,}",
                 percent(found.recognised),
-                *(number(found.means[metric]) for metric in shown),
+                *(number(found.means[metric], FORMS.get(metric, ".3f")) for metric in shown),
             ]
             for found in ordered
         ]
