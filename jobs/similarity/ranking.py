@@ -31,7 +31,9 @@ def run_rank(request: RankRequest) -> Ranking:
     for url in request.pairs:
         pairs = _pairs(url)
         collections.append(ranks_of(url, pairs, _detected(url, pairs) if votes is None else votes))
-    judge = "by detectors, as a share of what they find in the original" if votes is None else "as the labels say, by majority"
+    judge = "as the labels say, by majority"
+    if votes is None:
+        judge = "by detectors, as a share of what they find in the original"
     return Ranking(judge, tuple(collections))
 
 

@@ -207,7 +207,10 @@ def open_run(url: str) -> tuple[Place, RunRecord]:
     """Open an existing run. RunError if there is none."""
     root = place(url)
     if not root.at(RUN_RECORD).exists():
-        raise RunError(f"{url} is not a run: it has no {RUN_RECORD}; make one with: privsieve scan SOURCE --run {url}")
+        how = f"privsieve scan SOURCE --run {url} makes one"
+        if root.exists():
+            how = "give the folder that scan --run wrote"
+        raise RunError(f"{url} is not a run: it has no {RUN_RECORD}; {how}")
     try:
         record = parsed(RunRecord, root.at(RUN_RECORD).read())
     except ValueError:

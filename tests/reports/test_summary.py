@@ -105,7 +105,7 @@ def test_a_group_of_nothing_but_unknown_images_has_no_rate_and_is_reported(make_
         "page": (1, None),
         "beach": (0, 0.0),
     }
-    assert "1 of 2 groups have no rate, since all their images are unknown." in notes(found)
+    assert "1 of 2 groups has no rate: all images there are unknown." in notes(found)
 
 
 def test_an_engine_that_judges_nothing_in_any_image_has_no_gaps(make_run: MakeRun) -> None:

@@ -38,6 +38,13 @@ class VlmSettings:
     """GPUs per model; None: the engine decides."""
 
 
+def model_name(engine: str, options: EngineOptions) -> str:
+    """EngineError if the options name no model."""
+    if options.model is None:
+        raise EngineError(f"the {engine} engine needs --model: a folder, a hub name such as owner/name, or a URL")
+    return options.model
+
+
 def settings(engine: str, options: EngineOptions, taken: Collection[str], *, with_weights: bool) -> VlmSettings:
     """Check the options. EngineError in one line for anything wrong in the options, the model or the adapter.
 
@@ -45,8 +52,7 @@ def settings(engine: str, options: EngineOptions, taken: Collection[str], *, wit
     the adapter with them; a folder is always checked whole.
     """
     options.refuse_all_but(engine, taken)
-    if (name := options.model) is None:
-        raise EngineError(f"the {engine} engine needs --model: a folder, a hub name such as owner/name, or a URL")
+    name = model_name(engine, options)
     if options.dtype is not None and options.dtype not in DTYPES:
         known = ", ".join(DTYPES)
         raise EngineError(f'unknown --dtype "{options.dtype}"{did_you_mean(options.dtype, DTYPES)}; there are: {known}')
