@@ -16,9 +16,8 @@ from importlib.metadata import version as package_version
 
 from packaging.requirements import Requirement
 
-from ingest.errors import PrivsieveError, SourceError, StorageError
+from ingest.errors import Fault, PrivsieveError, SourceError, StorageError
 from ingest.extras import install_command
-from ingest.fault import Fault
 from ingest.formats import Source, open_source
 from ingest.images.decode import decode
 from ingest.images.pixels import ImageLimits
