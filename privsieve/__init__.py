@@ -192,7 +192,7 @@ def filter(
     out: Url,
     *,
     guarantee: float | None = None,
-    confidence: float = 0.9,
+    confidence: float | None = None,
     labels: Url | None = None,
     guarantee_by: str | None = None,
     drawn: Drawn | None = None,

@@ -41,7 +41,7 @@ def sample(request: AuditSampleRequest) -> None:
     found = run_audit_sample(request, on_terminal(quiet=True))
     write_cautions(found.cautions)
     drawn, design = found.sample.table.num_rows, found.sample.design
-    expected = f"{request.n} expected, seed {request.seed}"
+    expected = f"{min(request.n, design.num_scored):,} expected, seed {request.seed}"
     write_line(f"drew {number_of(drawn, 'picture')} of {design.num_scored:,} scored images ({expected})")
     if found.earlier is not None:
         _write_replaced(run, found.earlier)

@@ -170,18 +170,18 @@ def known_answers(run: OpenRun, url: str, judged: Judged, feedback: Feedback = S
     if not checks.num_rows:
         wanted = "says whether a picture is private" if judged == "private" else "has values of attributes"
         raise LabelsError(f"{url}: no label {wanted}, which is what the reviewers are asked")
-    known = joined.rows.filter(pc.is_in(joined.rows["sha256"], checks["sha256"].combine_chunks()))
+    known = joined.rows.filter(pc.is_in(joined.rows[Col.SHA256], checks[Col.SHA256].combine_chunks()))
     return rows_of(run, known), checks
 
 
 def mixed(queue: Queue, gold: pa.Table, share: float, seed: int) -> pa.Table:
     """The rows of the queue and as many gold rows as make this share of all. Sorted by sha256."""
-    others = gold.filter(pc.invert(pc.is_in(gold["sha256"], queue.rows["sha256"].combine_chunks())))
+    others = gold.filter(pc.invert(pc.is_in(gold[Col.SHA256], queue.rows[Col.SHA256].combine_chunks())))
     wanted = round(share / (1 - share) * queue.rows.num_rows)
-    marks = [hashlib.sha256(f"{seed}/{hash_}".encode()).digest() for hash_ in others["sha256"].to_pylist()]
+    marks = [hashlib.sha256(f"{seed}/{hash_}".encode()).digest() for hash_ in others[Col.SHA256].to_pylist()]
     drawn = sorted(range(len(marks)), key=lambda index: marks[index])[:wanted]
     rows = pa.concat_tables([queue.rows, others.take(pa.array(drawn, pa.int64()))])
-    return rows.take(pc.sort_indices(rows["sha256"]))
+    return rows.take(pc.sort_indices(rows[Col.SHA256]))
 
 
 def _checks(rows: pa.Table, labels: pa.Table, judged: Judged) -> pa.Table:

@@ -36,8 +36,8 @@ MAX_GROUPS = 10_000
 MAX_PICTURES = 20
 """Changed pictures that are named."""
 
-ALIKE = {"built_with": ()}
-"""Values that both records get: the machines that made the rows change none of them."""
+ALIKE = {"built_with": (), "is_fake": False}
+"""Values that both records get: the machines that made the rows change none of them, and the engine is compared."""
 
 MEMORY_SHARE = 0.5
 """Share of the free memory that DuckDB may use before it spills to disk."""

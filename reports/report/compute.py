@@ -20,7 +20,6 @@ from reports.run.figures import Pair, Rate, ReasonCount
 from reports.run.warehouse import Run
 from reports.words import shortened
 from scoring.gaps import presence_only
-from scoring.made_up import made_up
 from scoring.policies.level_zero import ADVICE, matches_level_0_too
 from scoring.privacy import BY_LEVEL, MEANINGS, private_condition, private_sql
 from scoring.runs.coverage import Coverage
@@ -89,7 +88,7 @@ def summarise(
         source=printable(run.record.source),
         scope=run.record.scope,
         is_whole=run.record.is_whole,
-        made_up=made_up(run.record.engine),
+        made_up=run.record.made_up,
         engine=_engine(run.record.engine),
         assessed=_assessed(run.record.engine, prevalence),
         num_images=total.num_scored + total.num_quarantined,

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from ingest.errors import QueryError, RunError, did_you_mean
 from reports.run import warehouse
-from scoring.made_up import made_up
 from scoring.runs.coverage import Coverage, coverage
 from scoring.runs.damage import Damage
 from scoring.runs.damaged_rows import images_only
@@ -120,7 +119,7 @@ class OpenRun:
     def cautions(self) -> tuple[str, ...]:
         """Why figures are not those of the whole source, or of no picture at all; one line each, mostly none."""
         part = None if self.record.is_whole or self.coverage.has_all else self.record.scope
-        return tuple(filter(None, (part, self.damage.caution, self.coverage.warning, made_up(self.record.engine))))
+        return tuple(filter(None, (part, self.damage.caution, self.coverage.warning, self.record.made_up)))
 
     def rows(self, columns: Sequence[str] | None = None) -> pa.Table:
         """One row per image, in memory: the columns of docs/columns.md, or those named, with their types.

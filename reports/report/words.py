@@ -226,8 +226,9 @@ def notes(report: Report) -> tuple[str, ...]:
         )
     without = sum(rate.privacy_rate is None and rate.num_unknown > 0 for rate in report.rates)
     if without:
+        have = "has" if without == 1 else "have"
         sentences.append(
-            f"{without:,} of {report.num_groups:,} groups have no rate, since all their images are unknown."
+            f"{without:,} of {number_of(report.num_groups, 'group')} {have} no rate: all images there are unknown."
         )
     hidden = report.num_groups - len(report.rates)
     if hidden:

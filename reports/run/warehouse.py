@@ -32,7 +32,7 @@ from ingest.errors import PrivsieveError, QueryError, RunError, StorageError
 from ingest.storage.place import Place
 from reports.run.drawn_shards import degrees_sql, effective_size_sql, of_t_sql, residual_sql
 from reports.run.run_files import RUN_URL, RunFiles, score_rows
-from reports.run.statements import check_reads_only, refuse
+from reports.run.statements import check_is_select, refuse
 from scoring.gaps import UNKNOWN_LEVEL, not_presence_only, unknown_level_sql
 from scoring.privacy import private_condition, private_sql
 from scoring.runs import record
@@ -101,7 +101,7 @@ class Run:
         """Column names and rows of one SELECT that a user wrote. QueryError in one line where it is anything else."""
         watch = Watch(self.connection, self.limits)
         with self._refusing(statement):
-            watch.run(lambda: check_reads_only(self.connection, statement))
+            watch.run(lambda: check_is_select(self.connection, statement))
             watch.run(lambda: self.connection.execute(statement))
         described = self.connection.description or []
         for name, kind, *_ in described:
@@ -113,7 +113,7 @@ class Run:
         """The whole answer of one SELECT that a user wrote. Errors as with `select`."""
         watch = Watch(self.connection, self.limits)
         with self._refusing(statement):
-            watch.run(lambda: check_reads_only(self.connection, statement))
+            watch.run(lambda: check_is_select(self.connection, statement))
             answer = watch.run(lambda: self.connection.sql(statement).to_arrow_table())
         self._check_not_replaced()
         return answer

@@ -105,7 +105,7 @@ def test_a_group_of_nothing_but_unknown_images_has_no_rate_and_is_reported(make_
         "page": (1, None),
         "beach": (0, 0.0),
     }
-    assert "1 of 2 groups have no rate, since all their images are unknown." in notes(found)
+    assert "1 of 2 groups has no rate: all images there are unknown." in notes(found)
 
 
 def test_an_engine_that_judges_nothing_in_any_image_has_no_gaps(make_run: MakeRun) -> None:
@@ -183,6 +183,10 @@ def test_canned_answers_are_called_made_up_and_those_of_other_engines_are_not(ma
     engine = {"name": "detectors", "protocol": "detectors-5"}
     other = summarise(replace(run, record=run.record.model_copy(update={"engine": engine})))
     assert (other.made_up, other.cautions) == (None, ())
+    fake = summarise(replace(run, record=run.record.model_copy(update={"engine": engine, "is_fake": True})))
+    assert fake.made_up == "MADE-UP ANSWERS: the detectors engine looks at no picture"
+    noted = run.record.model_copy(update={"is_fake": True})
+    assert noted.settings_hash() == run.record.settings_hash()  # so that older runs are continued
 
 
 def test_what_private_means_is_stated_and_that_less_than_takes_level_0(make_run: MakeRun) -> None:
