@@ -11,7 +11,7 @@ from jobs.console.request_options import takes
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import on_terminal, weights_shown
-from jobs.study.request import CostRequest, PromptsRequest, StudyRequest
+from jobs.study.request import CostRequest, CounterfactualRequest, PromptsRequest, StudyRequest
 
 if TYPE_CHECKING:
     from jobs.study.asking_again import Kind
@@ -117,6 +117,41 @@ def _asked_in_words(request: PromptsRequest, kind: "Kind", output: str, quiet: b
     rows = [[name, *map(_shown, one.values), _shown(one.mean), _shown(one.sd)] for name, one in figures]
     rows.append(["no answer", *("–" if num is None else f"{num:,}" for num in result.num_rejected), "", ""])
     write_table(heads, rows, range(1, len(heads)))
+
+
+@study.command()
+@takes(CounterfactualRequest)
+@FORMAT
+@QUIET
+def counterfactual(request: CounterfactualRequest, output: str, quiet: bool) -> None:
+    """Ask about the most certain pictures of level 1 again, with all faces to be taken as anonymised.
+
+    The pictures are copied to the folder of the study.
+    """
+    from jobs.study.counterfactual import counterfactual_finding, run_counterfactual
+
+    with command_session(), weights_shown(on_terminal(quiet)):
+        result = run_counterfactual(request, on_terminal(quiet))
+    if output == "json":
+        write_json(asdict(result), indent=1)
+        return
+    from jobs.console.tables import write_table
+
+    write_line(counterfactual_finding(result))
+    write_line(f"{result.num_candidates:,} pictures are of level 1 in all runs; {result.num_asked:,} were asked about")
+    heads = ["protocol", "figure", "pictures of", "number", "before", "after", "change", "95 %"]
+    rows = [
+        [
+            each.protocol,
+            each.figure,
+            each.group or "all",
+            f"{each.num_pictures:,}",
+            *map(_shown, (each.before, each.after, each.change)),
+            "–" if each.low is None else f"{_shown(each.low)} to {_shown(each.high)}",
+        ]
+        for each in result.changes
+    ]
+    write_table(heads, rows, range(3, len(heads)))
 
 
 @study.command()
