@@ -16,7 +16,11 @@ command would print. May import: all rooms. Imported by: no room. Start at: `sca
 import os
 from datetime import date
 
-import jobs  # noqa: F401  (first: it names the package that hides a room, where there is one)
+from jobs import hidden_room
+
+if _hidden := hidden_room():
+    raise ImportError(_hidden)
+
 from ingest import __version__
 from ingest.errors import (
     EngineError,

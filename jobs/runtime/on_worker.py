@@ -51,7 +51,7 @@ def on_worker(
         )
     machine, version, code = ray.get(identity)
     if code != code_hash():
-        raise EngineError(_other_program(machine, version))
+        raise EngineError(_other_program(machine, version, code))
     waits(f"looking at machine {machine}")
     # A result or an error, since Ray would drop the cause of an exception.
     result = ray.get(remote(_caught).remote(function))
@@ -61,16 +61,26 @@ def on_worker(
 
 
 def _identity() -> Callable[[], tuple[str, str | None, str]]:
-    """Returns a function that Ray sends as it is, so that it also runs where privsieve cannot be imported."""
+    """Returns a function that Ray sends as it is, so that it also runs where privsieve cannot be imported.
+
+    It gives the machine's name, its version of privsieve and the hash of its code; without a version, what is wrong.
+    """
 
     def identity() -> tuple[str, str | None, str]:
         import platform
 
         try:
+            from jobs import hidden_room
+
+            if hidden := hidden_room():
+                return platform.node(), None, hidden
             from ingest import __version__
-            from jobs.runtime.on_worker import code_hash
         except ImportError:
             return platform.node(), None, ""
+        try:
+            from jobs.runtime.on_worker import code_hash
+        except ImportError:  # of an older version
+            return platform.node(), __version__, ""
         return platform.node(), __version__, code_hash()
 
     return identity
@@ -99,9 +109,12 @@ def _and_gpus(num_gpus: float) -> str:
     return f" and {num_gpus:g} free GPU{'s' if num_gpus > 1 else ''}"
 
 
-def _other_program(machine: str, version: str | None) -> str:
+def _other_program(machine: str, version: str | None, code: str) -> str:
+    """Why the program of the machine is not this one. code: what is wrong there, if it has no version."""
     from ingest import __version__
 
+    if version is None and code:
+        return f"machine {machine}: {code}"
     if version is None:
         return f"machine {machine} has no privsieve: install {__version__} there, as on the machine of this command"
     if version != __version__:
