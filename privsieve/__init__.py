@@ -44,7 +44,7 @@ from jobs.report.request import ReportRequest
 from jobs.runtime.cluster import Executor
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.run import run_scan
-from privsieve.asking import takes
+from privsieve.asking import Url, takes, text
 from privsieve.checks import (
     Review,
     agreement,
@@ -59,7 +59,6 @@ from privsieve.checks import (
     review,
 )
 from privsieve.notebook import show_results_as_pages
-from privsieve.urls import Url, text
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation

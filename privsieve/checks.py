@@ -15,8 +15,7 @@ from jobs.labels.request import AgreementRequest, ConsensusRequest, ExportReques
 from jobs.labels.run import ExportResult, run_agreement, run_consensus, run_export, run_import
 from jobs.review.request import ReviewRequest
 from jobs.review.run import ReviewResult, ReviewServing, in_background, result_of
-from privsieve.asking import takes
-from privsieve.urls import Url
+from privsieve.asking import Url, takes
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation

@@ -12,6 +12,7 @@ from jobs.console.terminal import write_json, write_line
 from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import on_terminal, weights_shown
 from jobs.study.request import CostRequest, PromptsRequest, StudyRequest
+from reports.words import number
 
 if TYPE_CHECKING:
     from jobs.study.points import PointResult
@@ -73,7 +74,7 @@ def leave_one_class_out(request: StudyRequest, classes: tuple[str, ...], output:
         if point.left_out is not None:
             of_class = point.classes.get(point.left_out, {})
             figures = (point.mcc, of_class.get("recall"), of_class.get("mcc"), of_class.get("f1"))
-            rows.append([point.left_out, str(point.seed), *map(_shown, figures)])
+            rows.append([point.left_out, str(point.seed), *map(number, figures)])
     write_line()
     write_table(["left out", "seed", "MCC of all", "recall of it", "MCC of it", "F1 of it"], rows, range(1, 6))
 
@@ -97,7 +98,7 @@ def prompts(request: PromptsRequest, output: str, quiet: bool) -> None:
     write_line(prompts_finding(result))
     heads = ["figure", *(name.partition(":")[2] for name in result.wordings), "mean", "sd"]
     figures = [*result.spread.private.items(), *result.spread.score.items()]
-    rows = [[name, *map(_shown, one.values), _shown(one.mean), _shown(one.sd)] for name, one in figures]
+    rows = [[name, *map(number, figure.values), number(figure.mean), number(figure.sd)] for name, figure in figures]
     write_table(heads, rows, range(1, len(heads)))
 
 
@@ -140,8 +141,8 @@ def _write_points(points: "Sequence[PointResult]") -> None:
         [
             point.name,
             str(point.num_pictures),
-            *(_shown(getattr(point, name)) for name in used),
-            "–" if point.num_rejected is None else str(point.num_rejected),
+            *(number(getattr(point, name)) for name in used),
+            number(point.num_rejected, "d"),
         ]
         for point in points
     ]
@@ -149,7 +150,3 @@ def _write_points(points: "Sequence[PointResult]") -> None:
     for point in points:
         for caution in point.cautions:
             write_line(f"{point.name}: caution: {caution}")
-
-
-def _shown(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
