@@ -5,6 +5,8 @@ import sys
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
+GPU_EXTRAS = ("vllm", "tune")
+
 
 def install_command(extra: str) -> str:
     """A command line that installs the packages of an extra into the environment that runs privsieve.
@@ -12,9 +14,12 @@ def install_command(extra: str) -> str:
     It names the packages themselves: `privsieve[extra]` would be looked up in a package index, which may not have it.
     """
     packages = shlex.join(sorted(_packages(extra)))
+    # A checkout has the tested versions next to the rooms; an installed package does not.
+    tested = Path(__file__).parents[1] / ("constraints-gpu.txt" if extra in GPU_EXTRAS else "constraints.txt")
+    pins = f"-c {shlex.quote(str(tested))} " if tested.exists() else ""
     if (Path(sys.prefix) / "pipx_metadata.json").exists():
         return f"pipx inject privsieve {packages}"
-    return f"{shlex.quote(sys.executable)} -m pip install {packages}"
+    return f"{shlex.quote(sys.executable)} -m pip install {pins}{packages}"
 
 
 def _packages(extra: str) -> set[str]:

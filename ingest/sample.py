@@ -5,7 +5,9 @@ This is the noun that flows through everything: a shard holds samples, a sample 
 
 import hashlib
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 
@@ -28,42 +30,72 @@ class Column:
     is_later: bool = False
     """Whether rows of older versions lack the column. They are read as null, so it must be nullable."""
 
+    formerly: str | None = None
+    """The name that older versions gave the column; their rows are read under the new one."""
+
+    def name_in(self, names: Collection[str]) -> str | None:
+        """Return the name of this column in a file that has columns of these names; None if the file lacks it."""
+        return next((name for name in (self.name, self.formerly) if name in names), None)
+
+
+class SampleCol:
+    """Names of `SAMPLE_COLUMNS`, for code that mypy can check; all columns of the row are in `scoring.table.Col`."""
+
+    SHARD: Final = "shard"
+    INDEX: Final = "index"
+    KEY: Final = "key"
+    CATEGORY: Final = "category"
+    WIDTH: Final = "width"
+    HEIGHT: Final = "height"
+    FORMAT: Final = "format"
+    NUM_FRAMES: Final = "num_frames"
+    NUM_FRAMES_SCANNED: Final = "num_frames_scanned"
+    UNSEEN: Final = "unseen"
+    UNSEEN_BYTES: Final = "unseen_bytes"
+    NUM_BYTES: Final = "num_bytes"
+    SHA256: Final = "sha256"
+    PHASH: Final = "phash"
+    PDQ: Final = "pdq"
+    URL_SHA256: Final = "url_sha256"
+    DOMAIN: Final = "domain"
+    CAPTION_KINDS: Final = "caption_kinds"
+
 
 SAMPLE_COLUMNS: tuple[Column, ...] = (
-    Column("shard", pa.string(), "", "file or folder that holds the sample, relative to the source", False),
-    Column("index", pa.int64(), "", "position of the sample in its shard, from 0", False),
-    Column("key", pa.string(), "", "the sample's name in its shard", False),
-    Column("category", pa.string(), "", "class that the corpus gives, null if it gives none"),
-    Column("width", pa.int32(), "px", "displayed width of the first frame, null if unknown"),
-    Column("height", pa.int32(), "px", "displayed height of the first frame, null if unknown"),
-    Column("format", pa.string(), "", "image format recognised from the content, null if unknown"),
-    Column("num_frames", pa.int32(), "", "frames or pages in the file, null if not decoded"),
-    Column("num_frames_scanned", pa.int32(), "", "frames or pages that were scanned, starting with the first"),
+    Column(SampleCol.SHARD, pa.string(), "", "file or folder that holds the sample, relative to the source", False),
+    Column(SampleCol.INDEX, pa.int64(), "", "position of the sample in its shard, from 0", False),
+    Column(SampleCol.KEY, pa.string(), "", "the sample's name in its shard", False),
+    Column(SampleCol.CATEGORY, pa.string(), "", "class that the corpus gives, null if it gives none"),
+    Column(SampleCol.WIDTH, pa.int32(), "px", "displayed width of the first frame, null if unknown"),
+    Column(SampleCol.HEIGHT, pa.int32(), "px", "displayed height of the first frame, null if unknown"),
+    Column(SampleCol.FORMAT, pa.string(), "", "image format recognised from the content, null if unknown"),
+    Column(SampleCol.NUM_FRAMES, pa.int32(), "", "frames or pages in the file, null if not decoded"),
+    Column(SampleCol.NUM_FRAMES_SCANNED, pa.int32(), "", "frames or pages that were scanned, starting with the first"),
     Column(
-        "unseen",
+        SampleCol.UNSEEN,
         pa.list_(pa.string()),
         "",
         "kinds of content in the file that were not scanned, sorted; empty if there is none, null if unknown",
         is_later=True,
     ),
     Column(
-        "unseen_bytes",
+        SampleCol.UNSEEN_BYTES,
         pa.int64(),
         "bytes",
         "approximate size of that content in the file; 0 if there is none, null if unknown",
         is_later=True,
     ),
-    Column("num_bytes", pa.int64(), "bytes", "encoded size, null if there are no bytes"),
-    Column("sha256", pa.string(), "hex", "hash of the encoded bytes, null if there are no bytes"),
+    Column(SampleCol.NUM_BYTES, pa.int64(), "bytes", "encoded size, null if there are no bytes"),
+    Column(SampleCol.SHA256, pa.string(), "hex", "hash of the encoded bytes, null if there are no bytes"),
     Column(
-        "phash",
+        SampleCol.PHASH,
         pa.string(),
         "hex",
         "64-bit perceptual hash of the first frame; copies differ in few bits; null if not decoded",
         is_later=True,
     ),
     Column(
-        "pdq",
+        SampleCol.PDQ,
         pa.list_(pa.string()),
         "hex",
         "PDQ hashes, 320 digits for each scanned frame and each other picture inside the file: the hash, those of the "
@@ -73,14 +105,14 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
         is_later=True,
     ),
     Column(
-        "url_sha256",
+        SampleCol.URL_SHA256,
         pa.string(),
         "hex",
         "hash of the URL that the corpus gives, null if it gives none; the URL itself is not stored",
         is_later=True,
     ),
     Column(
-        "domain",
+        SampleCol.DOMAIN,
         pa.string(),
         "",
         "registered domain of that URL, such as example.co.uk; null if the corpus gives no URL, or its host is an "
@@ -88,7 +120,7 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
         is_later=True,
     ),
     Column(
-        "caption_kinds",
+        SampleCol.CAPTION_KINDS,
         pa.list_(pa.string()),
         "",
         "kinds of evidence that text rules find in the caption, sorted; empty if they find none, null if there is no "

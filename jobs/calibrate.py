@@ -52,13 +52,12 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
 
     from ingest.sample import printable
     from jobs.console.requests import refuse_existing
-    from reports.calibration.calibrated import calibrated
-    from reports.calibration.results import CalibrationReport
-    from reports.calibration.thresholds_file import thresholds_file
+    from reports.calibration.compute import calibrated
+    from reports.calibration.results import CalibrationReport, thresholds_file
     from reports.evaluation.answers import ROW_COLUMNS, truth_of
-    from reports.evaluation.evaluate import engine_name
+    from reports.evaluation.compute import engine_name
     from reports.labels.agreed import agreed, num_undecided_of
-    from reports.labels.rows import labelled_rows
+    from reports.labels.joining import labelled_rows
     from reports.report.opened import open_run
     from scoring.labels.contradictions import contradictions
     from scoring.labels.table import read_judged
@@ -97,7 +96,7 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
 
 
 def _nothing_to_write(report: "CalibrationReport") -> str:
-    from reports.calibration.tables import use_of
+    from reports.calibration.words import use_of
 
     if report.has_attributes:
         return "no attribute has a threshold, so there is nothing to write; leave out --out to see what was found"
@@ -133,7 +132,7 @@ def calibrate(request: CalibrateRequest, reliability: tuple[str, ...], output: s
         write_json(as_json(report), indent=1)
         return
     from jobs.console.tables import write_document
-    from reports.calibration.tables import document
+    from reports.calibration.words import document
 
     write_document(document(report, reliability or ("private",)))
     if request.out is not None:

@@ -70,11 +70,18 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "explain": ("privsieve explain my-run 000000013",),
     "review": ("privsieve review my-run --queue audit --as ana",),
     "browse": ("privsieve browse my-run --policy strict",),
+    "status": ("privsieve status s3://bucket/run",),
+    "evaluate": ("privsieve evaluate my-run --labels labels.parquet --html evaluation.html",),
+    "tune-set": (
+        "privsieve tune-set photos/ --labels labels.parquet --target binary --exclude evaluation-run --out set",
+    ),
+    "tune": ("privsieve tune set --model Qwen/Qwen3-VL-8B-Instruct --recipe privtune --out adapter",),
     "calibrate": ("privsieve calibrate my-run --labels labels.csv --out thresholds.yaml",),
     "diff": ("privsieve diff my-run other-run --html diff.html",),
     "filter": ("privsieve filter my-run --policy strict --out release --dry-run",),
     "verify": ("privsieve verify release",),
     "takedown": ("privsieve takedown release requests.txt --dry-run",),
+    "compact": ("privsieve compact my-run",),
 }
 """Verb -> command lines for its `--help`."""
 
@@ -156,7 +163,7 @@ def main(args: list[str] | None = None) -> None:
         context = error.ctx if isinstance(error, click.UsageError) else None
         if isinstance(error, click.MissingParameter):  # click lists the choices of an option one a line
             text = text.replace("\n\t", " ")
-            text = f"{text.rstrip('.')}; {context.command_path} --help has an example" if context else text
+            text = f"{text.rstrip('.')}; see {context.command_path} --help" if context else text
         message, code = f"{text}{by_variables(text, context)}", error.exit_code
     except PrivsieveError as error:
         message, code = str(error), error.exit_code

@@ -42,7 +42,7 @@ def run_diff(request: DiffRequest, feedback: Feedback = SILENT) -> "RunDifferenc
     """
     from jobs.runtime.hash_list import hash_list_of
     from jobs.runtime.listed import clear_rows
-    from reports.diff.compare import compare_runs
+    from reports.diff.compute import compare_runs
     from reports.diff.page import write_page
 
     hash_list = hash_list_of(request.hash_list)
@@ -67,7 +67,7 @@ def diff(request: DiffRequest, output: str) -> None:
         write_json(as_json(difference), indent=1)
         return
     from jobs.console.tables import write_document
-    from reports.diff.tables import document
+    from reports.diff.words import document
 
     write_document(document(difference, MAX_GROUPS))
     if request.html is not None:

@@ -79,8 +79,7 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Eval
     """
     from jobs.runtime.hash_list import NOTHING, hash_list_of
     from reports.evaluation.comparing import compare, spread_of
-    from reports.evaluation.errors import wrong_answers
-    from reports.evaluation.evaluate import EvaluationOptions, evaluation_of, judged
+    from reports.evaluation.compute import EvaluationOptions, evaluation_of, judged, wrong_answers
     from scoring.labels.contradictions import contradictions
     from scoring.labels.reviews import caution_of_chosen
     from scoring.labels.table import read_labels_and_origin
@@ -176,7 +175,7 @@ def evaluate(request: EvaluateRequest, output: str) -> None:
         write_json(as_json(evaluation), indent=1)
         return
     from jobs.console.tables import write_document
-    from reports.evaluation.tables import document
+    from reports.evaluation.words import document
 
     write_document(document(evaluation))
     if request.html is not None:

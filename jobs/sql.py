@@ -18,7 +18,7 @@ MAX_TEXT_ROWS = 1_000
 
 @click.command()
 @click.argument("run")
-@click.argument("statement", required=False)
+@click.argument("words", metavar="STATEMENT", nargs=-1)
 @click.option("--shell-setup", is_flag=True, help="Print the statements that make the same views in your own DuckDB.")
 @click.option("--format", "output", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True)
 @click.option(
@@ -30,7 +30,7 @@ MAX_TEXT_ROWS = 1_000
     show_default=True,
     help="Stop the statement after so long; it is also stopped at 60 % of the free memory.",
 )
-def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout_s: int) -> None:
+def sql(run: str, words: tuple[str, ...], shell_setup: bool, output: str, timeout_s: int) -> None:
     """Ask RUN one SELECT statement. It is read-only and reaches nothing outside the run.
 
     Views: images, scored, quarantined, attributes (one row per image and attribute), rates (one per category),
@@ -40,20 +40,20 @@ def sql(run: str, statement: str | None, shell_setup: bool, output: str, timeout
     stderr says after the answer whether the run is of a part of its source, not finished, or of made-up answers.
 
     --format csv writes the values as they are. A spreadsheet may run a text that begins with = + - or @ as a formula.
-
-    Example: privsieve sql my-run "SELECT level, count(*) FROM scored GROUP BY ALL"
     """
     from reports.report.opened import open_run
     from reports.run.warehouse import setup_statements
     from scoring.sql.limits import limits_of_command
 
-    if shell_setup == (statement is not None):
+    if len(words) > 1:
+        raise QueryError('put the statement between quotation marks: privsieve sql RUN "SELECT …"')
+    if shell_setup == bool(words):
         raise QueryError("give either a SELECT statement or --shell-setup")
-    if statement is None:
+    if shell_setup:
         write_lines(setup_statements(run))
         return
     with open_run(run, limits_of_command(timeout_s)) as opened:
-        names, rows = opened.select(statement)
+        names, rows = opened.select(words[0])
         if output == "text":
             _write_text(names, rows)
         else:

@@ -268,13 +268,14 @@ def _counts(decisions: pa.Table) -> dict[str, dict[str, Any]]:
 
 @click.command()
 @takes(TakedownRequest)
-def takedown(request: TakedownRequest) -> None:
+def takedown(request: TakedownRequest) -> int:
     """Take the pictures on LIST out of RELEASE.
 
     Their shards are written again, decisions.parquet names the pictures with the rule "(takedown)", and release.json
     counts them. Copies with the same bytes go too; crops and other encodings of a picture are not found.
 
-    May be interrupted at any moment; the same command continues.
+    May be interrupted at any moment; the same command continues. The exit code is 1 if a line names no picture of the
+    release's run, so that a misspelled request does not pass for an honoured one.
     """
     result = run_takedown(request)
     pictures, shards = number_of(result.num_pictures, "picture"), number_of(result.num_shards, "shard")
@@ -289,3 +290,4 @@ def takedown(request: TakedownRequest) -> None:
             write_line(f"  {number_of(len(numbers), 'line')}: {why} ({shown})")
     if not request.dry_run and result.num_pictures:
         write_line(f"next: privsieve verify {request.release}")
+    return 1 if result.unknown else 0

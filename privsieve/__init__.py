@@ -62,12 +62,12 @@ from privsieve.notebook import show_results_as_pages
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
-from reports.labels.rows import Drawn
+from reports.labels.joining import Drawn
 from reports.report import opened
+from reports.report.compute import Rate, Report
 from reports.report.explaining import Explanation
 from reports.report.opened import OpenRun
 from reports.report.page import Extras, write_page
-from reports.report.summary import Rate, Report
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
 
@@ -195,7 +195,7 @@ def filter(
     out: Url,
     *,
     guarantee: float | None = None,
-    confidence: float = 0.9,
+    confidence: float | None = None,
     labels: Url | None = None,
     guarantee_by: str | None = None,
     drawn: Drawn | None = None,

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
-from reports.audit import tables as audit_tables
+from reports.audit import words as audit_tables
 from reports.audit.results import Audit
 from reports.diff.page import render as comparison_page
 from reports.diff.results import RunDifference
 from reports.evaluation.page import render as evaluation_page
 from reports.evaluation.results import Evaluation
+from reports.report.compute import Report
 from reports.report.explaining import Explanation, facts_in_words
 from reports.report.page import render as report_page
-from reports.report.summary import Report
 
 HEIGHT_PX = 700
 

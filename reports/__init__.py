@@ -2,6 +2,7 @@
 
 What lives here: DuckDB over score tables: views, one SQL file per question, a summary, one HTML page.
 May import: `ingest` and `scoring`. Neither Ray nor engines, and never `jobs`.
-Start at: `opened.py` for what a program asks a run, `warehouse.py` for how it is opened and locked, `queries/` for the
-questions, `summary.py` for what is asked for a report, `report/` for what it says.
+Start at: `report/opened.py` for what a program asks a run, `run/warehouse.py` for how it is opened and locked,
+`run/queries/` for the questions. `report/`, `audit/`, `evaluation/`, `calibration/` and `diff/` have the same files:
+`results.py` (what is said, as data), `compute.py` (how it comes about), `words.py` and `page.py` (how it is shown).
 """

@@ -95,9 +95,14 @@ def percent_within(share: float | None, low: float | None, high: float | None) -
 
 
 def decimals_of(low: float, high: float) -> int:
-    """Return the decimals for an interval in per cent: at least one, and enough to give its length two digits."""
+    """Return the decimals for an interval in per cent: at least one, and enough to give its length two digits.
+
+    >>> decimals_of(0.43, 0.55), decimals_of(1 - 1e-16, 1.0)
+    (1, 1)
+    """
     length = 100 * abs(high - low)
-    return 1 if length <= 0 else min(MAX_DECIMALS, max(1, 1 - math.floor(math.log10(length))))
+    # Ends that differ only by rounding of the arithmetic are no interval.
+    return 1 if length < 1e-9 else min(MAX_DECIMALS, max(1, 1 - math.floor(math.log10(length))))
 
 
 def shortened(name: str, most: int = MAX_SHOWN_CHARACTERS) -> str:

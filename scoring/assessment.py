@@ -134,6 +134,9 @@ class EngineDescription:
     uses_caption: bool = False
     """Whether views include the caption, which then can change the answers."""
 
+    is_fake: bool = False
+    """Whether the answers are made up and the engine looks at no picture, as in tests and dry runs."""
+
 
 SET_BY_SCANS = frozenset(["weights_sha256", "cpus", "gpu_share"])
 """Fields of `EngineOptions` that scans set, not users."""

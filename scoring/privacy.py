@@ -27,7 +27,7 @@ import pyarrow as pa
 from scoring.gaps import UNKNOWN_LEVEL, not_presence_only, unknown_at_sql, unknown_level_sql
 from scoring.severity import BANDS
 from scoring.sql.expressions import boolean_expression, columns_of
-from scoring.table import IMAGE_SCHEMA, SCORE_COLUMNS
+from scoring.table import IMAGE_SCHEMA, SCORE_COLUMNS, Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 Numbers = npt.NDArray[np.float64]
@@ -44,9 +44,9 @@ IS_DECISIVE = np.array([attribute.level in PRIVATE_LEVELS for attribute in ATTRI
 MIN_PRIVATE_SCORE = BANDS[PRIVATE_LEVELS[-1] - 1][0]
 """The lowest severity score of the private levels."""
 
-BY_LEVEL = f"level IN {PRIVATE_LEVELS}"
-BY_ANSWER = "private = 1"
-BY_SCORE = f"holistic_score >= {MIN_PRIVATE_SCORE}"
+BY_LEVEL = f"{Col.LEVEL} IN {PRIVATE_LEVELS}"
+BY_ANSWER = f"{Col.PRIVATE} = 1"
+BY_SCORE = f"{Col.HOLISTIC_SCORE} >= {MIN_PRIVATE_SCORE}"
 _BY_PROTOCOL = {"binary": BY_ANSWER, "severity": BY_SCORE}
 
 MEANINGS = {
@@ -62,10 +62,10 @@ SHOWS_PRIVATE = (
 )
 """Content of a private picture, for people who do not know the levels."""
 
-SEVERITY_NAMES = frozenset(column.name for column in (*SCORE_COLUMNS, UNKNOWN_LEVEL)) - {"num_assessed"}
+SEVERITY_NAMES = frozenset(column.name for column in (*SCORE_COLUMNS, UNKNOWN_LEVEL)) - {Col.NUM_ASSESSED}
 """Columns that are computed from the attributes, with those that were not judged as absent."""
 
-PROBABILITY_SQL = f"coalesce(prob_private, greatest({', '.join(f'prob_{key}' for key in DECISIVE_KEYS)}))"
+PROBABILITY_SQL = f"coalesce({Col.PROB_PRIVATE}, greatest({', '.join(map(Col.prob, DECISIVE_KEYS))}))"
 """P(private) of a row: the model's own, else the largest of its attributes. Null without any."""
 
 
@@ -119,7 +119,7 @@ def private_of_rows(rows: pa.Table, engine: Engine, condition: str | None = None
     rows: with `ROW_COLUMNS`, or the columns that the condition names. condition: None for `private_condition`.
     """
     sql = private_sql(private_condition(engine) if condition is None else condition, engine)
-    return _of_rows(rows, f"CASE WHEN status = 'scored' THEN ({sql})::BOOLEAN::DOUBLE END", engine)
+    return _of_rows(rows, f"CASE WHEN {Col.STATUS} = 'scored' THEN ({sql})::BOOLEAN::DOUBLE END", engine)
 
 
 def probabilities_of_rows(rows: pa.Table, engine: Engine) -> Numbers:
@@ -128,8 +128,8 @@ def probabilities_of_rows(rows: pa.Table, engine: Engine) -> Numbers:
 
 
 ROW_COLUMNS = (
-    *("status", "level", "holistic_score", "private", "prob_private", *KEYS),
-    *(f"prob_{key}" for key in DECISIVE_KEYS),
+    *(Col.STATUS, Col.LEVEL, Col.HOLISTIC_SCORE, Col.PRIVATE, Col.PROB_PRIVATE, *KEYS),
+    *map(Col.prob, DECISIVE_KEYS),
 )
 """Columns that the default conditions and the probability read."""
 

@@ -3,8 +3,9 @@
 Declared once, here: the Parquet files, the DuckDB views and docs/columns.md follow from `COLUMNS`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,42 @@ import pyarrow as pa
 
 from ingest.fault import SHARD_REASONS, Fault
 from ingest.images.files.unseen_kinds import UNSEEN_KINDS
-from ingest.sample import SAMPLE_COLUMNS, Column
+from ingest.sample import SAMPLE_COLUMNS, Column, SampleCol
 from scoring import severity
 from scoring.assessment import Assessment
 from scoring.gaps import UNKNOWN_LEVEL
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS, TAXONOMY
+
+
+class Col(SampleCol):
+    """Names of all columns of the row, except the attributes' own, which are their keys in the taxonomy."""
+
+    LEVEL: Final = "level"
+    S_LEX: Final = "s_lex"
+    SCORE: Final = "score"
+    SCORE_HIGH: Final = "score_high"
+    LEVEL_HIGH: Final = "level_high"
+    NUM_ASSESSED: Final = "num_assessed"
+    HOLISTIC_SCORE: Final = "holistic_score"
+    PRIVATE: Final = "private"
+    PROB_PRIVATE: Final = "prob_private"
+    BOXES: Final = "boxes"
+    RATIONALE: Final = "rationale"
+    STATUS: Final = "status"
+    REASON: Final = "reason"
+    ERROR_MESSAGE: Final = "error_message"
+    STAGE: Final = "stage"
+
+    @staticmethod
+    def prob(key: str) -> str:
+        """Return the name of the column with P(present) of an attribute."""
+        return f"prob_{key}"
+
+    @staticmethod
+    def prob_ambiguous(key: str) -> str:
+        """Return the name of the column with P(ambiguous) of an attribute."""
+        return f"prob_ambiguous_{key}"
+
 
 LISTED = "listed"
 """The reason of a row whose picture is on the hash list that the scan had. Nothing is known of it but where it is."""
@@ -51,18 +83,18 @@ ATTRIBUTE_COLUMNS = tuple(
 
 SCORE_COLUMNS: tuple[Column, ...] = (
     Column(
-        "level",
+        Col.LEVEL,
         pa.int8(),
         "",
         "most severe level that has an attribute at 1: " + ", ".join(f"{n} {w}" for n, w in LEVELS.items()),
     ),
     *(Column(f"c{n}", pa.int8(), "", f"number of level {n} attributes at 1") for n in (1, 2, 3, 4)),
-    Column("s_lex", pa.int16(), f"0–{TAXONOMY.num_combinations - 1}", "severity order without ties; sort by this"),
-    Column("score", pa.float32(), "0–1", "severity score; only values of 1 count"),
-    Column("score_high", pa.float32(), "0–1", "severity score with each 0.5 counted as 1"),
-    Column("level_high", pa.int8(), "", "level with each 0.5 counted as 1"),
+    Column(Col.S_LEX, pa.int16(), f"0–{TAXONOMY.num_combinations - 1}", "severity order without ties; sort by this"),
+    Column(Col.SCORE, pa.float32(), "0–1", "severity score; only values of 1 count"),
+    Column(Col.SCORE_HIGH, pa.float32(), "0–1", "severity score with each 0.5 counted as 1"),
+    Column(Col.LEVEL_HIGH, pa.int8(), "", "level with each 0.5 counted as 1"),
     Column(
-        "num_assessed",
+        Col.NUM_ASSESSED,
         pa.int8(),
         f"0–{len(KEYS)}",
         "number of attributes that the engine judged; if few were judged, a low score says little",
@@ -71,37 +103,37 @@ SCORE_COLUMNS: tuple[Column, ...] = (
 
 WHOLE_IMAGE_COLUMNS: tuple[Column, ...] = (
     Column(
-        "holistic_score", pa.float32(), "0–1", "severity given by the severity protocol, null for all other protocols"
+        Col.HOLISTIC_SCORE, pa.float32(), "0–1", "severity given by the severity protocol, null for all other protocols"
     ),
-    Column("private", pa.int8(), "0 | 1", "answer of the binary protocol, null for all other protocols"),
-    Column("prob_private", pa.float32(), "0–1", "P(yes) of the binary protocol, null if the engine gives none"),
+    Column(Col.PRIVATE, pa.int8(), "0 | 1", "answer of the binary protocol, null for all other protocols"),
+    Column(Col.PROB_PRIVATE, pa.float32(), "0–1", "P(yes) of the binary protocol, null if the engine gives none"),
 )
 
 PROBABILITY_COLUMNS = tuple(
     Column(
-        f"{prefix}_{a.key}",
+        name_of(a.key),
         pa.float32(),
         "0–1",
         f"the engine's P({word}) for {a.key}, null if it gives none",
         is_later=a.is_later,
     )
-    for prefix, word in (("prob", "present"), ("prob_ambiguous", "ambiguous"))
+    for name_of, word in ((Col.prob, "present"), (Col.prob_ambiguous, "ambiguous"))
     for a in ATTRIBUTES
 )
 
 OUTCOME_COLUMNS: tuple[Column, ...] = (
-    Column("boxes", pa.list_(BOX_TYPE), "fractions", "where evidence was found"),
-    Column("rationale", pa.string(), "", "kinds of evidence, never the found text or content"),
-    Column("status", pa.string(), "", "scored or quarantined", False),
+    Column(Col.BOXES, pa.list_(BOX_TYPE), "fractions", "where evidence was found"),
+    Column(Col.RATIONALE, pa.string(), "", "kinds of evidence, never the found text or content"),
+    Column(Col.STATUS, pa.string(), "", "scored or quarantined", False),
     Column(
-        "reason",
+        Col.REASON,
         pa.string(),
         "",
         "short code that says why the image is quarantined, null if scored; some say that the row is no image",
     ),
-    Column("error_message", pa.string(), "", "one line about the reason, null if scored"),
+    Column(Col.ERROR_MESSAGE, pa.string(), "", "one line about the reason, null if scored"),
     Column(
-        "stage",
+        Col.STAGE,
         pa.string(),
         "",
         f"which stage of the scan decided about the image: {FULL}; null in rows of older versions",
@@ -123,6 +155,9 @@ SCHEMA = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in COLUM
 
 IMAGE_SCHEMA = SCHEMA.append(pa.field(UNKNOWN_LEVEL.name, UNKNOWN_LEVEL.type))
 """What conditions of policies and reports may use: a row, and what follows from it and the engine."""
+
+COLUMN_OF: Mapping[str, Column] = {column.name: column for column in COLUMNS}
+"""Name -> column."""
 
 LATER = frozenset(column.name for column in COLUMNS if column.is_later)
 """Columns that rows of older versions lack."""
@@ -168,15 +203,15 @@ def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict]) -> pa.Table:
     columns: dict[str, object] = {c.name: [getattr(f, c.name) for f in facts] for c in SAMPLE_COLUMNS}
     columns |= _scores(assessments)
     columns |= _probabilities(assessments)
-    for column in WHOLE_IMAGE_COLUMNS:
-        judged = [None if a is None else getattr(a, column.name) for a in assessments]
-        columns[column.name] = [None if label is None else float(label) for label in judged]
-    columns["boxes"] = [None if a is None else [_box(b) for b in a.boxes] for a in assessments]
-    columns["rationale"] = [None if a is None else "; ".join(a.evidence) for a in assessments]
-    columns["status"] = ["quarantined" if f else "scored" for f in faults]
-    columns["reason"] = [f.reason if f else None for f in faults]
-    columns["error_message"] = [f.message if f else None for f in faults]
-    columns["stage"] = [FULL] * len(facts)
+    columns[Col.HOLISTIC_SCORE] = [None if a is None else a.holistic_score for a in assessments]
+    columns[Col.PRIVATE] = [None if a is None or a.private is None else int(a.private) for a in assessments]
+    columns[Col.PROB_PRIVATE] = [None if a is None else a.prob_private for a in assessments]
+    columns[Col.BOXES] = [None if a is None else [_box(b) for b in a.boxes] for a in assessments]
+    columns[Col.RATIONALE] = [None if a is None else "; ".join(a.evidence) for a in assessments]
+    columns[Col.STATUS] = ["quarantined" if f else "scored" for f in faults]
+    columns[Col.REASON] = [f.reason if f else None for f in faults]
+    columns[Col.ERROR_MESSAGE] = [f.message if f else None for f in faults]
+    columns[Col.STAGE] = [FULL] * len(facts)
     arrays = [pa.array(columns[field.name], type=field.type, from_pandas=True) for field in SCHEMA]
     table = pa.Table.from_arrays(arrays, schema=SCHEMA)
     assert table.num_rows == len(facts) == len(verdicts)
@@ -184,10 +219,12 @@ def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict]) -> pa.Table:
 
 
 def as_schema(rows: pa.Table, schema: pa.Schema = SCHEMA) -> pa.Table:
-    """Rows of any version as those of `schema`, null in the columns that were added later.
+    """Return rows of any version with the columns of `schema`: renamed ones under their new name, later ones as null.
 
-    pyarrow.ArrowInvalid or ValueError where they have other columns.
+    pyarrow.ArrowInvalid or ValueError if they have other columns.
     """
+    names = {COLUMN_OF[name].name_in(rows.column_names): name for name in schema.names}
+    rows = rows.rename_columns([names.get(name, name) for name in rows.column_names])
     for name in schema.names:
         if name in LATER and name not in rows.column_names:
             rows = rows.append_column(schema.field(name), pa.nulls(rows.num_rows, schema.field(name).type))
@@ -209,18 +246,18 @@ def _scores(assessments: Sequence[Assessment | None]) -> dict[str, object]:
     s_lex = severity.lexicographic(counts)
     s_lex_high = severity.lexicographic(severity.level_counts(values >= 0.5))
     columns: dict[str, npt.NDArray[np.generic]] = {
-        "level": severity.level_of(s_lex),
+        Col.LEVEL: severity.level_of(s_lex),
         **{f"c{n}": counts[:, n - 1] for n in (1, 2, 3, 4)},
         "s_lex": s_lex,
-        "score": severity.score_of(s_lex),
-        "score_high": severity.score_of(s_lex_high),
-        "level_high": severity.level_of(s_lex_high),
+        Col.SCORE: severity.score_of(s_lex),
+        Col.SCORE_HIGH: severity.score_of(s_lex_high),
+        Col.LEVEL_HIGH: severity.level_of(s_lex_high),
     }
     masked: dict[str, object] = {
         name: pa.array(column, mask=missing).cast(SCHEMA.field(name).type, safe=False)
         for name, column in columns.items()
     }
-    masked["num_assessed"] = [None if a is None else int(n) for a, n in zip(assessments, num_assessed, strict=True)]
+    masked[Col.NUM_ASSESSED] = [None if a is None else int(n) for a, n in zip(assessments, num_assessed, strict=True)]
     return masked | {key: values[:, i] for i, key in enumerate(KEYS)}
 
 
@@ -232,8 +269,8 @@ def _probabilities(assessments: Sequence[Assessment | None]) -> dict[str, object
     ).reshape(len(assessments), len(KEYS), 3)
     columns: dict[str, object] = {}
     for i, key in enumerate(KEYS):
-        columns[f"prob_{key}"] = stacked[:, i, 2]
-        columns[f"prob_ambiguous_{key}"] = stacked[:, i, 1]
+        columns[Col.prob(key)] = stacked[:, i, 2]
+        columns[Col.prob_ambiguous(key)] = stacked[:, i, 1]
     return columns
 
 
@@ -249,7 +286,7 @@ def columns_document() -> str:
 
     lines = ["# The row per image", "", "| column | type | unit | meaning |", "|---|---|---|---|"]
     for column in COLUMNS:
-        kind = "list<box>" if column.name == "boxes" else str(column.type).replace("<item: ", "<")
+        kind = "list<box>" if column.name == Col.BOXES else str(column.type).replace("<item: ", "<")
         unit = column.unit.replace("|", "\\|")
         lines.append(f"| `{column.name}` | {kind} | {unit} | {column.meaning} |")
     lines += [

@@ -90,7 +90,7 @@ class Made:
 
 CASES = {name: {"binary": ANSWERS, "severity": SCORES}.get(name, ATTRIBUTES) for name in PROTOCOLS} | {
     "severity:intuition": SCORES,
-    "binary:p1,reason": ANSWERS,
+    "binary:ours-1,reason": ANSWERS,
     "a protocol without a name here": ATTRIBUTES,
     "levels 3 and 4 only": LEVEL_4_ONLY,
 }

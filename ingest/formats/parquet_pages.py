@@ -2,6 +2,9 @@
 
 pyarrow allocates what a page header says, up to 2 GB a page, and a file of 2 KB can fill that: compression and
 dictionaries multiply. Sizes in the footer cannot be trusted.
+
+A child process with limited memory cannot do this work: it would die once for each sample of such a group, it could not
+tell a damaged group from a lack of memory, and releases are copied in the process of the worker.
 """
 
 import io

@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 from ingest.errors import PrivsieveError
 from jobs.audit.request import AuditApplyRequest
 from jobs.report.run import category_sizes
-from reports.audit.correcting import audit_of_sample
-from reports.audit.drawn_shards import drawn_fractions
+from reports.audit.compute import audit_of_sample
 from reports.audit.other_run import audit_of_other_run
-from reports.audit.population import audit_of_source
+from reports.audit.population import audit_of_source, drawn_fractions
 from reports.audit.results import Audit, as_table
 from reports.report.opened import OpenRun
 from reports.run.design import SAMPLES, SourceSizes, design_of

@@ -41,7 +41,7 @@ def sample(request: AuditSampleRequest) -> None:
     found = run_audit_sample(request, on_terminal(quiet=True))
     write_cautions(found.cautions)
     drawn, design = found.sample.table.num_rows, found.sample.design
-    expected = f"{request.n} expected, seed {request.seed}"
+    expected = f"{min(request.n, design.num_scored):,} expected, seed {request.seed}"
     write_line(f"drew {number_of(drawn, 'picture')} of {design.num_scored:,} scored images ({expected})")
     if found.earlier is not None:
         _write_replaced(run, found.earlier)
@@ -101,7 +101,7 @@ def apply(request: AuditApplyRequest, output: str) -> None:
         write_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], "csv")
     else:
         from jobs.console.tables import write_document
-        from reports.audit.tables import document
+        from reports.audit.words import document
 
         write_document(document(found))
         write_line(f"next: privsieve report {request.run} --html report.html")

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from ingest import __version__
 from ingest.sample import printable
-from reports.report.boxes import SIDES, first_frame_boxes
+from reports.report.evidence import SIDES, first_frame_boxes
 from scoring.labels.csv_cells import as_csv
+from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 Format = Literal["csv", "coco", "fiftyone", "cvat"]
@@ -31,7 +32,7 @@ MEDIA_TYPES: Mapping[Format, str] = {
 def exported(rows: pa.Table, format: Format, source_format: str) -> bytes:
     """The file's content. rows: of `BrowsedRows.table`. source_format: of the corpus, such as "tree"."""
     made: Mapping[Format, Callable[[pa.Table, str], bytes]] = {
-        "csv": lambda rows, source_format: as_csv(rows.drop_columns(["number", "boxes", "num_frames"])),
+        "csv": lambda rows, source_format: as_csv(rows.drop_columns(["number", Col.BOXES, Col.NUM_FRAMES])),
         "coco": _coco,
         "fiftyone": _fiftyone,
         "cvat": _cvat,
@@ -42,12 +43,12 @@ def exported(rows: pa.Table, format: Format, source_format: str) -> bytes:
 def _images(rows: pa.Table, source_format: str) -> Iterator[tuple[str, int, int, list[dict[str, Any]]]]:
     """Path, width, height in pixels, and boxes of each row whose picture has a size; boxes without an area are left
     out."""
-    columns = rows.select(["shard", "key", "width", "height", "boxes"])
+    columns = rows.select([Col.SHARD, Col.KEY, Col.WIDTH, Col.HEIGHT, Col.BOXES])
     for batch in columns.to_batches(max_chunksize=10_000):
         for row in batch.to_pylist():
-            if row["width"] and row["height"]:
-                found = [box for box in first_frame_boxes(row["boxes"], None) if box["attribute"] and _has_area(box)]
-                yield _path(row["shard"], row["key"], source_format), row["width"], row["height"], found
+            if row[Col.WIDTH] and row[Col.HEIGHT]:
+                found = [box for box in first_frame_boxes(row[Col.BOXES], None) if box["attribute"] and _has_area(box)]
+                yield _path(row[Col.SHARD], row[Col.KEY], source_format), row[Col.WIDTH], row[Col.HEIGHT], found
 
 
 def _has_area(box: Mapping[str, Any]) -> bool:

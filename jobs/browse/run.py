@@ -26,7 +26,7 @@ from scoring.policies.policy import load_policy
 from scoring.policies.shipped import SHIPPED, policy_bytes
 from scoring.sql.expressions import boolean_expression
 from scoring.sql.limits import limits_of_command
-from scoring.table import IMAGE_SCHEMA, LISTED, SCHEMA
+from scoring.table import IMAGE_SCHEMA, LISTED, SCHEMA, Col
 
 if TYPE_CHECKING:
     from jobs.browse.server import Browsing
@@ -86,18 +86,18 @@ def _hidden(run: OpenRun, hash_list: HashList, feedback: Feedback) -> tuple[pa.T
 
     All rows are compared before any is named.
     """
-    statement = f"SELECT count(*) AS num_rows FROM images WHERE reason = '{LISTED}'"
+    statement = f"SELECT count(*) AS num_rows FROM images WHERE {Col.REASON} = '{LISTED}'"
     withheld = Counter(listed=run.sql(statement)["num_rows"][0].as_py())
-    hidden = [SCHEMA.empty_table().select(["shard", "index"])]
+    hidden = [SCHEMA.empty_table().select([Col.SHARD, Col.INDEX])]
     if hash_list is not NOTHING:
         if reads_pictures(run.record, hash_list):
             feedback.notice(READS_AGAIN)
-        for all_rows in row_chunks(run, (*COLUMNS, "reason", *(["pdq"] if run.record.pdq else []))):
-            rows = all_rows.filter(pc.fill_null(pc.not_equal(all_rows["reason"], LISTED), True))
+        for all_rows in row_chunks(run, (*COLUMNS, Col.REASON, *([Col.PDQ] if run.record.pdq else []))):
+            rows = all_rows.filter(pc.fill_null(pc.not_equal(all_rows[Col.REASON], LISTED), True))
             listed = listings(run, rows, hash_list)
             withheld.update("listed" if item == "listed" else "not_compared" for item in listed if item != "clear")
             is_hidden = pa.array([item != "clear" for item in listed], pa.bool_())
-            hidden.append(rows.filter(is_hidden).select(["shard", "index"]))
+            hidden.append(rows.filter(is_hidden).select([Col.SHARD, Col.INDEX]))
     return pa.concat_tables(hidden), +withheld
 
 

@@ -19,12 +19,12 @@ from jobs.filter.decisions import DECISIONS_SCHEMA, decisions_of
 from jobs.review.handling import error_answer, no_icon, number_below, page_route, posted
 from jobs.review.screen import Screen
 from jobs.runtime.listed import row_chunks
-from reports.report.boxes import first_frame_boxes
 from reports.report.browsed_rows import MAX_ROWS, SHOWN, VALUES, BrowsedRows, Filter
+from reports.report.evidence import first_frame_boxes
 from reports.report.explaining import explanation, facts_in_words
 from reports.report.opened import OpenRun
 from scoring.policies.policy import Policy
-from scoring.table import SCHEMA
+from scoring.table import SCHEMA, Col
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
 
 PAGE_ROWS = 60
@@ -171,9 +171,9 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "number": row["number"],
         **{name: row[name] for name in SHOWN},
-        "has_picture": row["sha256"] is not None,
+        "has_picture": row[Col.SHA256] is not None,
         "present": [key for key in KEYS if row[key] == 1],
-        "boxes": first_frame_boxes(row["boxes"]),
+        "boxes": first_frame_boxes(row[Col.BOXES]),
     }
 
 
@@ -192,7 +192,7 @@ def _details(browsing: Browsing, number: int) -> dict[str, Any]:
             }
             for decision in explained.decisions
         ],
-        "boxes": first_frame_boxes(row["boxes"][0].as_py()),
+        "boxes": first_frame_boxes(row[Col.BOXES][0].as_py()),
     }
 
 

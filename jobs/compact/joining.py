@@ -27,7 +27,7 @@ from scoring.runs.ledger import Ledger, finished, has_any_result, result_names, 
 from scoring.runs.record import RunRecord
 from scoring.runs.results import CompactFile, ResultPart, RowRange
 from scoring.runs.rows import rows_at
-from scoring.table import SCHEMA
+from scoring.table import SCHEMA, Col
 
 if TYPE_CHECKING:
     import duckdb
@@ -183,7 +183,7 @@ def write_joined(
     with pq.ParquetWriter(joined, SCHEMA, compression="zstd", write_page_checksum=True) as writer:
         for table in _row_groups(run, inputs):
             writer.write_table(table, ROWS_PER_GROUP)
-            counted = table["reason"].drop_null().value_counts().to_pylist()
+            counted = table[Col.REASON].drop_null().value_counts().to_pylist()
             reasons.update({item["values"]: item["counts"] for item in counted})
         writer.add_key_value_metadata(footer_of({"slices": hash_of(inputs)}, rows_in(inputs), reasons))
     _check(connection, inputs, joined, place)
@@ -242,7 +242,7 @@ def check_seams(run: Place, files: Sequence[CompactFile], parts: Sequence[Result
         if before.shard_id == after.shard_id:
             last = RowRange(f"{COMPACT}/{files[before.file].name}", before.first_row + before.num_rows - 1, 1)
             first = RowRange(f"{COMPACT}/{files[after.file].name}", after.first_row, 1)
-            indices = rows_at(run, [last, first], ["index"])["index"].to_pylist()
+            indices = rows_at(run, [last, first], [Col.INDEX])[Col.INDEX].to_pylist()
             if indices[0] >= indices[1]:
                 raise RunError(
                     f"index {indices[1]} of {last.path} comes again in {first.path}; nothing was removed; "

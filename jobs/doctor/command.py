@@ -169,7 +169,7 @@ except PrivsieveError as error:
 
 MEANING: dict[Executor, str] = {
     "ray": "the cores of this machine, or a cluster",
-    "inline": "this process only, without Ray",
+    "inline": "this process and further ones (--processes), without Ray",
 }
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from ingest.errors import PolicyError, number_of
 from jobs.filter.plan import Plan
-from scoring.made_up import made_up
 from scoring.policies.level_zero import ADVICE, matches_level_0_too
 from scoring.policies.policy import Policy
 from scoring.runs.damage import scope_of
@@ -30,8 +29,8 @@ def cautions(record: RunRecord, plan: Plan, policy: Policy) -> Iterator[str]:
     yield scope(record, plan)
     if plan.damage.caution:
         yield plan.damage.caution
-    if fake := made_up(record.engine):
-        yield fake
+    if record.made_up:
+        yield record.made_up
     for rule, columns in policy.inapplicable_rules(record.engine["assessed"]).items():
         yield f'  rule "{rule}" decided nothing: the {record.engine["name"]} engine does not judge {", ".join(columns)}'
     for one, sql in zip(policy.rules, policy.sql, strict=True):

@@ -27,11 +27,12 @@ from scoring.policies.policy import (
 from scoring.runs.damaged_rows import is_damage
 from scoring.runs.results import RowRange
 from scoring.runs.rows import rows_at
+from scoring.table import Col
 
 ROWS_AT_ONCE = 40_960
 """Decided together: as many as a row group of a compacted run has, so that no group is decoded twice."""
 
-_COUNTED = frozenset(["status", "unseen", "num_frames", "num_frames_scanned", "num_bytes"])
+_COUNTED = frozenset([Col.STATUS, Col.UNSEEN, Col.NUM_FRAMES, Col.NUM_FRAMES_SCANNED, Col.NUM_BYTES])
 """Columns that the counts of a release are made of."""
 
 DECISIONS_SCHEMA = pa.schema(
@@ -86,7 +87,7 @@ def decisions_of(rows: pa.Table, policy: Policy, bar: Bar | None = None) -> pa.T
     lost = pc.and_(pc.is_null(decided["sha256"]), pc.not_equal(decided["action"], "drop"))
     reasons = pc.binary_join_element_wise("there is nothing that could be copied", decided["reason"], ": ")
     decided = _overruled(decided, lost, UNREADABLE, reasons)
-    return _overruled(decided, is_damage(rows), DAMAGED_SHARD, rows["reason"])
+    return _overruled(decided, is_damage(rows), DAMAGED_SHARD, rows[Col.REASON])
 
 
 def can_be_dropped(decisions: pa.Table) -> pa.ChunkedArray:
@@ -152,11 +153,11 @@ COPIED_ACTIONS = ("keep", "flag")
 def unseen_in(rows: pa.Table, decisions: pa.Table) -> dict[int, list[str]]:
     """Index of each image that is kept and holds content that was not scanned -> its kinds. rows: of one shard, as many
     as decisions. Older versions recorded no kinds, but how many frames they left out."""
-    is_older = pc.and_(pc.is_null(rows["unseen"]), pc.greater(rows["num_frames"], rows["num_frames_scanned"]))
-    has_unseen = pc.or_kleene(pc.greater(pc.list_value_length(rows["unseen"]), 0), is_older).fill_null(False)
+    is_older = pc.and_(pc.is_null(rows[Col.UNSEEN]), pc.greater(rows[Col.NUM_FRAMES], rows[Col.NUM_FRAMES_SCANNED]))
+    has_unseen = pc.or_kleene(pc.greater(pc.list_value_length(rows[Col.UNSEEN]), 0), is_older).fill_null(False)
     kept = rows.filter(pc.and_(has_unseen, pc.is_in(decisions["action"], pa.array(COPIED_ACTIONS))))
-    kept = kept.select(["index", "unseen"])
-    return {row["index"]: row["unseen"] or ["frames"] for row in kept.to_pylist()}
+    kept = kept.select([Col.INDEX, Col.UNSEEN])
+    return {row[Col.INDEX]: row[Col.UNSEEN] or ["frames"] for row in kept.to_pylist()}
 
 
 def as_written(decisions: pa.Table, written: Written) -> pa.Table:

@@ -20,7 +20,6 @@ from jobs.filter.copying import decisions_file
 from jobs.filter.decisions import DECISIONS_SCHEMA
 from jobs.filter.plan import Counts, Plan, Share
 from jobs.filter.record import DONE, UNFINISHED, ReleaseRecord
-from scoring.made_up import made_up
 from scoring.runs.record import RunRecord
 
 MAX_KINDS = 100
@@ -43,7 +42,7 @@ def finish(
     summary = {
         "scope": scope(record, plan),
         "damaged_shards": {"num_shards": plan.damage.num_shards, "parts": dict(plan.damage.parts)},
-        "made_up": made_up(record.engine),
+        "made_up": record.made_up,
         "num_images": counts.num_images,
         "actions": counts.actions(),
         "rules": rules,

@@ -23,11 +23,9 @@ from jobs.filter.plan import Counts
 from jobs.filter.record import GuaranteeRecord
 from reports.evaluation.answers import truth_of
 from reports.labels.agreed import agreed
-from reports.labels.joining import Places
-from reports.labels.rows import Drawn, LabelledRows, labelled_rows
+from reports.labels.joining import Drawn, LabelledRows, Places, labelled_rows
 from reports.statistics.binary import Flags, Numbers
-from reports.statistics.pictures_drawn import Row, evenly_taken
-from reports.statistics.recall_bound import Bound, bound_of, num_needed
+from reports.statistics.recall_bound import Bound, Row, bound_of, evenly_taken, num_needed
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import labels_content, read_judged
 from scoring.policies.policy import GUARANTEE, Policy
@@ -35,9 +33,9 @@ from scoring.privacy import protocol_name
 from scoring.runs.audit_sample import AuditDesign
 from scoring.runs.record import RunRecord
 from scoring.sql.expressions import shown
-from scoring.table import SCHEMA
+from scoring.table import SCHEMA, Col
 
-BY = ("prob_private", "holistic_score", "s_lex", "score")
+BY = (Col.PROB_PRIVATE, Col.HOLISTIC_SCORE, Col.S_LEX, Col.SCORE)
 """The first of these columns that the labelled private images have is used, unless the user names one."""
 
 GUARANTEE_ONLY = b"name: guarantee-only\nrules: []\ndefault: keep\nquarantined: drop\nmembers: listed\n"
@@ -215,16 +213,16 @@ def _of_audit(found: LabelledRows, is_private: Flags, is_undecided: Flags, least
     assert found.sample is not None
     assert found.copies is not None
     answers = dict[str, set[str]]()
-    hashes = found.joined.rows["sha256"].to_pylist()
+    hashes = found.joined.rows[Col.SHA256].to_pylist()
     for sha256, private, undecided in zip(hashes, is_private.tolist(), is_undecided.tolist(), strict=True):
         answers.setdefault(sha256, set()).add("undecided" if undecided else "private" if private else "public")
     wanted = {sha256 for sha256, given in answers.items() if given != {"public"}}
-    rows = found.copies.filter(pc.is_in(found.copies["sha256"], pa.array(wanted, pa.string())))
+    rows = found.copies.filter(pc.is_in(found.copies[Col.SHA256], pa.array(wanted, pa.string())))
     rows_of = dict[str, list[Row]]()
-    for sha256, *row in zip(*(rows[name].to_pylist() for name in ("sha256", "shard", "index")), strict=True):
+    for sha256, *row in zip(*(rows[name].to_pylist() for name in (Col.SHA256, Col.SHARD, Col.INDEX)), strict=True):
         rows_of.setdefault(sha256, []).append((row[0], row[1]))
     taken = evenly_taken(rows_of, found.sample.probabilities(), least, found.sample.design.seed)
-    numbers = pc.index_in(rows["sha256"], pa.array(taken, pa.string()))
+    numbers = pc.index_in(rows[Col.SHA256], pa.array(taken, pa.string()))
     return _Private(
         rows.filter(pc.is_valid(numbers)),
         np.asarray(numbers.drop_null().to_numpy(), dtype=np.int64),
@@ -285,7 +283,7 @@ def _lowest_per_picture(scores: Numbers, private: _Private) -> Numbers:
 
 def _names(private: _Private, is_named: Flags) -> tuple[str, ...]:
     """SHARD/KEY of one row of each of these pictures, sorted. is_named: shape (pictures,)."""
-    shards, keys = private.rows["shard"].to_pylist(), private.rows["key"].to_pylist()
+    shards, keys = private.rows[Col.SHARD].to_pylist(), private.rows[Col.KEY].to_pylist()
     names = dict(zip(private.pictures.tolist(), map("/".join, zip(shards, keys, strict=True)), strict=True))
     return tuple(sorted(names[picture] for picture in np.flatnonzero(is_named).tolist()))
 

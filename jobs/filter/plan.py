@@ -21,6 +21,7 @@ from scoring.runs.footers import refuse_foreign
 from scoring.runs.ledger import finished, has_any_result, shard_ids_of_others
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results, RowRange, results
+from scoring.table import Col
 
 
 @dataclass(frozen=True)
@@ -144,16 +145,16 @@ class _Tally:
             kept.update(decisions)
             num_rows += decisions.num_rows
             self.by_rule.update(counted(decisions))
-            damage = Counter(rows["reason"].filter(is_damage(rows)).to_pylist())
+            damage = Counter(rows[Col.REASON].filter(is_damage(rows)).to_pylist())
             if damage:
                 self.damaged.append((shard, damage))
             unseen = unseen_in(rows, decisions)
             self._num_unseen += len(unseen)
             self._unseen_kinds.update(kind for kinds in unseen.values() for kind in kinds)
-            self.num_older += rows.filter((pc.field("status") == "scored") & pc.field("unseen").is_null()).num_rows
+            self.num_older += rows.filter((pc.field(Col.STATUS) == "scored") & pc.field(Col.UNSEEN).is_null()).num_rows
             is_kept = pc.not_equal(decisions["action"], "drop")
-            self.num_scored_left += pc.sum(pc.and_(is_kept, pc.equal(rows["status"], "scored"))).as_py() or 0
-            self.num_kept_bytes += pc.sum(rows["num_bytes"].filter(is_kept)).as_py() or 0
+            self.num_scored_left += pc.sum(pc.and_(is_kept, pc.equal(rows[Col.STATUS], "scored"))).as_py() or 0
+            self.num_kept_bytes += pc.sum(rows[Col.NUM_BYTES].filter(is_kept)).as_py() or 0
         return Share(shard, ranges, num_rows, kept.num_kept, is_whole, kept.hexdigest(is_whole))
 
 

@@ -10,7 +10,7 @@ agree; until then `release.unfinished.json` is there, and below `release.unfinis
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -29,6 +29,7 @@ from jobs.filter.copying import Copied, ShardCopier
 from jobs.filter.finishing import as_json, finish, left_out
 from jobs.filter.guaranteeing import BY, GUARANTEE_ONLY, Guarantee, GuaranteeRequest, Share, guarantee
 from jobs.filter.plan import Counts, Plan, counts_of, plan_release
+from jobs.filter.plan import Share as ShardShare
 from jobs.filter.record import RELEASE_LEASE, UNFINISHED, GuaranteeRecord, ReleaseRecord
 from jobs.filter.refusals import refuse_loss, refuse_misplaced, refuse_own_names
 from jobs.filter.rewriting import refuse_uncoverable
@@ -36,8 +37,8 @@ from jobs.runtime.cluster import Executor, refuse_address
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.last_word import inline_session
 from jobs.runtime.listed import READS_AGAIN, reads_pictures, withheld
-from jobs.runtime.progress import SILENT, Feedback, Meter
-from reports.labels.rows import Drawn
+from jobs.runtime.progress import SILENT, Feedback
+from reports.labels.joining import Drawn
 from reports.report.opened import open_run as open_results
 from scoring.engines.detectors.covering import second_look
 from scoring.policies.policy import Policy, load_policy
@@ -49,6 +50,9 @@ from scoring.runs.record import RunRecord, open_run
 INLINE_BYTES = 10**9
 INLINE_IMAGES = 20_000
 """A release of at most this many bytes and images is copied in this process: Ray alone would take longer to start."""
+
+
+DEFAULT_CONFIDENCE = 0.9
 
 
 @checked_request
@@ -72,8 +76,8 @@ class FilterRequest:
     guarantee: Annotated[Share | None, Option(metavar="recall=SHARE", kind=Recall())] = None
     """Drop at least this share of the private pictures, too, such as recall=0.95; the labels prove it."""
 
-    confidence: Share = 0.9
-    """Probability with which the guarantee holds."""
+    confidence: Share | None = None
+    """Probability with which the guarantee holds. [default: 0.9]"""
 
     labels: Annotated[Url | None, Option(metavar="FILE")] = None
     """For --guarantee: labels of a random sample, or of the audit sample."""
@@ -93,9 +97,9 @@ class FilterRequest:
     def __post_init__(self) -> None:
         if (self.guarantee is None) != (self.labels is None):
             raise PrivsieveError("--guarantee and --labels go together: the labels prove the guarantee")
-        if self.guarantee is None and (self.guarantee_by or self.drawn or self.accept_all):
+        if self.guarantee is None and (self.confidence or self.guarantee_by or self.drawn or self.accept_all):
             raise PrivsieveError(
-                "--guarantee-by, --drawn and --accept-all are of --guarantee; give it, or leave them out"
+                "--confidence, --guarantee-by, --drawn and --accept-all are of --guarantee; give it, or leave them out"
             )
         if self.policy is None and self.guarantee is None:
             raise PrivsieveError("give --policy, or --guarantee with --labels, or both")
@@ -108,7 +112,12 @@ class FilterRequest:
         if self.guarantee is None or self.labels is None:
             return None
         return GuaranteeRequest(
-            self.labels, self.guarantee, self.confidence, self.guarantee_by, self.drawn, self.accept_all
+            self.labels,
+            self.guarantee,
+            self.confidence or DEFAULT_CONFIDENCE,
+            self.guarantee_by,
+            self.drawn,
+            self.accept_all,
         )
 
 
@@ -236,15 +245,16 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
     """Writes the release that was planned. IncompleteError where the source or the run has changed since."""
     check_destination(planned)
     request, policy, out = planned.request, planned.policy, place(planned.request.out)
-    if request.overwrite:
-        remove_tree(out)
     identity = _identity(planned)
-    with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as held:
-        _begin(out, identity)
-        copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume, planned.bar)
-        counts, written = _copy_all(copier, planned.plan, resources, feedback, held)
-        held.confirm()
-        finish(out, identity, planned.record, planned.plan, counts, written)
+    with _executor(planned.plan, resources) as copy:  # first: a cluster that cannot be joined leaves nothing behind
+        if request.overwrite:
+            remove_tree(out)
+        with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as held:
+            _begin(out, identity)
+            copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume, planned.bar)
+            counts, written = _copy_all(copier, planned.plan, copy, feedback, held)
+            held.confirm()
+            finish(out, identity, planned.record, planned.plan, counts, written)
     return FilterResult(counts, policy.name, policy.members, left_out(written), planned.cautions, planned.guarantee)
 
 
@@ -283,26 +293,31 @@ def executor_for(plan: Plan, resources: FilterResources) -> Executor:
     return "inline" if is_small else "ray"
 
 
+Copy = Callable[[ShardCopier, Sequence[ShardShare]], Iterator[Copied]]
+"""Copies the shards, and yields each copy as it is done."""
+
+
 @contextmanager
-def _copies(
-    copier: ShardCopier, plan: Plan, resources: FilterResources, feedback: Feedback
-) -> Iterator[tuple[Iterator[Copied], Meter]]:
-    """The copies as they are done, and a meter for them."""
+def _executor(plan: Plan, resources: FilterResources) -> Iterator[Copy]:
+    """What copies, in this process or on Ray, which runs for the length of the block."""
     if executor_for(plan, resources) == "inline" or not plan.shares:
-        how_to_continue = "run the same filter with --resume to continue"
-        with inline_session(how_to_continue), feedback.meter("filter", plan.num_kept) as meter:
-            yield (copier.outcome(number, share) for number, share in enumerate(plan.shares)), meter
+        with inline_session("run the same filter with --resume to continue"):
+            yield _copied_here
         return
     from jobs.runtime.cluster import ray_session
 
-    with ray_session(resources.ray_address), feedback.meter("filter", plan.num_kept) as meter:
+    with ray_session(resources.ray_address):
         from jobs.filter.on_ray import copied_on_ray
 
-        yield copied_on_ray(copier, plan.shares), meter
+        yield copied_on_ray
+
+
+def _copied_here(copier: ShardCopier, shares: Sequence[ShardShare]) -> Iterator[Copied]:
+    return (copier.outcome(number, share) for number, share in enumerate(shares))
 
 
 def _copy_all(
-    copier: ShardCopier, plan: Plan, resources: FilterResources, feedback: Feedback, held: Lease
+    copier: ShardCopier, plan: Plan, copy: Copy, feedback: Feedback, held: Lease
 ) -> tuple[Counts, Sequence[Written]]:
     """Copies every shard; returns the counts after the copy, and what was written.
 
@@ -311,8 +326,8 @@ def _copy_all(
     """
     by_rule, written, changed = Counter[tuple[str, str]](), dict[int, Written](), dict[int, str]()
     num_unseen, unseen_kinds = 0, Counter[str]()
-    with _copies(copier, plan, resources, feedback) as (copies, meter):
-        for copied in copies:
+    with feedback.meter("filter", plan.num_kept) as meter:
+        for copied in copy(copier, plan.shares):
             held.check()
             if copied.failure:
                 raise IncompleteError(f"{copied.failure}; run the same command with --resume to continue")

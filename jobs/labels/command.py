@@ -99,7 +99,7 @@ def agreement(request: AgreementRequest, output: str) -> None:
     Example: privsieve labels agreement run-a run-b people.parquet
     """
     from jobs.labels.run import run_agreement
-    from reports.evaluation.tables import FEW_NOTE
+    from reports.evaluation.words import FEW_NOTE
 
     result = run_agreement(request, on_terminal(quiet=True))
     if output == "json":
@@ -152,7 +152,7 @@ def export(request: ExportRequest) -> None:
 
 
 def _agreement_cells(row: "Agreement") -> list[str]:
-    from reports.evaluation.tables import interval_cell
+    from reports.evaluation.words import interval_cell
 
     fewest, most = row.fewest_judged_by_pair, row.most_judged_by_pair
     of_cohen, of_alpha = (interval_cell(row.intervals.get(name)) for name in ("cohen", "alpha_nominal"))

@@ -31,10 +31,10 @@ from scoring.labels.mapping import load_mapping
 from scoring.labels.reviews import caution_of_chosen, is_reviews
 from scoring.labels.table import read_labels, to_labels, write_labels
 from scoring.privacy import ROW_COLUMNS, private_of_rows
-from scoring.table import LISTED
+from scoring.table import LISTED, Col
 from scoring.taxonomy import KEYS
 
-COLUMNS = tuple(dict.fromkeys([*ROW_COLUMNS, "shard", "key", "sha256", "score", "num_assessed", "reason"]))
+COLUMNS = tuple(dict.fromkeys([*ROW_COLUMNS, Col.SHARD, Col.KEY, Col.SHA256, Col.SCORE, Col.NUM_ASSESSED, Col.REASON]))
 
 
 def labels_of(url: str) -> pa.Table:
@@ -48,10 +48,10 @@ def labels_of(url: str) -> pa.Table:
         return read_labels(url)
     with open_run(url) as run:
         rows, engine = run.rows(COLUMNS), run.record.engine
-    rows = _one_per_picture(rows.filter(pc.not_equal(rows["reason"], LISTED).fill_null(True)))
+    rows = _one_per_picture(rows.filter(pc.not_equal(rows[Col.REASON], LISTED).fill_null(True)))
     columns: dict[str, list[object]] = {name: rows[name].to_pylist() for name in ("sha256", "key", *KEYS)}
     columns["private"] = pa.array(private_of_rows(rows, engine), from_pandas=True).to_pylist()
-    whole = zip(rows["holistic_score"].to_pylist(), rows["score"].to_pylist(), rows["num_assessed"], strict=True)
+    whole = zip(rows[Col.HOLISTIC_SCORE].to_pylist(), rows[Col.SCORE].to_pylist(), rows[Col.NUM_ASSESSED], strict=True)
     # The formula counts what was not assessed as absent, which a label must not do.
     columns["score"] = [
         holistic if holistic is not None or num.as_py() != len(KEYS) else formula for holistic, formula, num in whole
@@ -78,7 +78,7 @@ def warn_of_contradictions(tables: Sequence[tuple[str, pa.Table]], feedback: Fee
 
 def _one_per_picture(rows: pa.Table) -> pa.Table:
     """The first row of each sha256. Images without bytes have the shard in their key if another image has the same."""
-    shards, keys, hashes = (rows[name].to_pylist() for name in ("shard", "key", "sha256"))
+    shards, keys, hashes = (rows[name].to_pylist() for name in (Col.SHARD, Col.KEY, Col.SHA256))
     pictures = {(sha256 or (shard, key)) for shard, key, sha256 in zip(shards, keys, hashes, strict=True)}
     seen: set[object] = set()
     kept, names = [], []
@@ -211,8 +211,8 @@ def _listings(source: str, labels: pa.Table, hash_list: HashList, feedback: Feed
         with open_run(source) as run:
             if reads_pictures(run.record, hash_list):
                 feedback.notice(READS_AGAIN)
-            rows = run.rows((*COMPARED, "pdq"))
-            by_hash = dict(zip(rows["sha256"].to_pylist(), listings(run, rows, hash_list), strict=True))
+            rows = run.rows((*COMPARED, Col.PDQ))
+            by_hash = dict(zip(rows[Col.SHA256].to_pylist(), listings(run, rows, hash_list), strict=True))
         return [by_hash[sha256] for sha256 in hashes]
     if hash_list.needs_pdq:
         raise LabelsError(
@@ -229,5 +229,8 @@ def _paths(source: str) -> dict[str, str]:
     with open_run(source) as run:
         if run.record.format != "tree":
             return {}
-        rows = run.rows(["shard", "key", "sha256"]).to_pylist()
-    return {row["sha256"] or row["key"]: posixpath.normpath(posixpath.join(row["shard"], row["key"])) for row in rows}
+        rows = run.rows([Col.SHARD, Col.KEY, Col.SHA256]).to_pylist()
+    return {
+        row[Col.SHA256] or row[Col.KEY]: posixpath.normpath(posixpath.join(row[Col.SHARD], row[Col.KEY]))
+        for row in rows
+    }

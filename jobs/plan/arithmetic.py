@@ -91,6 +91,9 @@ class PlanResult:
     speed_origin: str
     """Where `images_per_s` comes from."""
 
+    speed_is_measured: bool
+    """Whether an engine was timed; else the speed is a recorded one."""
+
     gpus: int
     """GPUs or engine processes."""
 
@@ -149,6 +152,7 @@ def plan_of(measured: Measured, gpus: int, price_per_hour: float | None) -> Plan
         host_origin="" if host is None else f"not measured here: {host.origin}",
         images_per_s=_figure(speed, speed_drawn),
         speed_origin=origin,
+        speed_is_measured=measured.speed is None,
         gpus=gpus,
         hours=_figure(hours, hours_drawn),
         cost=None if price is None else _figure(hours * price, hours_drawn * price),

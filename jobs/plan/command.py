@@ -3,7 +3,7 @@
 Nothing is written. The work is in `jobs.plan`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, field, replace
 from functools import partial
 from typing import Annotated
@@ -58,7 +58,7 @@ class PlanRequest:
     """Engines that share the scan: GPUs, or processes of an engine without GPU."""
 
     price_per_hour: Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, COSTS] = None
-    """Price of one GPU or process, in any currency."""
+    """Price of one GPU or process for an hour, in any currency."""
 
     ray_address: Annotated[str | None, Option(heading="Where it runs")] = None
     """Ray cluster on which to measure; default RAY_ADDRESS, else this machine."""
@@ -179,7 +179,8 @@ def _write_text(result: PlanResult) -> None:
             *_in_unit(result.hours, TIMES),
             with_engines,
         ),
-        *([("cost", *_cost(result.cost), "hours × GPUs × price")] if result.cost else []),
+        *([("cost", *_cost(result.cost), "hours × GPUs × price of one")] if result.cost else []),
+        *(_at_other_speeds(result) if not result.speed_is_measured else []),
         ("CPUs per GPU", f"{result.cpus_per_gpu:.2g}", "", f"speed × time of {steps}"),
         ("results", _sized(Figure(*[result.result_gigabytes / 1000] * 3))[0], "", "rows of the sample as zstd Parquet"),
     ]
@@ -189,6 +190,17 @@ def _write_text(result: PlanResult) -> None:
     for line in lines:
         table.add_row(*(Text(escaped(cell)) for cell in line))
     console().print(table)
+
+
+OTHER_SPEEDS = (0.25, 0.5, 2.0)
+"""Times the recorded speed: what a plan also shows if the speed was not measured."""
+
+
+def _at_other_speeds(result: PlanResult) -> Iterator[tuple[str, str, str, str]]:
+    for factor in OTHER_SPEEDS:
+        cost = "" if result.cost is None else f", cost {_cost(_scaled(result.cost, 1 / factor))[0]}"
+        time, spread = _in_unit(_scaled(result.hours, 1 / factor), TIMES)
+        yield "", time, spread, f"at {factor * result.images_per_s.value:,.4g} images/s{cost}"
 
 
 SIZES = (("PB", 1e3), ("TB", 1.0), ("GB", 1e-3), ("MB", 1e-6), ("kB", 1e-9), ("bytes", 1e-12))

@@ -52,9 +52,8 @@ def _write(found: "Report", output: str) -> None:
     elif output == "json":
         from dataclasses import asdict
 
-        from reports.report.accuracy import audit_cautions
         from reports.report.headline import headline_of
-        from reports.report.sentences import findings
+        from reports.report.words import audit_cautions, findings
 
         first = {
             "cautions": found.cautions,
@@ -67,8 +66,8 @@ def _write(found: "Report", output: str) -> None:
         write_json(first | plain, indent=1)
     else:
         from jobs.console.tables import write_rows
-        from reports.report.accuracy import audit_cautions
-        from reports.report.group_rows import HEADS, group_rows
+        from reports.report.results import HEADS, group_rows
+        from reports.report.words import audit_cautions
 
         write_cautions((*found.cautions, *audit_cautions(found)))
         write_rows(HEADS, group_rows(found), "csv")
@@ -81,10 +80,10 @@ MAX_REASONS = 5
 
 
 def write_report(report: "Report") -> None:
-    from reports.report import sentences
+    from reports.report import words
     from reports.words import percent, shortened
 
-    for line in sentences.headlines(report):
+    for line in words.headlines(report):
         write_line(line)
     _table(
         "How severe (of the scored images; what was not assessed counts as absent)",
@@ -96,13 +95,13 @@ def write_report(report: "Report") -> None:
     if report.lowest:
         _rates(report, f"Lowest privacy rates by {report.by_label}", report.lowest)
     write_line(_total(report))
-    for note in (report.private_meaning, report.overall.sentence, sentences.interval_note(report)):
+    for note in (report.private_meaning, report.overall.sentence, words.interval_note(report)):
         write_line(note)
-    for note in sentences.notes(report):
+    for note in words.notes(report):
         write_line(note)
     if any(rate.is_small for rate in (*report.highest, *report.lowest)):
         write_line(f"{FEW} fewer than 20 images were judged: the rate says little.")
-    for sentence in (sentences.bounds_of_all(report), sentences.copies_note(report), sentences.unseen_note(report)):
+    for sentence in (words.bounds_of_all(report), words.copies_note(report), words.unseen_note(report)):
         if sentence:
             write_line(sentence)
     _reasons(report)
@@ -165,7 +164,7 @@ def _total(report: "Report") -> str:
     if report.overall.low is not None and report.design.kind != "whole":
         rate = f"in the source {with_interval(report.overall.rate, report.overall.low, report.overall.high)}"
     unknown = f", {total.num_unknown:,} unknown" if total.num_unknown else ""
-    from reports.report.sentences import all_images
+    from reports.report.words import all_images
 
     images = "images that could be read" if report.damage.num_parts else all_images(report)
     return f"{images}: {total.num_private:,} private of {total.num_scored:,} scored{unknown}, {rate}"
@@ -186,7 +185,7 @@ def _reasons(report: "Report") -> None:
 
 
 def _corrected(report: "Report") -> None:
-    from reports.report.sentences import correction_note, labels_of, population
+    from reports.report.words import correction_note, labels_of, population
     from reports.words import percent, percent_within, shortened, spread
 
     never_ruled_out = {row.attribute for row in report.prevalence if row.is_lower_bound}

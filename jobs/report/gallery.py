@@ -20,10 +20,11 @@ from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.runtime.listed import COLUMNS, clear_of
 from jobs.runtime.pictures import PictureRef, first_frames
 from jobs.runtime.progress import SILENT, Feedback
+from reports.report.evidence import whole_boxes
 from reports.report.opened import OpenRun
 from reports.report.page import PagePicture
-from reports.report.severe import whole_boxes
 from reports.run.figures import SevereImage
+from scoring.table import Col
 
 MAX_PICTURES = 20
 SIZES = ((288, 65), (288, 40), (208, 40), (144, 35))
@@ -119,7 +120,7 @@ def without_listed(
     rows = _rows(run, severest)
     table = pa.Table.from_pylist(
         [{name: row[name] for name in COLUMNS} for row in rows.values()],
-        schema=pa.schema({name: pa.int64() if name == "index" else pa.string() for name in COLUMNS}),
+        schema=pa.schema({name: pa.int64() if name == Col.INDEX else pa.string() for name in COLUMNS}),
     )
     is_clear, note = clear_of(run, table, hash_list, "image", feedback)
     clear = {place for place, may_name in zip(rows, is_clear, strict=True) if may_name}
@@ -130,9 +131,13 @@ def _wanted(run: OpenRun, severest: Sequence[SevereImage]) -> list[Wanted]:
     rows = _rows(run, severest)
     pairs = [(image, rows.get((image.shard, image.index))) for image in severest]
     return [
-        Wanted(image, PictureRef(row["shard"], row["index"], row["sha256"], row["key"]), whole_boxes(row["boxes"]))
+        Wanted(
+            image,
+            PictureRef(row[Col.SHARD], row[Col.INDEX], row[Col.SHA256], row[Col.KEY]),
+            whole_boxes(row[Col.BOXES]),
+        )
         for image, row in pairs
-        if row is not None and row["sha256"]
+        if row is not None and row[Col.SHA256]
     ]
 
 
@@ -144,5 +149,5 @@ def _rows(run: OpenRun, severest: Sequence[SevereImage]) -> dict[tuple[str, int]
     indices = ", ".join(str(image.index) for image in severest)
     asked = f'SELECT shard, "index", sha256, key, boxes FROM scored WHERE s_lex >= {least} AND "index" IN ({indices})'
     wanted = {(image.shard, image.index) for image in severest}
-    rows = {(printable(row["shard"]), row["index"]): row for row in run.sql(asked).to_pylist()}
+    rows = {(printable(row[Col.SHARD]), row[Col.INDEX]): row for row in run.sql(asked).to_pylist()}
     return {number: row for number, row in rows.items() if number in wanted}

@@ -12,9 +12,9 @@ from ingest.storage.place import place
 from jobs.report.request import ReportRequest
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
+from reports.report.compute import MAX_GROUPS, Details
 from reports.report.opened import OpenRun, open_run
 from reports.report.results import Report
-from reports.report.summary import MAX_GROUPS, Details
 from reports.run.design import SourceSizes
 from scoring.labels.csv_cells import text_columns, unescaped
 from scoring.sql.limits import limits_of_command

@@ -19,8 +19,9 @@ from jobs.review.queue import Kind
 from jobs.review.request import Judged
 from jobs.review.screen import Screen
 from reports.evaluation.answers import answers_of
-from reports.report.boxes import first_frame_boxes
+from reports.report.evidence import first_frame_boxes
 from scoring.labels.reviews import ANSWERS, MAX_BOXES_CHARS, MAX_SECONDS, SKIP, UNDO, ReviewAnswers, standing
+from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 MAX_BODY_BYTES = 2**16
@@ -113,7 +114,7 @@ class Asking:
         everybody is asked first, so that several people judge them.
         """
         self.rows, self.kind, self.judged, self.answers, self.screen = rows, kind, judged, answers, screen
-        self.hashes: list[str] = rows["sha256"].to_pylist()
+        self.hashes: list[str] = rows[Col.SHA256].to_pylist()
         self.num_saved = 0
         self._gold, self._seed, self._first = gold, seed, first
         self._lock = threading.Lock()
@@ -179,7 +180,7 @@ class Asking:
         self.answers.add(
             {
                 "sha256": sha256,
-                "key": self.rows["key"][posted.number].as_py(),
+                "key": self.rows[Col.KEY][posted.number].as_py(),
                 "annotator": reviewer,
                 "private": {"private": 1, "public": 0}.get(posted.answer),
                 **(posted.values or {}),
@@ -220,20 +221,20 @@ class Asking:
         """What the run says of a picture: for a person who has judged it. JSON types."""
         row = self.rows.slice(number, 1).to_pylist()[0]
         values = [
-            {"attribute": key, "value": row[key], "probability": _number(row[f"prob_{key}"])}
+            {"attribute": key, "value": row[key], "probability": _number(row[Col.prob(key)])}
             for key in KEYS
             if row[key] is not None and row[key] > 0
         ]
         return {
-            "key": row["key"],
-            "category": row["category"],
+            "key": row[Col.KEY],
+            "category": row[Col.CATEGORY],
             "private": _number(self._model.private[number]),
-            "probability": _number(row["prob_private"]),
-            "level": row["level"],
+            "probability": _number(row[Col.PROB_PRIVATE]),
+            "level": row[Col.LEVEL],
             "attributes": values,
-            "rationale": row["rationale"],
-            "num_frames": row["num_frames"],
-            "boxes": [{**box, "by": "model"} for box in first_frame_boxes(row["boxes"])],
+            "rationale": row[Col.RATIONALE],
+            "num_frames": row[Col.NUM_FRAMES],
+            "boxes": [{**box, "by": "model"} for box in first_frame_boxes(row[Col.BOXES])],
         }
 
 

@@ -26,7 +26,7 @@ from scoring.labels.table import LABELS_SCHEMA, read_labels, to_labels
 from scoring.privacy import DECISIVE_KEYS, MIN_PRIVATE_SCORE, PRIVATE_LEVELS, PROBABILITY_SQL
 from scoring.runs.audit_sample import AuditSample, has_sample, read_sample
 from scoring.sql.expressions import boolean_expression
-from scoring.table import IMAGE_SCHEMA
+from scoring.table import IMAGE_SCHEMA, Col
 from scoring.taxonomy import KEYS
 
 Kind = Literal["audit", "borderline", "sql"]
@@ -37,7 +37,7 @@ DEFAULT_PICTURES = 400
 NEAR = 0.2
 """How far from 0.5 a probability is still borderline."""
 
-COLUMNS = tuple(dict.fromkeys([*ROW_COLUMNS, "num_frames", "boxes", "rationale"]))
+COLUMNS = tuple(dict.fromkeys([*ROW_COLUMNS, Col.NUM_FRAMES, Col.BOXES, Col.RATIONALE]))
 """What is read of the rows that are asked."""
 
 
@@ -89,10 +89,10 @@ def borderline(judged: str) -> tuple[str, str]:
     keys = DECISIVE_KEYS if judged == "private" else KEYS
     ambiguous = " OR ".join(f"{key} = 0.5" for key in keys)
     if judged == "private":
-        distances = [f"abs({PROBABILITY_SQL} - 0.5)", f"abs(holistic_score - {MIN_PRIVATE_SCORE})"]
+        distances = [f"abs({PROBABILITY_SQL} - 0.5)", f"abs({Col.HOLISTIC_SCORE} - {MIN_PRIVATE_SCORE})"]
         unknown = f"level NOT IN {PRIVATE_LEVELS} AND ({ambiguous} OR {UNKNOWN_LEVEL.name} IN {PRIVATE_LEVELS})"
     else:
-        distances = [f"abs(prob_{key} - 0.5)" for key in keys]
+        distances = [f"abs({Col.prob(key)} - 0.5)" for key in keys]
         unknown = f"{ambiguous} OR {UNKNOWN_LEVEL.name} IS NOT NULL"
     distance = f"least({', '.join(distances)}, CASE WHEN {unknown} THEN 0 END)"
     return f"status = 'scored' AND {distance} <= {NEAR}", distance
@@ -102,15 +102,15 @@ def rows_of(run: OpenRun, wanted: pa.Table) -> pa.Table:
     """The rows with the shard and index of `wanted`, with `COLUMNS`. RunError if they cannot be read."""
     columns = ", ".join(f'"{name}"' for name in COLUMNS)
     statement = f'SELECT {columns} FROM images SEMI JOIN wanted USING (shard, "index")'
-    with run.joined_with("wanted", wanted.select(["shard", "index"])):
+    with run.joined_with("wanted", wanted.select([Col.SHARD, Col.INDEX])):
         rows = run.connection.sql(statement).to_arrow_table()
-    return rows.take(pc.sort_indices(rows["sha256"]))
+    return rows.take(pc.sort_indices(rows[Col.SHA256]))
 
 
 def distinct(rows: pa.Table) -> pa.Table:
     """The first row of each picture that has bytes."""
     seen: dict[str, int] = {}
-    for index, sha256 in enumerate(rows["sha256"].to_pylist()):
+    for index, sha256 in enumerate(rows[Col.SHA256].to_pylist()):
         if sha256 is not None:
             seen.setdefault(sha256, index)
     return rows.take(pa.array(seen.values(), pa.int64()))
@@ -139,7 +139,7 @@ def _of_audit(run: OpenRun, root: Place, count: int | None) -> Queue:
     sample = read_sample(root)
     pictures = distinct(sample.table).slice(0, count)
     rows = rows_of(run, pictures)
-    if rows["sha256"].to_pylist() != sorted(pictures["sha256"].to_pylist()):
+    if rows[Col.SHA256].to_pylist() != sorted(pictures["sha256"].to_pylist()):
         raise RunError(f"{run.url}: the audit sample is of another state of the run; draw it again with audit sample")
     return Queue("audit", rows, sample, num_without_bytes=sample.table["sha256"].null_count)
 
@@ -170,18 +170,18 @@ def known_answers(run: OpenRun, url: str, judged: Judged, feedback: Feedback = S
     if not checks.num_rows:
         wanted = "says whether a picture is private" if judged == "private" else "has values of attributes"
         raise LabelsError(f"{url}: no label {wanted}, which is what the reviewers are asked")
-    known = joined.rows.filter(pc.is_in(joined.rows["sha256"], checks["sha256"].combine_chunks()))
+    known = joined.rows.filter(pc.is_in(joined.rows[Col.SHA256], checks[Col.SHA256].combine_chunks()))
     return rows_of(run, known), checks
 
 
 def mixed(queue: Queue, gold: pa.Table, share: float, seed: int) -> pa.Table:
     """The rows of the queue and as many gold rows as make this share of all. Sorted by sha256."""
-    others = gold.filter(pc.invert(pc.is_in(gold["sha256"], queue.rows["sha256"].combine_chunks())))
+    others = gold.filter(pc.invert(pc.is_in(gold[Col.SHA256], queue.rows[Col.SHA256].combine_chunks())))
     wanted = round(share / (1 - share) * queue.rows.num_rows)
-    marks = [hashlib.sha256(f"{seed}/{hash_}".encode()).digest() for hash_ in others["sha256"].to_pylist()]
+    marks = [hashlib.sha256(f"{seed}/{hash_}".encode()).digest() for hash_ in others[Col.SHA256].to_pylist()]
     drawn = sorted(range(len(marks)), key=lambda index: marks[index])[:wanted]
     rows = pa.concat_tables([queue.rows, others.take(pa.array(drawn, pa.int64()))])
-    return rows.take(pc.sort_indices(rows["sha256"]))
+    return rows.take(pc.sort_indices(rows[Col.SHA256]))
 
 
 def _checks(rows: pa.Table, labels: pa.Table, judged: Judged) -> pa.Table:

@@ -28,6 +28,7 @@ from reports.run.warehouse import open_run
 from scoring.labels.reviews import ReviewAnswers
 from scoring.privacy import private_condition, private_for_people
 from scoring.runs.layout import REVIEWS
+from scoring.table import Col
 
 if TYPE_CHECKING:
     from jobs.review.server import ReviewPage
@@ -54,7 +55,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
         audit = None if queue.sample is None else (queue.sample, estimate_of(opened, queue.sample))
         for line in run.cautions:
             feedback.notice(line)
-    columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))
+    columns = (rows[name].to_pylist() for name in (Col.SHARD, Col.INDEX, Col.SHA256, Col.KEY))
     places = [PictureRef(*row) for row in zip(*columns, strict=True)]
     compared = hash_list if reads_pictures(record, hash_list) else NOTHING
     screen = Screen(Pictures(record, places), places, record, hidden, compared)
@@ -84,7 +85,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
 def _hidden(run: OpenRun, rows: pa.Table, hash_list: HashList) -> dict[int, Literal["listed", "not_compared"]]:
     """Numbers of the pictures that the rows show to be on the list, or not to be comparable with it."""
     if reads_pictures(run.record, hash_list):
-        hashes = rows["sha256"].to_pylist()
+        hashes = rows[Col.SHA256].to_pylist()
         return {number: "listed" for number, sha256 in enumerate(hashes) if sha256 in hash_list.sha256}
     found = enumerate(listings(run, rows, hash_list))
     return {n: "listed" if listing == "listed" else "not_compared" for n, listing in found if listing != "clear"}

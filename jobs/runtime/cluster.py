@@ -183,9 +183,10 @@ def ray_session(address: str | None) -> Iterator[None]:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else a warning; no engine reads it
     # How many slices there are is known only after the pool has started.
     warnings.filterwarnings("ignore", message="The minimum number of concurrent actors")
+    origin = "" if address or not os.environ.get("RAY_ADDRESS") else " (the variable RAY_ADDRESS)"
     address = _resolved(address)
     if address != "local":
-        _check_answers(address)
+        _check_answers(address, origin)
     with last_word(), native_stderr_hidden():
         yield from _session(address)
 
@@ -194,26 +195,27 @@ def _resolved(address: str | None) -> str:
     return address or os.environ.get("RAY_ADDRESS") or "local"
 
 
-def _check_answers(address: str) -> None:
-    """Ray itself tries for many minutes, without a word."""
+def _check_answers(address: str, origin: str) -> None:
+    """Ray itself tries for many minutes, without a word. origin: what names the address, if no option does."""
     if address == "auto":
         return
     host, _, port = address.rpartition(":")
     if "://" in address or not host or not port.isdigit():
         raise PrivsieveError(
-            f'Ray address "{address}": wanted is HOST:PORT of a head (usually port 6379) or auto, on a machine of '
-            "that cluster; from outside, submit the command with `ray job submit --address URL -- python -m jobs ...`"
+            f'Ray address "{address}"{origin}: wanted is HOST:PORT of a head (usually port 6379) or auto, on a '
+            "machine of that cluster; from outside, submit the command with `ray job submit --address URL -- python -m "
+            "jobs ...`"
         )
     try:
         with socket.create_connection((host.strip("[]"), int(port)), CONNECT_LIMIT_S) as connection:
             if not _speaks_http2(connection):
                 raise PrivsieveError(
-                    f'Ray address "{address}": what answers there is no Ray head (its port is usually 6379; '
+                    f'Ray address "{address}"{origin}: what answers there is no Ray head (its port is usually 6379; '
                     "8265 is the dashboard)"
                 )
     except (OSError, OverflowError) as error:
         raise PrivsieveError(
-            f'Ray address "{address}": nothing answers there ({error}); check --ray-address and RAY_ADDRESS'
+            f'Ray address "{address}"{origin}: nothing answers there ({error}); check --ray-address and RAY_ADDRESS'
         ) from None
 
 

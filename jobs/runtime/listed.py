@@ -16,9 +16,9 @@ from jobs.runtime.pictures import PictureRef, Pictures
 from jobs.runtime.progress import SILENT, Feedback
 from reports.report.opened import MayName, OpenRun, all_named
 from scoring.runs.record import RunRecord
-from scoring.table import LISTED
+from scoring.table import LISTED, Col
 
-COLUMNS = ("shard", "index", "sha256", "key")
+COLUMNS = (Col.SHARD, Col.INDEX, Col.SHA256, Col.KEY)
 
 ROWS_AT_ONCE = 16_384
 """Compared or decided together: a run has many small files, and few rows take as long as these."""
@@ -34,7 +34,7 @@ def listings(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Listing]
 
     SourceError or StorageError if pictures must be read and the source cannot be read at all.
     """
-    hashes = rows["sha256"].to_pylist()
+    hashes = rows[Col.SHA256].to_pylist()
     if not hash_list.needs_pdq:
         return hash_list.listings(hashes, [])
     if run.record.pdq:
@@ -75,7 +75,7 @@ def clear_rows(hash_list: HashList, feedback: Feedback = SILENT) -> MayName:
 
 def refuse_listed(run: OpenRun, row: pa.Table, hash_list: HashList) -> None:
     """QueryError if the image of this one row is on the list, or cannot be compared with it. row: of all columns."""
-    if row["reason"].to_pylist() == [LISTED]:
+    if row[Col.REASON].to_pylist() == [LISTED]:
         raise QueryError("this image is not explained: it was on the hash list of the scan")
     for listing in listings(run, row, hash_list):
         if listing != "clear":
@@ -102,9 +102,9 @@ def withheld(run: OpenRun, hash_list: HashList) -> Withheld:
     if hash_list is NOTHING and not was_compared:
         return Withheld()
     listed, not_compared = set[str](), set[str]()
-    for all_rows in row_chunks(run, (*COLUMNS, "pdq") if run.record.pdq else COLUMNS):
-        rows = all_rows.filter(pc.field("sha256").is_valid())
-        hashes = rows["sha256"].to_pylist()
+    for all_rows in row_chunks(run, (*COLUMNS, Col.PDQ) if run.record.pdq else COLUMNS):
+        rows = all_rows.filter(pc.field(Col.SHA256).is_valid())
+        hashes = rows[Col.SHA256].to_pylist()
         of_rows = listings(run, rows, hash_list)
         if num_gone := of_rows.count("gone"):
             raise IncompleteError(
@@ -113,7 +113,7 @@ def withheld(run: OpenRun, hash_list: HashList) -> Withheld:
             )
         listed.update(sha256 for sha256, listing in zip(hashes, of_rows, strict=True) if listing == "listed")
         if was_compared:
-            pdq = rows["pdq"].to_pylist()
+            pdq = rows[Col.PDQ].to_pylist()
             not_compared.update(sha256 for sha256, hash_ in zip(hashes, pdq, strict=True) if not is_complete(hash_))
         else:
             pairs = zip(hashes, of_rows, strict=True)
@@ -182,13 +182,13 @@ def _compared(
 
 def _stored(run: OpenRun, rows: pa.Table) -> list[PdqOfFile | None]:
     """The column `pdq` of each row: copies of a picture have the same."""
-    if "pdq" in rows.column_names:
-        return list(rows["pdq"].to_pylist())
-    with run.joined_with("wanted", pa.table({"sha256": rows["sha256"]})):
+    if Col.PDQ in rows.column_names:
+        return list(rows[Col.PDQ].to_pylist())
+    with run.joined_with("wanted", pa.table({"sha256": rows[Col.SHA256]})):
         statement = "SELECT DISTINCT ON (sha256) sha256, pdq FROM images SEMI JOIN wanted USING (sha256)"
         columns = run.connection.sql(statement).to_arrow_table().to_pydict()
-    of_sha256 = dict(zip(columns["sha256"], columns["pdq"], strict=True))
-    return [of_sha256.get(sha256) for sha256 in rows["sha256"].to_pylist()]
+    of_sha256 = dict(zip(columns[Col.SHA256], columns[Col.PDQ], strict=True))
+    return [of_sha256.get(sha256) for sha256 in rows[Col.SHA256].to_pylist()]
 
 
 def row_chunks(run: OpenRun, columns: Sequence[str]) -> Iterator[pa.Table]:

@@ -5,7 +5,7 @@ Whether `--category` names something that the samples have is checked as far as 
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -16,12 +16,16 @@ from ingest.formats import Source, open_source, webdataset
 from ingest.formats.webdataset import CategoryProbe
 from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
+from ingest.storage.place import place
 from jobs.runtime.cluster import Executor
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.scan.request import ScanRequest, ScanResources
 from jobs.scan.selection import Chosen, draw, draw_per_category, draw_shards, first
 from scoring.assessment import EngineDescription, EngineModule
 from scoring.engines import engine_module
+from scoring.protocols import name_to_continue
+from scoring.runs.layout import RUN_RECORD
+from scoring.runs.record import open_run
 
 Figure = TypeVar("Figure")
 
@@ -53,7 +57,16 @@ def prepare(request: ScanRequest) -> Prepared:
     class_list = None if request.labels is None else read_class_list(request.labels)
     keyword_list = None if request.caption_words is None else read_keyword_list(request.caption_words)
     source = open_source(request.source, request.source_format, request.category, class_list, keyword_list)
-    return Prepared(request, module, source, hash_list_of(request.hash_list))
+    return Prepared(_as_begun(request), module, source, hash_list_of(request.hash_list))
+
+
+def _as_begun(request: ScanRequest) -> ScanRequest:
+    """A run that began with an earlier revision of the protocol is continued with that one."""
+    name = request.options.protocol
+    if name is None or not place(request.run).at(RUN_RECORD).exists():
+        return request
+    begun_with = str(open_run(request.run)[1].engine["protocol"])
+    return replace(request, options=replace(request.options, protocol=name_to_continue(name, begun_with)))
 
 
 def refuse_foreign_list(source: Source) -> None:

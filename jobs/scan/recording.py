@@ -41,6 +41,7 @@ def record_of(
         max_frames=request.max_frames,
         taxonomy=TAXONOMY.version,
         engine=_comparable(engine),
+        is_fake=engine.is_fake,
     )
 
 

@@ -142,7 +142,8 @@ class ScanResources:
         for (option, only), number in zip(alone.items(), chosen, strict=True):
             if self.executor == "inline" and number not in (None, only):
                 raise PrivsieveError(
-                    f"{option} {number:g}: --executor inline has one engine, in this process; leave one of them out"
+                    f"{option} {number:g}: --executor inline has one engine in each of its --processes; leave one of "
+                    "them out"
                 )
         if self.executor == "ray" and self.processes is not None:
             raise PrivsieveError(

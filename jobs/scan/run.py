@@ -98,7 +98,6 @@ class _Scan:
         feedback: Feedback,
         progress: Meter,
     ) -> None:
-        self._request = request
         self._resources = resources
         self._supervision = supervision
         self._feedback = feedback
@@ -109,6 +108,9 @@ class _Scan:
         self._engine_time = EngineTime()
         self._kept_s = time.monotonic()
         self._prepared = prepare(request)
+        self._request = self._prepared.request
+        if self._request.options.protocol != request.options.protocol:
+            feedback.notice(f"{request.run} is continued with {self._request.options.protocol}, with which it began")
         self._run = place(request.run)
         if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
             raise RunError(f"{request.run} is inside the source; use a folder outside of it for --run")

@@ -27,7 +27,7 @@ from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, At
 from scoring.runs.engine_time import EngineTime
 from scoring.runs.footers import shard_text, write_result
 from scoring.runs.layout import ATTEMPTS, SCORES
-from scoring.table import SCHEMA
+from scoring.table import SCHEMA, Col
 
 LookedAt = Callable[[str, int], object]
 """Takes the name of a slice (`SliceTask.name`) and how many of its images were scanned so far; for progress only. An
@@ -144,7 +144,7 @@ class SliceScanner:
             )
         if self._settings.source.version_mark(task.slice.shard) != task.version_mark:
             raise SourceError(f"{printable(task.slice.shard)} changed while it was scanned")
-        reasons = Counter(r for r in table["reason"].to_pylist() if r)
+        reasons = Counter(r for r in table[Col.REASON].to_pylist() if r)
         self._write(task, table, reasons)
         if self._metrics is not None:
             self._metrics.slice_written(time.monotonic() - began, table.num_rows - reasons.total(), reasons)

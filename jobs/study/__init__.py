@@ -1,4 +1,4 @@
-"""Studies of tuning: the work of `study`. Every figure is measured through a scan, never inside the trainer.
+"""Studies: what tuning brings, and what other words change. Every figure is measured through a scan.
 
 A study is a folder of points. A point is one model, tuned or not, that has scanned the evaluation pictures; a finished
 point is not made again.

@@ -15,6 +15,7 @@ from jobs.study.request import CostRequest, PromptsRequest, StudyRequest
 from reports.words import number
 
 if TYPE_CHECKING:
+    from jobs.study.asking_again import Kind
     from jobs.study.points import PointResult
 
 
@@ -84,21 +85,38 @@ def leave_one_class_out(request: StudyRequest, classes: tuple[str, ...], output:
 @FORMAT
 @QUIET
 def prompts(request: PromptsRequest, output: str, quiet: bool) -> None:
-    """Ask in each of the four wordings of the binary protocol: how much do the answers differ?"""
-    from jobs.study.studies import run_prompts
+    """Ask in each of the four wordings of the binary protocol: how much do the answers differ?
+
+    With --prompt-file, in the four wordings of a file: ours_1 to ours_4.
+    """
+    _asked_in_words(request, "prompts", output, quiet)
+
+
+@study.command()
+@takes(PromptsRequest)
+@FORMAT
+@QUIET
+def languages(request: PromptsRequest, output: str, quiet: bool) -> None:
+    """Ask in English, German, Russian and Chinese: how much do the answers differ?"""
+    _asked_in_words(request, "languages", output, quiet)
+
+
+def _asked_in_words(request: PromptsRequest, kind: "Kind", output: str, quiet: bool) -> None:
+    from jobs.study.asking_again import run_prompts
 
     with command_session(), weights_shown(on_terminal(quiet)):
-        result = run_prompts(request, on_terminal(quiet))
+        result = run_prompts(request, on_terminal(quiet), kind)
     if output == "json":
         write_json(asdict(result), indent=1)
         return
     from jobs.console.tables import write_table
-    from jobs.study.studies import prompts_finding
+    from jobs.study.asking_again import prompts_finding
 
     write_line(prompts_finding(result))
     heads = ["figure", *(name.partition(":")[2] for name in result.wordings), "mean", "sd"]
     figures = [*result.spread.private.items(), *result.spread.score.items()]
     rows = [[name, *map(number, figure.values), number(figure.mean), number(figure.sd)] for name, figure in figures]
+    rows.append(["no answer", *(number(num, ",d") for num in result.num_rejected), "", ""])
     write_table(heads, rows, range(1, len(heads)))
 
 

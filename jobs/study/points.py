@@ -15,7 +15,7 @@ from jobs.scan.run import run_scan
 from jobs.study.request import StudyRequest
 from jobs.tune.command import TuneRequest, installed_packages, run_tune
 from jobs.tune_set.command import TuneSetRequest, run_tune_set
-from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
+from reports.evaluation.compute import EvaluationOptions, evaluate_run
 from reports.evaluation.results import Evaluation
 from scoring.assessment import EngineOptions
 from scoring.engines.vlm.adapter_card import ENGINE

@@ -1,4 +1,4 @@
-"""The four studies: how quality grows with the number of pictures, a class left out, wordings, the cost elsewhere.
+"""The studies of tuning: how quality grows with the number of pictures, a class left out, the cost elsewhere.
 
 All follow Samson et al., "Privacy-Aware Visual Language Models". A study's finding is one sentence, which comes before
 the tables.
@@ -8,9 +8,8 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.errors import EngineError, LabelsError, SourceError, did_you_mean
@@ -18,26 +17,15 @@ from ingest.extras import install_command
 from ingest.formats import open_source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
-from ingest.storage.place import place
 from jobs.runtime.progress import Feedback
-from jobs.scan.request import ScanRequest, ScanResources, Supervision
-from jobs.scan.run import run_scan
-from jobs.study.points import PointResult, begin, begin_folder, draw_set, tuned, untuned
-from jobs.study.request import CostRequest, PromptsRequest, StudyRequest
+from jobs.study.points import PointResult, begin, draw_set, tuned, untuned
+from jobs.study.request import CostRequest, StudyRequest
 from jobs.tune_set.joining import labels_by_picture
-from jobs.tune_set.labelled_pictures import evaluation_pictures
-from reports.evaluation.comparing import spread_of
-from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
-from reports.evaluation.results import RunsSpread
-from reports.report.opened import open_run
 from reports.words import number
-from scoring.assessment import EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.engines.vlm.adapter import adapter, check_fits
-from scoring.engines.vlm.adapter_card import ENGINE, read_card
+from scoring.engines.vlm.adapter_card import read_card
 from scoring.engines.vlm.checkpoint import checkpoint
-from scoring.labels.contradictions import contradictions
-from scoring.labels.table import labels_sha256, read_labels
 from scoring.tuning.drawing import Draw
 from scoring.tuning.targets import is_private
 
@@ -107,70 +95,6 @@ def run_leave_one_out(request: StudyRequest, classes: Sequence[str], feedback: F
         draw_set(request, folder, name, draw, feedback)
     points += [tuned(request, folder, name, draw, feedback) for name, draw in draws.items()]
     return LeaveOneOutResult(tuple(points))
-
-
-WORDINGS = ("p1", "p2", "p3", "p4")
-
-
-@dataclass(frozen=True)
-class PromptsResult:
-    """One run per wording."""
-
-    wordings: tuple[str, ...]
-    spread: RunsSpread
-    """Spread of their figures, in the same order."""
-
-
-def run_prompts(request: PromptsRequest, feedback: Feedback) -> PromptsResult:
-    """Scans with each wording and evaluates. LabelsError if the pictures are also in an evaluation set: a wording that
-    was chosen on these would make its figures too good."""
-    folder = _folder(request)
-    labels = read_labels(request.labels)
-    if caution := contradictions(labels):
-        feedback.notice(f"caution: {request.labels}: {caution}")
-    names = [f"binary:{wording}" + (f",{request.reading}" if request.reading else "") for wording in WORDINGS]
-    evaluations = []
-    for wording, name in zip(WORDINGS, names, strict=True):
-        run = str(folder / wording)
-        options = EngineOptions(
-            model=request.model, adapter=request.adapter, protocol=name, max_pixels=request.max_pixels
-        )
-        run_scan(
-            ScanRequest(request.source, run, engine=ENGINE, options=options),
-            ScanResources(executor="inline"),
-            Supervision(),
-            feedback,
-        )
-        if wording == WORDINGS[0]:
-            _refuse_shared(request, run)
-        evaluations.append(evaluate_run(run, labels, EvaluationOptions(num_draws=0)))
-    return PromptsResult(tuple(names), spread_of(evaluations))
-
-
-def _folder(request: PromptsRequest) -> Path:
-    where = place(request.out)
-    if not where.is_local:
-        raise LabelsError(f"{request.out}: a study is written to a folder of this machine")
-    folder, content = Path(where.path), {"kind": "prompts", **asdict(request)}
-    del content["out"]
-    content["evaluation"] = list(request.evaluation)
-    content["model"] = checkpoint(request.model, with_weights=True).digest()
-    content["adapter"] = None if request.adapter is None else adapter(request.adapter).digest()
-    content["labels"] = labels_sha256(request.labels)
-    begin_folder(folder, content, request.out)
-    return folder
-
-
-def _refuse_shared(request: PromptsRequest, run: str) -> None:
-    known = evaluation_pictures(request.evaluation)
-    with open_run(run) as opened:
-        rows = opened.rows(["sha256", "phash"])
-    same = sum(hash_ in known.sha256 for hash_ in rows["sha256"].to_pylist())
-    near = sum(known.near(rows["phash"].to_pylist()))
-    if same or near:
-        raise LabelsError(
-            f"{request.source} shares {max(same, near)} pictures with an evaluation set; choose a wording on others"
-        )
 
 
 def run_cost(request: CostRequest) -> "Cost":
@@ -247,21 +171,6 @@ def leave_one_out_finding(result: LeaveOneOutResult) -> str:
         return "No class that was left out has a figure."
     name, found = min(recalls.items(), key=lambda one: _mean(one[1]))
     return f"Left out of the tuning, {name} is found least: recall {number(_mean(found))}."
-
-
-def prompts_finding(result: PromptsResult) -> str:
-    """How far apart the best and the worst wording are."""
-    figures = {**result.spread.private, **result.spread.score}
-    name = next((figure for figure in FIGURES if figure in figures), None)
-    if name is None:
-        return "No wording has a figure."
-    pairs = zip(result.wordings, figures[name].values, strict=True)
-    known = sorted((value, wording) for wording, value in pairs if value is not None)
-    if not known:
-        return "No wording has a figure."
-    (low, worst), (high, best) = known[0], known[-1]
-    ends = f"{number(low)} ({worst}) to {number(high)} ({best})"
-    return f"The wordings differ by {high - low:.3f} in {FIGURES[name]}: {ends}."
 
 
 def _figure(points: Sequence[PointResult]) -> str:

@@ -17,6 +17,7 @@ from jobs.tune_set.joining import LabelOf, Targets
 from reports.report.opened import open_run
 from scoring.labels.reviews import is_reviews
 from scoring.labels.table import read_labels
+from scoring.table import Col
 from scoring.tuning.drawing import Candidate
 from scoring.tuning.targets import Label, Target, is_private, level_of
 from scoring.tuning.training_set import RECORD
@@ -49,17 +50,17 @@ def evaluation_pictures(urls: Sequence[str], feedback: Feedback = SILENT) -> Eva
             raise LabelsError(f"{url} is a training set; give the run or the labels file of an evaluation")
         if is_run:
             with open_run(url) as run:
-                rows = run.rows(["sha256", "phash"])
-            phash |= set(rows["phash"].drop_null().to_pylist())
+                rows = run.rows([Col.SHA256, Col.PHASH])
+            phash |= set(rows[Col.PHASH].drop_null().to_pylist())
         else:
             rows = read_labels(url)
-        if not (num_named := rows.num_rows - rows["sha256"].null_count):
+        if not (num_named := rows.num_rows - rows[Col.SHA256].null_count):
             raise LabelsError(
                 f"{url}: names no picture by sha256, so none could be left out; give a run over these "
                 "pictures, or import the labels where the pictures lie"
             )
-        sha256 |= set(rows["sha256"].drop_null().to_pylist())
-        _say_what_is_missing(url, rows.num_rows - num_named, rows["phash"].null_count if is_run else None, feedback)
+        sha256 |= set(rows[Col.SHA256].drop_null().to_pylist())
+        _say_what_is_missing(url, rows.num_rows - num_named, rows[Col.PHASH].null_count if is_run else None, feedback)
     return EvaluationPictures(frozenset(sha256), tuple(sorted(phash)))
 
 

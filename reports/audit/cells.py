@@ -1,41 +1,25 @@
-"""Cells: groups of rows about which a run says the same of one subject, such as "shows a face, P from 0.8 on".
+"""In which cell of `reports.statistics.cells` each row of a run is, as SQL, and how many rows each cell has.
 
-A subject is the private decision or an attribute. Every scored row is in one cell of every subject. The sample is
-drawn more densely from cells in which answers are often wrong, and errors are estimated cell by cell.
+The subjects are the private decision and the attributes. DuckDB counts in one pass over the rows for each question, so
+that memory does not grow with the run.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from reports.run.warehouse import Run
+from reports.statistics.cells import ABSENT, EDGES, NEAR, NOT_JUDGED, NUM_BINS, NUM_CELLS, PRESENT, UNCLEAR, Counts
 from scoring.gaps import not_presence_only
 from scoring.privacy import PRIVATE_LEVELS, PROBABILITY_SQL, private_sql
-from scoring.runs.audit_sample import NOT_JUDGED_CELL, NUM_CELLS, PRIVATE
+from scoring.runs.audit_sample import NOT_JUDGED_CELL, PRIVATE, SUBJECTS
+from scoring.runs.audit_sample import NUM_CELLS as NUM_STORED_CELLS
+from scoring.table import Col
 from scoring.taxonomy import KEYS
 
-Numbers = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-
-EDGES = (0.01, 0.05, 0.2, 0.5, 0.8)
-"""Where a stored probability passes from one cell into the next. More cells made the intervals no shorter (simulated),
-and those of rare subjects too high."""
-
-_MIDDLES = (0.004, 0.025, 0.1, 0.33, 0.65, 0.92)
-NUM_BINS = len(_MIDDLES)
-
-ABSENT, NEAR, NOT_JUDGED, UNCLEAR, PRESENT = range(2 * NUM_BINS, NUM_CELLS)
-"""Cells of rows without a probability. NEAR: not private, but with attributes of level 3 or 4. UNCLEAR: 0.5, or a null
-where the engine answers for other images. NOT_JUDGED: any other null. The first 6 cells are by probability, of rows
-that are not answered "yes"; the next 6 of rows that are."""
-
+assert NUM_CELLS == NUM_STORED_CELLS
 assert NOT_JUDGED == NOT_JUDGED_CELL
-
-IS_YES: Flags = np.isin(np.arange(NUM_CELLS), [*range(NUM_BINS, 2 * NUM_BINS), PRESENT])
-"""The cells whose rows the run answers with 1."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +63,7 @@ def audit_sql(run: Run, private: str) -> AuditSql:
     for key in KEYS:
         null = UNCLEAR if key in not_presence_only(engine) else NOT_JUDGED
         others = [f"WHEN {key} = 0.5 THEN {UNCLEAR}", f"WHEN {key} IS NULL THEN {null}"]
-        subjects[key] = SubjectSql(key, _cell_sql(f"prob_{key}", f"{key} = 1", others))
+        subjects[key] = SubjectSql(key, _cell_sql(Col.prob(key), f"{key} = 1", others))
     return AuditSql(scored, subjects)
 
 
@@ -93,18 +77,95 @@ def _cell_sql(probability: str, is_yes: str, others: Sequence[str]) -> str:
     return f"coalesce({binned} + {shift}, {plain})::TINYINT"
 
 
-def guesses(num_images: Counts | Numbers) -> Numbers:
-    """Our guess before any label: the share of each cell in which the subject is truly there. Shape (NUM_CELLS,).
+MAX_CATEGORIES = 1_000
+"""With more there are no corrected rates per category."""
 
-    It decides only where labels are placed, and which cells are alike: a wrong guess widens intervals and biases
-    nothing. num_images: of each cell of the run, shape (NUM_CELLS,).
-    """
-    rate = min(0.9, float(num_images[IS_YES].sum()) / max(1.0, float(num_images.sum())))
-    missed = 0.2 * rate / (1 - rate)
-    shares = np.empty(NUM_CELLS)
-    shares[: 2 * NUM_BINS] = np.clip(np.tile(_MIDDLES, 2), max(0.1 * rate, 0.001), 0.9)
-    shares[ABSENT] = np.clip(missed, 0.002, 0.3)
-    shares[NEAR] = np.clip(3 * missed, 0.01, 0.4)
-    shares[NOT_JUDGED] = np.clip(rate, 0.02, 0.5)
-    shares[UNCLEAR], shares[PRESENT] = 0.5, 0.8
-    return shares
+NO_CATEGORY = "(none)"
+"""Name of the images without a category, as in reports."""
+
+_CATEGORY = f"coalesce(category, '{NO_CATEGORY}')"
+_ALL = "NULL"
+
+
+@dataclass(frozen=True)
+class CellCounts:
+    """Scored images in each cell."""
+
+    categories: tuple[str, ...]
+    """Sorted; empty if there are more than `MAX_CATEGORIES`."""
+
+    of_run: dict[str, Counts]
+    """Subject -> shape (NUM_CELLS,)."""
+
+    of_categories: dict[str, Counts]
+    """Subject -> shape (number of categories, NUM_CELLS)."""
+
+
+@dataclass(frozen=True)
+class RawCounts:
+    """Answers of the run about one subject."""
+
+    num_yes: int
+    num_no: int
+
+    num_answered: int
+    """With yes, no or 0.5."""
+
+    num_scored: int
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """The engine finds the subject in some images and rules it out in none, so the raw rate is at least that."""
+        return self.num_no == 0 and 0 < self.num_answered < self.num_scored
+
+    @property
+    def rate(self) -> float | None:
+        """Share of the images with an answer; of all scored images if it is a lower bound, as in reports. None without
+        any."""
+        num_images = self.num_scored if self.is_lower_bound else self.num_answered
+        return self.num_yes / num_images if num_images else None
+
+
+def cell_counts(run: Run, sql: AuditSql, by_category: bool = False) -> CellCounts:
+    """By categories too if that is wanted and there are not too many."""
+    names = _categories(run) if by_category else ()
+    rows = run.ask(
+        "audit_cells",
+        category=_CATEGORY if names else _ALL,
+        scored=sql.scored,
+        cells=sql.cells,
+        sets=", ".join(f"(category, cell_{subject})" for subject in SUBJECTS),
+        subject=f"CASE {' '.join(f'WHEN cell_{one} IS NOT NULL THEN {n}' for n, one in enumerate(SUBJECTS))} END",
+        cell=f"coalesce({', '.join(f'cell_{subject}' for subject in SUBJECTS)})",
+    )
+    places = {name: index for index, name in enumerate(names)}
+    found = np.zeros((len(SUBJECTS), max(1, len(names)), NUM_CELLS), dtype=np.int64)
+    for row in rows:
+        found[row["subject"], places.get(row["category"], 0), row["cell"]] += row["num_images"]
+    of_categories = {subject: counts[: len(names)] for subject, counts in zip(SUBJECTS, found, strict=True)}
+    return CellCounts(names, dict(zip(SUBJECTS, found.sum(axis=1), strict=True)), of_categories)
+
+
+def raw_counts(run: Run, sql: AuditSql, categories: tuple[str, ...] = ()) -> dict[str | None, dict[str, RawCounts]]:
+    """Category, or None for the whole run -> subject -> answers. Without categories only the whole run."""
+    counts = ", ".join(
+        f"count(*) FILTER ({one.answer} = 1) AS yes_{subject}, count(*) FILTER ({one.answer} = 0) AS no_{subject}, "
+        f"count({one.answer}) AS any_{subject}"
+        for subject, one in sql.subjects.items()
+    )
+    rows = run.ask("audit_answers", scored=sql.scored, category=_CATEGORY if categories else _ALL, counts=counts)
+    found: dict[str | None, dict[str, RawCounts]] = {}
+    for subject in SUBJECTS:
+        columns = [f"yes_{subject}", f"no_{subject}", f"any_{subject}", "num_scored"]
+        of_categories = {row["category"]: [int(row[column]) for column in columns] for row in rows}
+        total = np.array([*of_categories.values(), [0, 0, 0, 0]]).sum(axis=0)
+        found.setdefault(None, {})[subject] = RawCounts(*map(int, total))
+        for category in categories:
+            found.setdefault(category, {})[subject] = RawCounts(*of_categories[category])
+    return found
+
+
+def _categories(run: Run) -> tuple[str, ...]:
+    found = run.ask("audit_categories", category=_CATEGORY, most=str(MAX_CATEGORIES + 1))
+    names = sorted(row["category"] for row in found)
+    return tuple(names) if len(names) <= MAX_CATEGORIES else ()

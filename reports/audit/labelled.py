@@ -7,14 +7,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import LabelsError
-from reports.audit.cells import Counts, Flags, Numbers
 from reports.audit.results import LabelCounts
 from reports.labels.agreed import agreed
 from reports.labels.joining import join
+from reports.statistics.cells import Counts, Flags, Numbers
 from scoring.labels.picture_index import are_named, hashes_by_name
 from scoring.labels.table import JudgedLabels, attribute_values
 from scoring.privacy import private_of_labels
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS
+from scoring.table import Col
 from scoring.taxonomy import KEYS
 
 
@@ -92,7 +93,7 @@ def labelled(
 
 def _with_hashes(rows: pa.Table, labels: pa.Table) -> pa.Table:
     """Labels that name a picture by its key alone get its hash, so that they count for its copies too."""
-    shards, keys, row_hashes = (rows[name].to_pylist() for name in ("shard", "key", "sha256"))
+    shards, keys, row_hashes = (rows[name].to_pylist() for name in (Col.SHARD, Col.KEY, Col.SHA256))
     full = [None if key is None else f"{shard}/{key}" for shard, key in zip(shards, keys, strict=True)]
     by_name = hashes_by_name(zip([*keys, *full], [*row_hashes, *row_hashes], strict=True))
     given = zip(labels["sha256"].to_pylist(), labels["key"].to_pylist(), strict=True)
@@ -105,7 +106,7 @@ def _passed_over(rows: pa.Table, labels: pa.Table) -> Flags:
     """Labels without an answer whose picture comes before the last one with an answer: the person was there. Shape
     (labels,).
     """
-    position = {sha256: number for number, sha256 in reversed(list(enumerate(rows["sha256"].to_pylist()))) if sha256}
+    position = {sha256: number for number, sha256 in reversed(list(enumerate(rows[Col.SHA256].to_pylist()))) if sha256}
     positions = np.array([position.get(sha256, -1) for sha256 in labels["sha256"].to_pylist()], dtype=np.int64)
     is_blank: Flags = np.asarray(np.isnan(attribute_values(labels)).all(axis=1), dtype=np.bool_)
     is_blank &= labels["private"].is_null().to_numpy()

@@ -4,21 +4,22 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.errors import LabelsError, RunError
-from reports.audit.cells import IS_YES, Counts, Flags, Numbers, audit_sql
-from reports.audit.correcting import category_row
-from reports.audit.counting import cell_counts, raw_counts
-from reports.audit.estimates import Estimate, evidence
+from reports.audit.cells import audit_sql, cell_counts, raw_counts
+from reports.audit.compute import category_row
 from reports.audit.labelled import LabelledSample, labelled
 from reports.audit.population import with_quarantined
 from reports.audit.results import FEW_LABELS, NO_LABELS, NOT_IDENTIFIED, SCORED, Audit, CategoryRates, SubjectRates
-from reports.audit.rogan_gladen import Errors, counted_errors, errors_of, rogan_gladen, weighted_errors
-from reports.audit.second_looks import NONE
 from reports.labels.agreed import in_words, num_undecided_of
 from reports.run.warehouse import STALE_AUDIT, Run
+from reports.statistics.cells import IS_YES, Counts, Flags, Numbers
+from reports.statistics.estimates import Estimate, evidence
+from reports.statistics.rogan_gladen import Errors, counted_errors, errors_of, rogan_gladen, weighted_errors
+from reports.statistics.second_looks import NONE
 from scoring.labels.table import JudgedLabels
 from scoring.privacy import private_condition
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS, has_sample, read_sample
 from scoring.runs.corrected_rates import MIN_LABELS
+from scoring.table import Col
 
 
 def audit_of_other_run(
@@ -120,14 +121,14 @@ def _probabilities(other: Run, rows: pa.Table, labels: LabelledSample) -> Number
         return None
     sample = read_sample(other.root)
     drawn = {
-        (row["shard"], row["index"]): row["inclusion_probability"]
+        (row[Col.SHARD], row[Col.INDEX]): row["inclusion_probability"]
         for row in sample.table.select(["shard", "index", "inclusion_probability"]).to_pylist()
     }
-    pictures = rows.select(["shard", "index", "sha256"]).take(pa.array(labels.places)).to_pylist()
-    probabilities = np.array([drawn.get((picture["shard"], picture["index"]), 0.0) for picture in pictures])
+    pictures = rows.select([Col.SHARD, Col.INDEX, Col.SHA256]).take(pa.array(labels.places)).to_pylist()
+    probabilities = np.array([drawn.get((picture[Col.SHARD], picture[Col.INDEX]), 0.0) for picture in pictures])
     # A hash names the copies of a drawn picture too; they were not drawn themselves.
     hashes = set(sample.table["sha256"].drop_null().to_pylist())
-    is_copy = np.array([picture["sha256"] in hashes for picture in pictures], dtype=np.bool_)
+    is_copy = np.array([picture[Col.SHA256] in hashes for picture in pictures], dtype=np.bool_)
     is_outside = has_answer & (probabilities == 0) & ~is_copy
     if not (has_answer & (probabilities > 0)).any():
         return None

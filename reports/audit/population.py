@@ -5,6 +5,9 @@ source by chance too, and an interval for the source has both errors. If the run
 whatever its size, its pooled rate is of no population that anyone means; then every image counts as often as its
 category is larger in the source than in the run (two-phase sampling for stratification).
 
+If the run is of random shards, what labels find is assumed to be as alike within a shard as what the run answers: the
+labels of an audit are too few to show it shard by shard.
+
 Source: Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992, chapter 9.
 """
 
@@ -15,13 +18,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ingest.errors import QueryError
-from reports.audit.cells import Numbers
-from reports.audit.drawn_shards import Fractions
-from reports.audit.estimates import Estimate
+from reports.audit.cells import NO_CATEGORY, audit_sql
 from reports.audit.results import SCORED_OF_SOURCE, Audit, SubjectRates
 from reports.run.design import SAMPLES, Kind
+from reports.run.drawn_shards import degrees_sql, effective_size_sql, fraction_of, residual_sql
 from reports.run.warehouse import Run
+from reports.statistics.cells import Numbers
+from reports.statistics.estimates import Estimate
 from reports.statistics.shares import Stratum, post_stratified, sampled, with_both_errors
+from scoring.runs.audit_sample import SUBJECTS
+
+Fractions = Mapping[tuple[str, str | None], float]
+"""Subject and category, None for the whole run -> the number that represents the drawn share of the source
+(`reports.run.drawn_shards.fraction_of`)."""
 
 
 def audit_of_source(audit: Audit, kind: Kind, fractions: Fractions) -> Audit:
@@ -152,3 +161,41 @@ def _categories(names: Sequence[str]) -> str:
 
 def _wrong_sizes(why: str) -> QueryError:
     return QueryError(f"--category-sizes: {why}; give the images of each category of the run in the source")
+
+
+def drawn_fractions(run: Run, private: str) -> Fractions:
+    """Empty if no shards were drawn. private: SQL condition of the audit."""
+    draw = run.record.shard_draw
+    if draw is None:
+        return {}
+    sql = audit_sql(run, private)
+    counts = [f"count(*) FILTER ({one.answer} = 1) AS yes_{subject}" for subject, one in sql.subjects.items()]
+    totals = [f"sum(yes_{one}) OVER of_group AS all_{one}" for one in SUBJECTS]
+    residuals = [f"{residual_sql(f'yes_{one}', 'n', f'all_{one}', 'n_all')} AS e_{one}" for one in SUBJECTS]
+    sums = [
+        f"sum(yes_{one})::DOUBLE AS k_{one}, sum(pow(e_{one}, 2)) AS squares_{one}, "
+        f"sum(pow(e_{one}, 4)) AS fourths_{one}"
+        for one in SUBJECTS
+    ]
+    sizes = [
+        f"{effective_size_sql(draw, f'_{one}')} AS size_{one}, {degrees_sql(f'_{one}')} AS degrees_{one}"
+        for one in SUBJECTS
+    ]
+    rows = run.ask(
+        "audit_shards",
+        category=f"coalesce(category, '{NO_CATEGORY}')",
+        scored=sql.scored,
+        counts=", ".join(counts),
+        again=", ".join(f"sum(yes_{one}) AS yes_{one}" for one in SUBJECTS),
+        totals=", ".join(totals),
+        residuals=", ".join(residuals),
+        sums=", ".join(sums),
+        sizes=", ".join(sizes),
+    )
+    return {
+        (subject, None if row["is_whole"] else row["category"]): fraction_of(
+            row["n"], row[f"size_{subject}"], row[f"degrees_{subject}"]
+        )
+        for row in rows
+        for subject in SUBJECTS
+    }

@@ -5,9 +5,9 @@ from typing import Literal
 
 import pyarrow as pa
 
-from reports.audit.estimates import Estimate
-from reports.audit.prior_shift import ShiftTest
-from reports.audit.second_looks import SecondLooks
+from reports.statistics.estimates import Estimate
+from reports.statistics.prior_shift import ShiftTest
+from reports.statistics.second_looks import SecondLooks
 from scoring.runs.corrected_rates import CORRECTED_SCHEMA
 
 Method = Literal["difference", "composite", "prior shift", "rogan-gladen"]

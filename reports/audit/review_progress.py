@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from reports.audit.cells import audit_sql
-from reports.audit.correcting import private_rate
-from reports.audit.counting import cell_counts
+from reports.audit.cells import audit_sql, cell_counts
+from reports.audit.compute import private_rate
 from reports.labels.agreement import Agreement, agreement
 from reports.run.warehouse import Run
 from scoring.labels.judgements import judgements

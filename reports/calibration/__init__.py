@@ -1,7 +1,6 @@
 """From probabilities that a model gives to probabilities that mean what they say, and thresholds that follow.
 
-Arrays in, maps and thresholds out, but for `calibrated.py`, which takes the rows of a run. Start there. The metrics are
-those of `reports.statistics.calibration`.
+Start at: `compute.py`. The maps and metrics are in `reports.statistics`.
 
 May import: `ingest`, `scoring`, `reports.evaluation`, `reports.labels`, `reports.statistics`.
 """

@@ -1,12 +1,13 @@
-"""Everything that `calibrate` says, as frozen data."""
+"""Everything that `calibrate` says, as frozen data, as JSON, and as the file that `scan --thresholds` takes."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from reports.labels.joining import JoinCounts
-from reports.labels.rows import Drawn
+import numpy as np
+
+from reports.labels.joining import Drawn, JoinCounts
 from reports.statistics.calibration import Calibration
-from reports.statistics.fitting import Method
+from reports.statistics.probability_maps import Method
 
 
 @dataclass(frozen=True)
@@ -102,3 +103,26 @@ class CalibrationReport:
 def as_json(report: CalibrationReport) -> dict[str, Any]:
     """Plain data for JSON: what is not defined is null."""
     return asdict(report)
+
+
+_HEAD = """\
+# P(present) from which an attribute is 1, made by privsieve calibrate from {num} labelled pictures: from there on it is
+# present with a probability of {at:g} or more. For scans with the same engine, model and protocol:
+# {engine}
+"""
+
+
+def thresholds_file(report: CalibrationReport) -> str | None:
+    """YAML; None if no attribute has a threshold."""
+    lines = [
+        _line(subject.subject, subject.threshold, subject.note)
+        for subject in report.subjects
+        if subject.level is not None and subject.threshold is not None
+    ]
+    if not lines:
+        return None
+    return _HEAD.format(at=report.at, num=report.num_labelled, engine=report.engine) + "".join(lines)
+
+
+def _line(key: str, threshold: float, note: str | None) -> str:
+    return f"{key}: {np.format_float_positional(threshold)}{f'  # {note}' if note else ''}\n"

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, RunDifference
-from reports.diff.tables import findings, headlines, notes, tables
+from reports.diff.words import findings, headlines, notes, tables
 from reports.page.pages import fill, write
 from reports.words import percent, shortened
 

@@ -5,19 +5,34 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from ingest.images.phash import near_duplicate_groups
 from reports.evaluation.severity import Levels, band_of
 from reports.statistics.binary import Numbers
 from scoring import severity
 from scoring.labels import derived
 from scoring.labels.table import attribute_values
 from scoring.privacy import judges_private, private_condition, private_of_labels, private_of_rows, protocol_name
+from scoring.table import Col
 from scoring.taxonomy import KEYS
 
 ROW_COLUMNS = (
-    *("shard", "index", "key", "category", "sha256", "phash", "status", *KEYS, "level", "score", "holistic_score"),
-    *("private", "prob_private", *(f"prob_{key}" for key in KEYS)),
+    *(
+        Col.SHARD,
+        Col.INDEX,
+        Col.KEY,
+        Col.CATEGORY,
+        Col.SHA256,
+        Col.PHASH,
+        Col.STATUS,
+        *KEYS,
+        Col.LEVEL,
+        Col.SCORE,
+        Col.HOLISTIC_SCORE,
+    ),
+    *(Col.PRIVATE, Col.PROB_PRIVATE, *(Col.prob(key) for key in KEYS)),
 )
 """What an evaluation reads of a run."""
 
@@ -106,26 +121,42 @@ def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | Non
     threshold: a picture is private from this prob_private on; None for the answers as they are.
     """
     values = np.stack([_numbers(rows, key) for key in KEYS], axis=1)
-    prob_private = _numbers(rows, "prob_private")
-    holistic_score = _numbers(rows, "holistic_score")
+    prob_private = _numbers(rows, Col.PROB_PRIVATE)
+    holistic_score = _numbers(rows, Col.HOLISTIC_SCORE)
     if threshold is not None:
         private = np.where(np.isnan(prob_private), np.nan, prob_private >= threshold)
     else:
         private = private_of_rows(rows, engine)
     return RunAnswers(
         values=values,
-        probabilities=np.stack([_numbers(rows, f"prob_{key}") for key in KEYS], axis=1),
+        probabilities=np.stack([_numbers(rows, Col.prob(key)) for key in KEYS], axis=1),
         private=private,
         says_private=threshold is not None or judges_private(engine, private_condition(engine)),
         says_severity=protocol_name(engine) == "severity" or not np.isnan(holistic_score).all(),
         says_attributes=bool(engine["assessed"]),
         prob_private=prob_private,
         holistic_score=holistic_score,
-        score=_numbers(rows, "score"),
-        levels=np.nan_to_num(_numbers(rows, "level")).astype(np.int64),
+        score=_numbers(rows, Col.SCORE),
+        levels=np.nan_to_num(_numbers(rows, Col.LEVEL)).astype(np.int64),
     )
 
 
 def _numbers(table: pa.Table, column: str) -> Numbers:
     """NaN for null."""
     return np.asarray(table[column].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def near_duplicates(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """Shape (n,): the group of each row, from 0. rows: with the columns sha256 and phash.
+
+    Rows without a perceptual hash (quarantined, or of an older version) share a group if their bytes are equal; a row
+    without bytes has its own.
+    """
+    hashes, perceptual = rows[Col.SHA256].to_pylist(), rows[Col.PHASH].to_pylist()
+    near = near_duplicate_groups(perceptual)
+    names = [
+        f"near {near[index]}" if perceptual[index] is not None else f"row {index}" if hash_ is None else hash_
+        for index, hash_ in enumerate(hashes)
+    ]
+    _, groups = np.unique(names, return_inverse=True)
+    return groups.astype(np.int64)

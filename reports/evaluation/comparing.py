@@ -8,15 +8,15 @@ import pyarrow as pa
 from ingest.errors import LabelsError
 from ingest.sample import printable
 from reports.evaluation import severity
+from reports.evaluation.answers import near_duplicates
 from reports.evaluation.attributes import Ambiguous
-from reports.evaluation.evaluate import OF_BOTH_SIDES, EvaluationOptions, JudgedRun
-from reports.evaluation.groups import near_duplicates
+from reports.evaluation.compute import OF_BOTH_SIDES, EvaluationOptions, JudgedRun
 from reports.evaluation.results import Comparison, Evaluation, Flips, RunsSpread
 from reports.statistics import binary
 from reports.statistics.bayesian_bootstrap import Draws
 from reports.statistics.binary import rejections_as_wrong
 from reports.statistics.paired import difference, mcnemar
-from reports.statistics.spread import spread
+from reports.statistics.stability import spread
 from scoring.taxonomy import KEYS
 
 METRICS = ("mcc", "balanced_accuracy", "f1", "recall", "precision", "specificity")

@@ -1,15 +1,18 @@
-"""Fills the page. Names of corpora and labels are hostile: Jinja escapes them, and the page may run no script."""
+"""Fills the page. Names of corpora and labels are hostile: Jinja escapes them, and the page may run no script.
+
+The drawings are small SVGs, since the page has few figures: Plotly alone would make it 4 MB.
+"""
 
 from base64 import b64encode
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from reports.evaluation.drawings import MARGIN, SIDE, bars, reliability, shade
-from reports.evaluation.findings import findings
 from reports.evaluation.results import Evaluation
-from reports.evaluation.tables import notes, tables
+from reports.evaluation.words import findings, notes, tables
 from reports.page.pages import fill, write
+from reports.statistics.calibration import Calibration
 from reports.words import number, shortened
 
 
@@ -38,3 +41,53 @@ def render(evaluation: Evaluation, pictures: Mapping[str, bytes] = MappingProxyT
 def write_page(evaluation: Evaluation, path: Path, pictures: Mapping[str, bytes] = MappingProxyType({})) -> None:
     """The page as a file of this machine, whole or not at all. StorageError. pictures: as of `render`."""
     write(render(evaluation, pictures), path)
+
+
+SIDE = 200
+"""Side of a drawing without its margin, in SVG units."""
+
+MARGIN = 34
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One bin of a reliability diagram."""
+
+    x: float
+    """Mean probability, in SVG units from the left."""
+
+    y: float
+    """Share of pictures for which it is true, in SVG units from the top."""
+
+    radius: float
+    """Grows with the number of pictures."""
+
+    text: str
+    """What a reader sees who points at it."""
+
+
+def reliability(calibration: Calibration) -> tuple[Dot, ...]:
+    """Return a dot for each bin that holds pictures; on the diagonal, probabilities mean what they say."""
+    most = max((bin_.num_pictures for bin_ in calibration.bins), default=1)
+    return tuple(
+        Dot(
+            x=MARGIN + SIDE * bin_.mean_probability,
+            y=MARGIN / 2 + SIDE * (1 - bin_.share),
+            radius=2.5 + 6 * (bin_.num_pictures / most) ** 0.5,
+            text=f"{bin_.num_pictures:,} pictures given {bin_.mean_probability:.2f} on average: "
+            f"{bin_.share:.1%} are so",
+        )
+        for bin_ in calibration.bins
+        if bin_.mean_probability is not None and bin_.share is not None
+    )
+
+
+def shade(count: int, of: int) -> float:
+    """Opacity of a cell that holds `count` of a row's `of` pictures, 0–0.75."""
+    return round(0.75 * count / of, 3) if of else 0.0
+
+
+def bars(counts: tuple[int, ...], height: float = 60.0) -> tuple[float, ...]:
+    """Heights of a histogram, in SVG units; the highest bar has the whole height."""
+    most = max(counts, default=0)
+    return tuple(round(height * count / most, 2) if most else 0.0 for count in counts)

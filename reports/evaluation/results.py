@@ -12,8 +12,7 @@ from reports.statistics.calibration import Calibration
 from reports.statistics.classes import Classwise, PrivateClass
 from reports.statistics.intervals import Interval
 from reports.statistics.paired import Difference, McNemar
-from reports.statistics.spread import Spread
-from reports.statistics.stability import Stability
+from reports.statistics.stability import Spread, Stability
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from reports.statistics.binary import Numbers, known
-from reports.statistics.correlation import moments, pearson_of_sums, weighted_spearman
-from reports.statistics.pairs import PairwiseAccuracy, pairwise_by_level
+from reports.statistics.correlation import (
+    PairwiseAccuracy,
+    moments,
+    pairwise_by_level,
+    pearson_of_sums,
+    weighted_spearman,
+)
 from scoring.severity import BANDS
 
 Levels = npt.NDArray[np.int64]

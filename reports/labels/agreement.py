@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.errors import LabelsError
-from reports.statistics.agreement import cohen, fleiss, nominal_alpha, ordinal_alpha, share_of_same_pairs
-from reports.statistics.agreement_intervals import intervals_of
+from reports.statistics.agreement import cohen, fleiss, intervals_of, nominal_alpha, ordinal_alpha, share_of_same_pairs
 from reports.statistics.intervals import Interval
 from scoring.labels.attention import AttentionChecks
 from scoring.labels.judgements import Judgements

@@ -1,15 +1,32 @@
-"""Labels joined with the rows of a run, by the rules of `scoring.labels.picture_index`."""
+"""Labels joined with the rows of a run, by the rules of `scoring.labels.picture_index`; and how these rows were drawn.
 
-from dataclasses import dataclass
+`join` takes rows in memory. `labelled_rows` reads those that have a label from the files of a run: in memory are as
+many as there are labels, not as the run has rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ingest.errors import LabelsError
+from ingest.errors import LabelsError, RunError, number_of
 from ingest.sample import printable
-from scoring.labels.picture_index import PictureIndex, shared_keys
+from ingest.storage.place import Place
+from reports.labels.agreed import AgreedLabels
+from reports.statistics.binary import Flags, Numbers
+from scoring.labels.picture_index import PictureIndex, are_named, shared_keys
+from scoring.runs.audit_sample import AuditSample, has_sample, read_sample
+from scoring.runs.damaged_rows import images_only
+from scoring.runs.footers import refuse_foreign
+from scoring.runs.record import RunRecord
+from scoring.runs.results import listing, row_ranges
+from scoring.runs.rows import rows_at
 from scoring.sql.expressions import shown
+from scoring.table import Col
 
 Places = npt.NDArray[np.int64]
 
@@ -63,7 +80,7 @@ def join(rows: pa.Table, labels: pa.Table) -> Joined:
     rows: with the columns shard, key and sha256. labels: of `LABELS_SCHEMA`, checked, one row per picture.
     LabelsError if nothing is joined, or if several annotators label a picture.
     """
-    keys, hashes, shards = (rows[name].to_pylist() for name in ("key", "sha256", "shard"))
+    keys, hashes, shards = (rows[name].to_pylist() for name in (Col.KEY, Col.SHA256, Col.SHARD))
     annotators = labels["annotator"].to_pylist()
     index = PictureIndex(None, annotators.__getitem__, shared_keys(keys, hashes), has_unreadable=True)
     index.add_labels(labels)
@@ -96,8 +113,8 @@ def _nothing(rows: pa.Table, labels: pa.Table) -> LabelsError:
     if not labels.num_rows:
         return LabelsError("the labels table has no rows")
     return LabelsError(
-        f"no label belongs to a row of the run: rows are named like {_shape(rows, 'key')} (sha256 "
-        f"{_shape(rows, 'sha256')}), labels like {_shape(labels, 'key')} (sha256 {_shape(labels, 'sha256')}); "
+        f"no label belongs to a row of the run: rows are named like {_shape(rows, Col.KEY)} (sha256 "
+        f"{_shape(rows, Col.SHA256)}), labels like {_shape(labels, 'key')} (sha256 {_shape(labels, 'sha256')}); "
         "labels of pictures that were encoded again need a key and no sha256"
     )
 
@@ -109,3 +126,156 @@ def _shape(table: pa.Table, column: str) -> str:
         return "–"
     first = printable(known[0].as_py())
     return f"{first[:12]}…" if column == "sha256" else f'"{shown(first)}"'
+
+
+Drawn = Literal["audit", "evenly"]
+"""`audit`: the labelled pictures are those that `audit sample` drew, with known unequal probabilities. `evenly`: every
+picture of the run was equally likely to be labelled."""
+
+NEEDED = (Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256, Col.STATUS)
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Joined rows with the probability of each."""
+
+    joined: Joined
+    """The counts are of the whole run."""
+
+    undecided: Flags
+    """Shape (n, 23), as `SUBJECTS`: questions about which people differ, or which none could answer."""
+
+    drawn: Drawn
+    """How they were drawn."""
+
+    probabilities: Numbers
+    """Shape (n,): of being drawn; all 1 if drawn evenly."""
+
+    sample: AuditSample | None
+    """The audit sample; None if drawn evenly."""
+
+    copies: pa.Table | None = None
+    """For the rows of an audit sample: every scored row of the run with the bytes of one of these rows, the rows
+    themselves included. The audit draws rows, and a picture can have several."""
+
+    @property
+    def weights(self) -> Numbers:
+        """1 / probability: how many pictures of the run each one represents."""
+        return 1 / self.probabilities
+
+    @property
+    def one_per_picture(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Places of the rows to count. Drawn evenly, copies of a labelled picture count once; the audit drew rows."""
+        if self.drawn == "audit":
+            return np.arange(self.joined.rows.num_rows)
+        return np.sort(np.unique(self.joined.label_places, return_index=True)[1])
+
+
+def labelled_rows(
+    run: Place, record: RunRecord, agreed: AgreedLabels, columns: Sequence[str], drawn: Drawn | None
+) -> LabelledRows:
+    """columns: with `NEEDED`. drawn: None for `audit` if all labelled pictures are of the audit sample.
+
+    LabelsError if nothing is joined, or if only some of the labelled pictures are of the sample and `drawn` is None.
+    RunError if there is no sample although `drawn` says so, or if a file of the run is damaged or of another run.
+    """
+    labels = agreed.labels
+    sample = read_sample(run) if drawn != "evenly" and has_sample(run) else None
+    found_rows = _candidates(run, record, labels, sample, columns)
+    num_images = found_rows.num_images
+    joined = join(found_rows.table, labels)
+    num_joined = joined.counts.num_joined_rows
+    joined = replace(
+        joined, counts=replace(joined.counts, num_rows=num_images, num_rows_without_label=num_images - num_joined)
+    )
+    undecided = agreed.undecided[joined.label_places]
+    evenly = LabelledRows(joined, undecided, "evenly", np.ones(num_joined), None)
+    if sample is not None:
+        _refuse_other_state(run, record, sample, found_rows)
+    if sample is None and drawn == "audit":
+        raise RunError(f"{run.path} has no audit sample; draw one with: privsieve audit sample {run.path}")
+    if sample is None:
+        return evenly
+    probabilities = _probabilities(joined.rows, sample)
+    is_of_sample = ~np.isnan(probabilities)
+    if drawn is None and not is_of_sample.any():
+        return evenly
+    # A copy of a drawn picture has its label, but was not drawn itself.
+    of_drawn = set(joined.label_places[is_of_sample].tolist())
+    num_others = len(set(joined.label_places.tolist()) - of_drawn)
+    if num_others and drawn is None:
+        raise LabelsError(
+            f"{number_of(num_others, 'labelled picture')} of {len(of_drawn) + num_others} are not of the audit sample "
+            "of this run; say --drawn audit to use only those that are, or --drawn evenly if every picture was equally "
+            "likely to be labelled"
+        )
+    if not is_of_sample.any():
+        raise LabelsError("no label is of a picture of the audit sample of this run")
+    kept = Joined(
+        joined.rows.filter(pa.array(is_of_sample)),
+        joined.labels.filter(pa.array(is_of_sample)),
+        joined.label_places[is_of_sample],
+        joined.counts,
+    )
+    copies = _copies(found_rows.table, kept.rows)
+    return LabelledRows(kept, undecided[is_of_sample], "audit", probabilities[is_of_sample], sample, copies)
+
+
+def _copies(candidates: pa.Table, rows: pa.Table) -> pa.Table:
+    has_bytes = pc.is_in(candidates[Col.SHA256], rows[Col.SHA256].combine_chunks().drop_null())
+    return candidates.filter(pc.and_(has_bytes, pc.equal(candidates[Col.STATUS], "scored")))
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Rows that may have a label, and what the run has."""
+
+    table: pa.Table
+    """Every image that has the hash or the name of a label or the hash of a drawn picture, and the first image, which
+    errors name."""
+
+    num_images: int
+    """Number of images of the run."""
+
+    num_rows: int
+    """Number of rows of the run, with damaged parts of shards."""
+
+    rows_sha256: str
+
+
+def _candidates(
+    run: Place, record: RunRecord, labels: pa.Table, sample: AuditSample | None, columns: Sequence[str]
+) -> _Candidates:
+    keys = labels["key"].combine_chunks().drop_null()
+    hashes = pa.array(
+        {*labels["sha256"].to_pylist(), *(sample.table["sha256"].to_pylist() if sample else ())} - {None}, pa.string()
+    )
+    listed = listing(run)
+    checked = refuse_foreign(run, record.settings_hash(), listed)
+    parts, num_images, num_rows = [rows_at(run, [], columns)], 0, 0
+    for part in row_ranges(listed):
+        all_rows = rows_at(run, [part], [*dict.fromkeys([*columns, Col.REASON])])
+        num_rows += all_rows.num_rows
+        rows = images_only(all_rows).select(columns)
+        wanted = are_named(rows, hashes, keys).to_numpy()
+        if not num_images:
+            wanted = wanted | (np.arange(len(wanted)) == 0)
+        parts.append(rows.filter(pa.array(wanted)))
+        num_images += rows.num_rows
+    return _Candidates(pa.concat_tables(parts), num_images, num_rows, checked.rows_sha256)
+
+
+def _refuse_other_state(root: Place, record: RunRecord, sample: AuditSample, candidates: _Candidates) -> None:
+    """RunError if the sample is of other rows than the run has now."""
+    if not sample.design.are(record.settings_hash(), candidates.num_rows, candidates.rows_sha256):
+        raise RunError(
+            f"{root.path}: the audit sample was drawn from another state of the run; draw it again, or say "
+            "--drawn evenly"
+        )
+
+
+def _probabilities(rows: pa.Table, sample: AuditSample) -> Numbers:
+    """Shape (n,): of each row, NaN if it was not drawn."""
+    by_row = sample.probabilities()
+    names = zip(rows[Col.SHARD].to_pylist(), rows[Col.INDEX].to_pylist(), strict=True)
+    return np.array([by_row.get(name, np.nan) for name in names], dtype=np.float64)

@@ -1,5 +1,5 @@
 """What a report says, as frozen data: figures, how sure they are, what they touch in law, and how they were made.
 
-May import: `ingest`, `scoring`, `reports.audit`, `reports.labels`, `reports.page`, `reports.run`.
-Start at: `results.py` for all of it, `figures.py` for its parts; `sentences.py` says it in words.
+May import: `ingest`, `scoring`, `reports.audit`, `reports.labels`, `reports.page`, `reports.run`, `reports.statistics`.
+Start at: `results.py` for what is said, `compute.py` for how it is asked; `words.py` says it in words.
 """

@@ -1,12 +1,16 @@
-"""Rows of `queries/` -> figures of a report."""
+"""Rows of `queries/` as figures of a report; rules of law to which attributes point come from `laws.yaml`."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any
+
+import yaml
 
 from ingest.images.files.unseen_kinds import UNSEEN_KINDS
 from ingest.sample import printable
-from reports.report.laws import rules
-from reports.report.severe import may_hold_own_words
+from reports.report.evidence import MAX_RATIONALE, boxes_in_words, may_hold_own_words, whole_boxes
 from reports.run.figures import (
     Copies,
     EvidenceCount,
@@ -15,14 +19,19 @@ from reports.run.figures import (
     LevelCount,
     Prevalence,
     Rate,
+    SevereImage,
     UnseenContent,
 )
 from reports.run.warehouse import LEVEL_COUNTS, Run
 from scoring.runs.damage import Damage
+from scoring.severity import WEIGHTS
 from scoring.sql.names import literal
-from scoring.taxonomy import LEVELS, Attribute
+from scoring.table import Col
+from scoring.taxonomy import ATTRIBUTES, LEVELS, Attribute
 
 Row = Mapping[str, Any]
+
+NUM_SEVEREST = 20
 
 MAX_KINDS = 5
 """Kinds of evidence that are listed of a group."""
@@ -152,3 +161,76 @@ def copies_of(run: Run, by_sql: str, private_sql: str) -> tuple[Copies, dict[str
     rate = private / num_images if num_images else None
     copies = Copies(num_images, whole["num_distinct"], whole["num_in_largest"], rate, whole["rate_distinct"])
     return copies, {row["group_name"]: row for row in rows if row["group_name"] is not None}
+
+
+LAWS = {"gdpr": "GDPR", "hipaa": "HIPAA", "eu_ai_act": "EU AI Act", "ccpa": "CCPA/CPRA"}
+"""Field of `scoring.taxonomy.Laws` -> name of the law."""
+
+
+@dataclass(frozen=True)
+class LawRule:
+    """A rule of law to which several attributes point."""
+
+    law: str
+    article: str
+    about: str
+    attributes: tuple[str, ...]
+    """An image counts if it shows one of these, …"""
+
+    together_with: tuple[str, ...] = ()
+    """… and one of these, if there are any."""
+
+
+@cache
+def rules() -> tuple[LawRule, ...]:
+    text = resources.files("reports").joinpath("report", "laws.yaml").read_text(encoding="utf-8")
+    return tuple(
+        LawRule(
+            rule["law"],
+            rule["article"],
+            rule["about"],
+            tuple(rule["attributes"]),
+            tuple(rule.get("together_with", ())),
+        )
+        for rule in yaml.safe_load(text)["rules"]
+    )
+
+
+def severest(run: Run, most: int = NUM_SEVEREST) -> tuple[SevereImage, ...]:
+    """Highest `s_lex` first. Inside `run.patterns_kept` it takes one pass over few columns."""
+    weights = " ".join(f"WHEN {level} THEN {weight}" for level, weight in enumerate(WEIGHTS.tolist(), 1))
+    tallied = run.ask("s_lex", weight=f"CASE attribute_level {weights} END")
+    least = _least({row[Col.S_LEX]: row["num_images"] for row in tallied}, most)
+    if least is None:
+        return ()
+    ordered = sorted(ATTRIBUTES, key=lambda attribute: attribute.level)
+    shown = ", ".join(f"CASE WHEN {item.key} = 1 THEN '{item.key}' END" for item in ordered)
+    rows = run.ask("severest", attributes=f"[{shown}]", least=str(least), most=str(most))
+    hides = may_hold_own_words(run.record.engine)
+    return tuple(severe_image(row, hides) for row in rows)
+
+
+def severe_image(row: Mapping[str, Any], hides_rationale: bool) -> SevereImage:
+    """From a row with the columns of `queries/severest.sql`."""
+    return SevereImage(
+        shard=printable(row[Col.SHARD]),
+        index=row[Col.INDEX],
+        key=printable(row[Col.KEY]),
+        category=None if row[Col.CATEGORY] is None else printable(row[Col.CATEGORY]),
+        level=row[Col.LEVEL],
+        s_lex=row[Col.S_LEX],
+        score=round(row[Col.SCORE], 4),
+        attributes=tuple(key for key in row["attributes"] if key),
+        rationale=None if hides_rationale else printable(row[Col.RATIONALE] or "")[:MAX_RATIONALE],
+        boxes=boxes_in_words(whole_boxes(row[Col.BOXES])),
+    )
+
+
+def _least(tallied: Mapping[int, int], most: int) -> int | None:
+    """The lowest s_lex above 0 among the `most` highest images; None where nothing was found in any image."""
+    left, least = most, None
+    for s_lex in sorted(tallied, reverse=True):
+        if s_lex == 0 or left <= 0:
+            break
+        least, left = s_lex, left - tallied[s_lex]
+    return least

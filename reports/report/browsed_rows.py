@@ -19,7 +19,7 @@ from scoring.policies.policy import Action
 from scoring.sql.errors import without_values
 from scoring.sql.expressions import boolean_expression
 from scoring.sql.names import literal
-from scoring.table import IMAGE_SCHEMA, LISTED
+from scoring.table import IMAGE_SCHEMA, LISTED, Col
 from scoring.taxonomy import KEYS
 
 MAX_ROWS = 1_000_000
@@ -37,8 +37,8 @@ NULL = "null"
 VALUES = ("1", "0.5", "0", NULL)
 """Values of an attribute, as a filter names them; null: not assessed."""
 
-SHOWN = ("key", "category", "format", "width", "height", "num_frames", "status", "reason", "level")
-_COLUMNS = ("shard", "index", "sha256", *SHOWN, "score", "s_lex", *KEYS)
+SHOWN = (Col.KEY, Col.CATEGORY, Col.FORMAT, Col.WIDTH, Col.HEIGHT, Col.NUM_FRAMES, Col.STATUS, Col.REASON, Col.LEVEL)
+_COLUMNS = (Col.SHARD, Col.INDEX, Col.SHA256, *SHOWN, Col.SCORE, Col.S_LEX, *KEYS)
 
 Text = Annotated[str, Field(max_length=10_000)]
 Value = Literal["1", "0.5", "0", "null"]
@@ -105,7 +105,7 @@ class BrowsedRows:
                 '"level IN (1, 2)"'
             )
         columns = ", ".join(f'"{name}"' for name in _COLUMNS)
-        with run.joined_with("hidden_rows", hidden.select(["shard", "index"])):
+        with run.joined_with("hidden_rows", hidden.select([Col.SHARD, Col.INDEX])):
             run.connection.execute(
                 'CREATE TEMP TABLE browsed AS SELECT row_number() OVER (ORDER BY shard, "index") - 1 AS number, '
                 f"{columns}, boxes, list_distinct([box.kind FOR box IN boxes]) AS kinds "
@@ -122,7 +122,7 @@ class BrowsedRows:
         """The row with this number of the view `images`."""
         with self._lock:
             row = self._all(f'SELECT shard, "index" FROM browsed WHERE number = {number:d}')[0]
-            where = f'shard = {literal(row["shard"])} AND "index" = {row["index"]}'
+            where = f'shard = {literal(row[Col.SHARD])} AND "index" = {row[Col.INDEX]}'
             return self._run.sql(f"SELECT * FROM images WHERE {where}")
 
     def has_decisions(self, policy: str) -> bool:
@@ -162,7 +162,8 @@ class BrowsedRows:
         with self._lock:
             asked = self._conditions(wanted)
             counted: dict[str, Any] = {
-                name: self._counted(name, "browsed", asked) for name in ("category", "level", "status", "reason")
+                name: self._counted(name, "browsed", asked)
+                for name in (Col.CATEGORY, Col.LEVEL, Col.STATUS, Col.REASON)
             }
             kinds = "(SELECT number, unnest(kinds) AS kind FROM browsed WHERE {where})"
             counted["kind"] = self._counted("kind", kinds, asked)
@@ -197,13 +198,13 @@ class BrowsedRows:
     def _conditions(self, wanted: Filter) -> dict[str, str]:
         """What is asked of the table `browsed`: filter or attribute -> SQL."""
         conditions = {key: _is_value(key, value) for key, value in wanted.attributes.items()}
-        for name in ("category", "status", "reason"):
+        for name in (Col.CATEGORY, Col.STATUS, Col.REASON):
             if (value := getattr(wanted, name)) is not None:
                 conditions[name] = f"{name} = {literal(value)}"
         if wanted.has_no_category:
-            conditions["category"] = "category IS NULL"
+            conditions[Col.CATEGORY] = "category IS NULL"
         if wanted.level is not None:
-            conditions["level"] = "level IS NULL" if wanted.level == NULL else f"level = {wanted.level}"
+            conditions[Col.LEVEL] = "level IS NULL" if wanted.level == NULL else f"level = {wanted.level}"
         if wanted.kind is not None:
             conditions["kind"] = f"list_contains(kinds, {literal(wanted.kind)})"
         if wanted.policy is not None and wanted.policy not in self._policies:

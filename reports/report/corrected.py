@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from ingest.sample import printable
-from reports.audit.drawn_shards import Fractions, drawn_fractions
-from reports.audit.estimates import Estimate
-from reports.audit.population import of_source
+from reports.audit.population import Fractions, drawn_fractions, of_source
 from reports.audit.results import CONTRADICTED
 from reports.run.design import RunDesign
 from reports.run.figures import CorrectedRate, Rate
 from reports.run.warehouse import Run
+from reports.statistics.estimates import Estimate
 from scoring.runs.audit_sample import PRIVATE
 from scoring.runs.corrected_rates import LabelGaps, read_stored
 

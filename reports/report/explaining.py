@@ -10,13 +10,13 @@ import pyarrow as pa
 from ingest.errors import QueryError, number_of
 from ingest.fault import SHARD_REASONS
 from ingest.sample import printable
+from reports.report.evidence import MAX_RATIONALE, boxes_in_words, may_hold_own_words, whole_boxes
 from reports.report.opened import MayName, OpenRun, all_named
-from reports.report.severe import MAX_RATIONALE, boxes_in_words, may_hold_own_words, whole_boxes
 from scoring.policies.policy import DAMAGED_SHARD, UNREADABLE, Policy
 from scoring.privacy import private_of_rows
 from scoring.sql.expressions import columns_of, shown
 from scoring.sql.names import literal
-from scoring.table import SCHEMA
+from scoring.table import SCHEMA, Col
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 PrivateState = Literal["private", "public", "unknown"]
@@ -118,7 +118,7 @@ def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = al
             raise QueryError(_several(rows.num_rows, clear.to_pylist(), name, shard))
         if rows.num_rows:
             row = rows.to_pylist()[0]
-            where = f'shard = {literal(row["shard"])} AND "index" = {row["index"]}'
+            where = f'shard = {literal(row[Col.SHARD])} AND "index" = {row[Col.INDEX]}'
             return run.sql(f"SELECT * FROM all_rows WHERE {where}")
     raise QueryError(_unknown(run, name, shard, may_name))
 
@@ -196,9 +196,9 @@ def _places(run: OpenRun, condition: str, shard: str | None) -> pa.Table:
 
 def _several(num: int, rows: Sequence[Mapping[str, Any]], name: str, shard: str | None) -> str:
     """In words that can be given instead of the name. num: images with the name; found: those that may be named."""
-    named = [f"{printable(row['shard'])}/{printable(row['key'])}" for row in rows]
+    named = [f"{printable(row[Col.SHARD])}/{printable(row[Col.KEY])}" for row in rows]
     if len(set(named)) < len(named):  # SHARD/KEY does not tell them apart
-        named = [f"{printable(row['shard'])}#{row['index']}" for row in rows]
+        named = [f"{printable(row[Col.SHARD])}#{row[Col.INDEX]}" for row in rows]
     more = ", ..." if len(rows) > MAX_LISTED else ""
     at_least = "at least " if num > MAX_LISTED else ""
     where = "" if shard is None else f' in the shard "{shown(shard)}"'
@@ -220,7 +220,7 @@ def _unknown(run: OpenRun, key: str, shard: str | None, may_name: MayName) -> st
         f"SELECT key, {distance} AS distance FROM all_rows WHERE {in_shard} AND abs(len(key) - {len(key)}) <= {most} "
         f"AND distance <= {most} GROUP BY key ORDER BY distance, key LIMIT {MAX_NEAR}"
     )
-    keys = [row["key"] for row in run.sql(near).to_pylist()] if len(key) < 1000 else []
+    keys = [row[Col.KEY] for row in run.sql(near).to_pylist()] if len(key) < 1000 else []
     named = [f'"{shown(printable(one))}"' for one in keys if _all_may_be_named(run, one, may_name)]
     meant = f" (did you mean {' or '.join(named)}?)" if named else ""
     ways = "give its key, SHARD/KEY, SHARD#INDEX or sha256, as the columns of these names have them"
@@ -241,40 +241,42 @@ def _explained(
     def titles(value: float | None) -> tuple[str, ...]:
         return (
             tuple(attribute.title for attribute in ATTRIBUTES if row[attribute.key] == value)
-            if row["status"] == "scored"
+            if row[Col.STATUS] == "scored"
             else ()
         )
 
     def text(name: str) -> str | None:
         return None if row[name] is None else printable(row[name])
 
+    reason = text(Col.REASON)
+
     return Explanation(
-        shard=printable(row["shard"]),
-        index=row["index"],
-        key=printable(row["key"]),
-        category=text("category"),
-        sha256=text("sha256"),
-        format=text("format"),
-        width=row["width"],
-        height=row["height"],
-        num_bytes=row["num_bytes"],
-        status=printable(row["status"]),
-        reason=None if row["reason"] is None else f"{text('reason')}: {text('error_message') or 'no more is known'}",
-        private=private if row["status"] == "scored" else None,
-        level=row["level"],
-        level_name=None if row["level"] is None else LEVELS[row["level"]],
-        score=row["score"],
-        score_high=row["score_high"],
-        s_lex=row["s_lex"],
-        holistic_score=row["holistic_score"],
-        prob_private=row["prob_private"],
+        shard=printable(row[Col.SHARD]),
+        index=row[Col.INDEX],
+        key=printable(row[Col.KEY]),
+        category=text(Col.CATEGORY),
+        sha256=text(Col.SHA256),
+        format=text(Col.FORMAT),
+        width=row[Col.WIDTH],
+        height=row[Col.HEIGHT],
+        num_bytes=row[Col.NUM_BYTES],
+        status=printable(row[Col.STATUS]),
+        reason=None if reason is None else f"{reason}: {text(Col.ERROR_MESSAGE) or 'no more is known'}",
+        private=private if row[Col.STATUS] == "scored" else None,
+        level=row[Col.LEVEL],
+        level_name=None if row[Col.LEVEL] is None else LEVELS[row[Col.LEVEL]],
+        score=row[Col.SCORE],
+        score_high=row[Col.SCORE_HIGH],
+        s_lex=row[Col.S_LEX],
+        holistic_score=row[Col.HOLISTIC_SCORE],
+        prob_private=row[Col.PROB_PRIVATE],
         present=titles(1),
         doubtful=titles(0.5),
         absent=titles(0),
         not_judged=titles(None),
-        rationale=None if hides_rationale else (text("rationale") or "")[: 2 * MAX_RATIONALE],
-        boxes=boxes_in_words(whole_boxes(row["boxes"])),
-        unseen=tuple(map(printable, row["unseen"] or ())),
+        rationale=None if hides_rationale else (text(Col.RATIONALE) or "")[: 2 * MAX_RATIONALE],
+        boxes=boxes_in_words(whole_boxes(row[Col.BOXES])),
+        unseen=tuple(map(printable, row[Col.UNSEEN] or ())),
         decisions=decisions,
     )
 
@@ -288,9 +290,9 @@ def _decision(policy: Policy, rows: pa.Table) -> Decision:
     """rows: the image's one row of the view `all_rows`."""
     decided = policy.decide(rows.select(SCHEMA.names)).to_pylist()[0]
     row = rows.to_pylist()[0]
-    if row["reason"] in SHARD_REASONS:
+    if row[Col.REASON] in SHARD_REASONS:
         return Decision(policy.name, "drop", DAMAGED_SHARD, "it is a part of a damaged shard, not an image", None, ())
-    if row["sha256"] is None and decided["action"] != "drop":
+    if row[Col.SHA256] is None and decided["action"] != "drop":
         return Decision(policy.name, "drop", UNREADABLE, "it has no readable bytes, so it cannot be copied", None, ())
     rule = next((one for one in policy.rules if one.name == decided["rule"]), None)
     values: list[tuple[str, str]] = []

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from ingest.errors import QueryError, RunError, did_you_mean
 from reports.run import warehouse
-from scoring.made_up import made_up
 from scoring.runs.coverage import Coverage, coverage
 from scoring.runs.damage import Damage
 from scoring.runs.damaged_rows import images_only
@@ -19,12 +18,12 @@ from scoring.runs.results import results, row_ranges
 from scoring.runs.rows import rows_at
 from scoring.sql.expressions import shown
 from scoring.sql.limits import NO_LIMITS, Limits, is_left_behind
-from scoring.table import SCHEMA
+from scoring.table import SCHEMA, Col
 
 if TYPE_CHECKING:
     import duckdb
 
-    from reports.report.summary import Details, Rate, Report
+    from reports.report.compute import Details, Rate, Report
 
 
 MayName = Callable[["OpenRun", pa.Table], Sequence[bool]]
@@ -120,7 +119,7 @@ class OpenRun:
     def cautions(self) -> tuple[str, ...]:
         """Why figures are not those of the whole source, or of no picture at all; one line each, mostly none."""
         part = None if self.record.is_whole or self.coverage.has_all else self.record.scope
-        return tuple(filter(None, (part, self.damage.caution, self.coverage.warning, made_up(self.record.engine))))
+        return tuple(filter(None, (part, self.damage.caution, self.coverage.warning, self.record.made_up)))
 
     def rows(self, columns: Sequence[str] | None = None) -> pa.Table:
         """One row per image, in memory: the columns of docs/columns.md, or those named, with their types.
@@ -148,7 +147,9 @@ class OpenRun:
 
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         for part in row_ranges(self._run.listed):
-            rows = images_only(rows_at(self._run.root, [part], [*dict.fromkeys([*columns, "reason"])])).select(columns)
+            rows = images_only(rows_at(self._run.root, [part], [*dict.fromkeys([*columns, Col.REASON])])).select(
+                columns
+            )
             yield from (batch for batch in rows.to_batches() if batch.num_rows)
 
     def rates(self, by: str = "category", private: str | None = None) -> "tuple[Rate, ...]":
@@ -158,10 +159,10 @@ class OpenRun:
         (`scoring.privacy`).
         QueryError where one of them is no such expression, or makes more than 10,000 groups.
         """
-        from reports.report import summary
+        from reports.report import compute
 
         self._refuse_closed()
-        return summary.rates(self._run, by, private)
+        return compute.rates(self._run, by, private)
 
     def sql(self, statement: str) -> pa.Table:
         """The answer of one SELECT over the views. QueryError, in one line, where it is anything else or fails."""
@@ -199,9 +200,9 @@ class OpenRun:
         min_count: groups with fewer scored images are left out of `rates`. top: how many of the highest and of the
         lowest groups `highest` and `lowest` hold.
         """
-        from reports.report import summary
+        from reports.report import compute
 
         self._refuse_closed()
-        details = details or summary.NOTHING_MORE
-        report = summary.summarise(self._run, by, private, min_count, top, details)
+        details = details or compute.NOTHING_MORE
+        report = compute.summarise(self._run, by, private, min_count, top, details)
         return report.covering(self.coverage, self.record, details.sizes)

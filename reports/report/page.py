@@ -1,4 +1,7 @@
-"""Fills the page. Names of the corpus are hostile: Jinja escapes them, and the page may run its own script only."""
+"""Fills the page. Names of the corpus are hostile: Jinja escapes them, and the page may run its own script only.
+
+Attributes that appear together are the cells of a table: of the images that show one, how many show another.
+"""
 
 import base64
 import hashlib
@@ -10,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from reports.page.pages import check_path, fill, text_of, write
-from reports.report import sentences
-from reports.report.accuracy import audit_cautions
-from reports.report.group_rows import HEADS, group_rows
+from reports.report import words
+from reports.report.answers import LAWS
 from reports.report.headline import headline_of
-from reports.report.laws import LAWS
-from reports.report.pairs import matrix
-from reports.report.results import Report
+from reports.report.results import HEADS, Report, group_rows
+from reports.report.words import audit_cautions
+from reports.run.figures import Pair
 from reports.words import percent, shortened
-from scoring.taxonomy import ATTRIBUTES, LEVELS
+from scoring.taxonomy import ATTRIBUTES, LEVELS, Attribute
 
 MAX_GROUPS = 1_000
 """Groups of the page, highest first: all of them are in its CSV."""
@@ -101,8 +103,8 @@ def _filled(report: Report, extras: Extras, most_groups: int) -> str:
         {"percent": percent, "shortened": shortened, "jpeg": lambda jpeg: base64.b64encode(jpeg).decode()},
         report=report,
         extras=extras,
-        words=sentences,
-        all_images=sentences.all_images(report),
+        words=words,
+        all_images=words.all_images(report),
         headline=headline_of(report),
         audit_cautions=audit_cautions(report),
         matrix=matrix(report),
@@ -147,3 +149,74 @@ def write_page(report: Report, path: Path, extras: Extras | None = None) -> None
     """Write the page whole or not at all. StorageError."""
     check_path(path)
     write(render(report, extras), path)
+
+
+FEW = 10
+"""A share of fewer images is grey: it says little."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One pair."""
+
+    text: str
+    """The share in whole per cent; empty where there is none."""
+
+    title: str
+    """Numbers and words, for a reader who points at it."""
+
+    shade: float
+    """0–1: how strong the colour is."""
+
+    kind: str
+    """`share`, `few` (too few images for a colour), `same` or `unknown`."""
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """The images that show one attribute."""
+
+    attribute: Attribute
+    num_images: int
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    columns: tuple[Attribute, ...]
+    lines: tuple[MatrixRow, ...]
+    has_bounds: bool
+    """Whether a share in it is a lower bound."""
+
+
+def matrix(report: Report) -> Matrix:
+    """Lines: attributes that were found. Columns: those found or assessed, where any line has a share of them."""
+    pairs = {(pair.attribute, pair.other): pair for pair in report.cooccurrence}
+    counts = {pair.attribute: pair.num_images for pair in report.cooccurrence}
+    rows = [attribute for attribute in ATTRIBUTES if attribute.key in counts]
+    columns = [attribute for attribute in ATTRIBUTES if attribute.key in counts or attribute.key in report.assessed]
+    lines = tuple(
+        MatrixRow(
+            row, counts[row.key], tuple(_cell(pairs.get((row.key, column.key)), row, column) for column in columns)
+        )
+        for row in rows
+    )
+    bounds = any(pair.is_lower_bound and pair.num_both for pair in report.cooccurrence if pair.attribute != pair.other)
+    return Matrix(tuple(columns), lines, bounds)
+
+
+def _cell(pair: Pair | None, row: Attribute, column: Attribute) -> Cell:
+    if row.key == column.key:
+        return Cell("", "", 0.0, "same")
+    if pair is None or pair.share is None:
+        return Cell("", f"{column.title}: not judged in images with {row.title}", 0.0, "unknown")
+    bound = "at least " if pair.is_lower_bound else ""
+    images = f"{pair.num_images:,} image{'' if pair.num_images == 1 else 's'} with {row.title}"
+    title = f"Of {images}, {bound}{pair.num_both:,} ({100 * pair.share:.1f} %) show {column.title}"
+    if pair.is_lower_bound:
+        title += f"; it was judged in {pair.num_assessed:,} of them"
+    if pair.is_lower_bound and not pair.num_both:
+        return Cell("", title, 0.0, "unknown")
+    text = f"{'≥' if pair.is_lower_bound else ''}{100 * pair.share:.0f}"
+    is_few = pair.num_images < FEW
+    return Cell(text, title, 0.0 if is_few else round(pair.share, 3), "few" if is_few else "share")

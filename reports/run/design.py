@@ -6,8 +6,7 @@ from typing import Literal
 
 from reports.run import drawn_shards
 from reports.run.figures import SMALL_GROUP, Rate
-from reports.statistics.ranks import Counted, Standing, standings
-from reports.statistics.shares import CONFIDENCE, Stratum, post_stratified, sampled
+from reports.statistics.shares import CONFIDENCE, Counted, Standing, Stratum, post_stratified, sampled, standings
 from scoring.runs.damage import NO_DAMAGE, Damage
 from scoring.runs.record import RunRecord
 

@@ -82,7 +82,7 @@ class Rate:
     """1 for the group with the highest lower end of its interval."""
 
     rank_low: int | None = None
-    """The joint 95 % interval of the rank: see `reports.statistics.ranks`."""
+    """The joint 95 % interval of the rank: see `reports.statistics.shares`."""
 
     rank_high: int | None = None
 

@@ -31,9 +31,8 @@ import pyarrow as pa
 from ingest.errors import PrivsieveError, QueryError, RunError, StorageError
 from ingest.storage.place import Place
 from reports.run.drawn_shards import degrees_sql, effective_size_sql, of_t_sql, residual_sql
-from reports.run.run_files import RUN_URL, RunFiles
-from reports.run.score_rows import score_rows
-from reports.run.statements import check_reads_only, refuse
+from reports.run.run_files import RUN_URL, RunFiles, score_rows
+from reports.run.statements import check_is_select, refuse
 from scoring.gaps import UNKNOWN_LEVEL, not_presence_only, unknown_level_sql
 from scoring.privacy import private_condition, private_sql
 from scoring.runs import record
@@ -50,6 +49,7 @@ from scoring.sql.errors import first_line
 from scoring.sql.expressions import shown
 from scoring.sql.limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTimeError, StoppedError, Watch
 from scoring.sql.names import literal, location, without_wildcards
+from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 AUDIT_NAME = "corrected-rates.audit"
@@ -101,7 +101,7 @@ class Run:
         """Column names and rows of one SELECT that a user wrote. QueryError in one line where it is anything else."""
         watch = Watch(self.connection, self.limits)
         with self._refusing(statement):
-            watch.run(lambda: check_reads_only(self.connection, statement))
+            watch.run(lambda: check_is_select(self.connection, statement))
             watch.run(lambda: self.connection.execute(statement))
         described = self.connection.description or []
         for name, kind, *_ in described:
@@ -113,7 +113,7 @@ class Run:
         """The whole answer of one SELECT that a user wrote. Errors as with `select`."""
         watch = Watch(self.connection, self.limits)
         with self._refusing(statement):
-            watch.run(lambda: check_reads_only(self.connection, statement))
+            watch.run(lambda: check_is_select(self.connection, statement))
             answer = watch.run(lambda: self.connection.sql(statement).to_arrow_table())
         self._check_not_replaced()
         return answer
@@ -160,7 +160,7 @@ class Run:
     @cached_property
     def damage(self) -> Damage:
         """Shards of which an unknown number of images was not seen."""
-        rows = self._counted("SELECT shard, reason, count(*) FROM damaged GROUP BY ALL")
+        rows = self._counted(f"SELECT {Col.SHARD}, {Col.REASON}, count(*) FROM damaged GROUP BY ALL")
         return damage_of((shard, {reason: number}) for shard, reason, number in rows)
 
     def num_images(self) -> int:
@@ -301,27 +301,28 @@ def _statements(
     files = f"[{', '.join(map(literal, paths))}]"
     source = score_rows(files, len(listed.score_files), checked.num_with_column, root.path)
     private = private_sql(private_condition(described.engine), described.engine)
-    rates = rates_text(described, by="category", private=private, most="ALL")
+    rates = rates_text(described, by=Col.CATEGORY, private=private, most="ALL")
     hidden = [*LEVEL_COUNTS.values(), *(() if described.shard_draw is None else OF_SHARDS)]
     unknown = f"{unknown_level_sql(not_presence_only(described.engine))} AS {UNKNOWN_LEVEL.name}"
     answers = ",\n    ".join(
         f"{{'attribute': {literal(a.key)}, 'attribute_level': {a.level}, 'value': {a.key}}}" for a in ATTRIBUTES
     )
+    place = f'{Col.SHARD}, "{Col.INDEX}", {Col.KEY}'
     wanted = (
         _WILSON.format(side="low", edge="0", bound="0.0", sign="-"),
         _WILSON.format(side="high", edge="n", bound="1.0", sign="+"),
         f"CREATE OR REPLACE VIEW all_rows AS SELECT *, {unknown}\nFROM ({source})",
         f"CREATE OR REPLACE VIEW images AS SELECT * FROM all_rows WHERE NOT {IS_DAMAGE_SQL}",
-        'CREATE OR REPLACE VIEW damaged AS SELECT shard, "index", key, reason, error_message\n'
+        f"CREATE OR REPLACE VIEW damaged AS SELECT {place}, {Col.REASON}, {Col.ERROR_MESSAGE}\n"
         f"FROM all_rows WHERE {IS_DAMAGE_SQL}",
-        "CREATE OR REPLACE VIEW scored AS SELECT * FROM all_rows WHERE status = 'scored'",
-        "CREATE OR REPLACE VIEW quarantined AS SELECT * FROM images WHERE status = 'quarantined'",
+        f"CREATE OR REPLACE VIEW scored AS SELECT * FROM all_rows WHERE {Col.STATUS} = 'scored'",
+        f"CREATE OR REPLACE VIEW quarantined AS SELECT * FROM images WHERE {Col.STATUS} = 'quarantined'",
         f"CREATE OR REPLACE VIEW answers AS SELECT *, [\n    {answers}\n] AS answers FROM images",
         f"CREATE OR REPLACE VIEW patterns AS SELECT [\n    {answers}\n] AS answers, num_images\n"
         f"FROM (SELECT {', '.join(KEYS)}, count(*) AS num_images FROM scored GROUP BY ALL)",
-        'CREATE OR REPLACE VIEW attributes AS SELECT shard, "index", key, category, answer.attribute, '
-        "answer.attribute_level, answer.value, status\n"
-        'FROM (SELECT shard, "index", key, category, status, unnest(answers) AS answer FROM answers)',
+        f"CREATE OR REPLACE VIEW attributes AS SELECT {place}, {Col.CATEGORY}, answer.attribute, "
+        f"answer.attribute_level, answer.value, {Col.STATUS}\n"
+        f"FROM (SELECT {place}, {Col.CATEGORY}, {Col.STATUS}, unnest(answers) AS answer FROM answers)",
         "CREATE OR REPLACE VIEW rates AS "
         f"SELECT group_name AS category, * EXCLUDE (group_name, {', '.join(hidden)})\n"
         f"FROM (\n{rates.strip().rstrip(';')}\n)",

@@ -1,11 +1,23 @@
-"""How far annotators agree, from sums over pictures, so that a bootstrap can weigh the pictures.
+"""How far annotators agree, and the 95 % intervals of κ and α.
 
-Sums have any shape (…,), and (…, K) where there is one for each of K answers. NaN where a coefficient is not defined,
-as where all answers are the same: chance then explains every agreement.
+The coefficients follow from sums over pictures, so that a bootstrap can weigh the pictures. Sums have any shape (…,),
+and (…, K) where there is one for each of K answers. NaN where a coefficient is not defined, as where all answers are
+the same: chance then explains every agreement.
+
+The intervals are a bootstrap over pictures with one more judged item at each end: at the lower end it has two answers
+that differ, at the upper end two that are the same. See `reports.statistics.bayesian_bootstrap`; the coverage is
+simulated in `tests/benchmarks/statistics_evaluation.py`.
 """
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from reports.statistics.bayesian_bootstrap import Draws
+from reports.statistics.intervals import NUM_FEW, Interval
 
 Numbers = npt.NDArray[np.float64]
 
@@ -58,3 +70,110 @@ def _above_chance(observed: Numbers, expected: Numbers) -> Numbers:
 
 def _below_chance(observed: Numbers, expected: Numbers) -> Numbers:
     return np.asarray(1 - observed / np.where(expected == 0, np.nan, expected), dtype=np.float64)
+
+
+NUM_DRAWS = 1000
+SEED = 0
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Items and what each annotator answered."""
+
+    answers: Numbers
+    """Shape (A, items), NaN without an answer; each item has at least two."""
+
+    known: Numbers
+    """Shape (K,): the distinct answers, ascending."""
+
+    pairs: Sequence[tuple[int, int]]
+    """Pairs of annotators, whose mean κ is Cohen's."""
+
+    @property
+    def counts(self) -> Numbers:
+        """Shape (items, K): how many annotators gave each answer."""
+        return np.stack([(self.answers == k).sum(axis=0) for k in self.known], axis=1).astype(np.float64)
+
+
+def intervals_of(
+    answers: Numbers,
+    known: Numbers,
+    pictures: npt.NDArray[np.int64],
+    pairs: Sequence[tuple[int, int]],
+    values: Mapping[str, float],
+) -> dict[str, Interval]:
+    """Return the intervals of the coefficients in `values`: cohen, fleiss, alpha_nominal, alpha_ordinal.
+
+    answers, known, pairs: as of `_Judged`. pictures: of each item its picture, from 0; they are weighted as wholes.
+    """
+    if not values:
+        return {}
+    judged = _Judged(answers, known, pairs)
+    ends = [0, -1] if "alpha_ordinal" in values else np.argsort(judged.counts.sum(axis=0))[-2:].tolist()
+    low, high = known[ends]
+    both_ways, two = np.array([[low, high], [high, low]]), [(0, 1)] * len(pairs)
+    differing, equal = _Judged(both_ways, known, two), _Judged(np.array([[low, high], [low, high]]), known, two)
+    columns = [[_COLUMNS[name](item) for name in values] for item in (judged, differing, equal)]
+    places = np.cumsum([0] + [column.shape[1] for column in columns[0]])
+    of_items, lowest, highest = (np.concatenate(column, axis=1) for column in columns)
+    of_pictures = np.zeros((int(pictures.max()) + 1, of_items.shape[1]))
+    np.add.at(of_pictures, pictures, of_items)
+
+    def drawn(sums: Numbers) -> Numbers:
+        parts = (sums[:, 0, start:end] for start, end in itertools.pairwise(places))
+        return np.stack([_VALUES[name](part, len(known)) for name, part in zip(values, parts, strict=True)], axis=1)
+
+    draws = Draws(np.arange(len(of_pictures)), NUM_DRAWS, SEED)
+    found = draws.ends_of_sums(drawn, of_pictures[:, None], lowest, highest)
+    return {
+        name: Interval(min(float(start), value), max(float(end), value), len(of_pictures) < NUM_FEW)
+        for (name, value), start, end in zip(values.items(), *found, strict=True)
+    }
+
+
+def _fleiss_columns(judged: _Judged) -> Numbers:
+    return np.column_stack([share_of_same_pairs(judged.counts), np.ones(judged.answers.shape[1]), judged.counts])
+
+
+def _nominal_columns(judged: _Judged) -> Numbers:
+    return np.column_stack([judged.counts.sum(axis=1) * (1 - share_of_same_pairs(judged.counts)), judged.counts])
+
+
+def _ordinal_columns(judged: _Judged) -> Numbers:
+    counts, others = judged.counts, judged.counts.sum(axis=1) - 1
+    coincidences = counts[:, :, None] * (counts[:, None, :] - np.eye(len(judged.known))) / others[:, None, None]
+    return np.asarray(coincidences.reshape(len(counts), -1), dtype=np.float64)
+
+
+def _cohen_columns(judged: _Judged) -> Numbers:
+    """Return the sums of each pair: same answer, answered by both, and the answers of each annotator among these."""
+    columns = []
+    for first, second in ((judged.answers[a], judged.answers[b]) for a, b in judged.pairs):
+        both = ~np.isnan(first) & ~np.isnan(second)
+        columns += [both & (first == second), both]
+        columns += [both & (answers == k) for answers in (first, second) for k in judged.known]
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def _mean_cohen(sums: Numbers, num_known: int) -> Numbers:
+    of_pairs = sums.reshape(len(sums), -1, 2 + 2 * num_known)
+    same, both, given = of_pairs[..., 0], of_pairs[..., 1], of_pairs[..., 2:]
+    kappas = cohen(same, both, given[..., :num_known], given[..., num_known:])
+    return np.asarray(kappas.mean(axis=-1), dtype=np.float64)
+
+
+_COLUMNS: Mapping[str, Callable[[_Judged], Numbers]] = {
+    "cohen": _cohen_columns,
+    "fleiss": _fleiss_columns,
+    "alpha_nominal": _nominal_columns,
+    "alpha_ordinal": _ordinal_columns,
+}
+"""Coefficient -> what its sums are made of, shape (items, columns)."""
+
+_VALUES: Mapping[str, Callable[[Numbers, int], Numbers]] = {
+    "cohen": _mean_cohen,
+    "fleiss": lambda sums, _: fleiss(sums[:, 0], sums[:, 1], sums[:, 2:]),
+    "alpha_nominal": lambda sums, _: nominal_alpha(sums[:, 0], sums[:, 1:]),
+    "alpha_ordinal": lambda sums, num_known: ordinal_alpha(sums.reshape(len(sums), num_known, num_known)),
+}
+"""Coefficient -> its value from the sums, shape (draws, columns), and the number of distinct answers."""

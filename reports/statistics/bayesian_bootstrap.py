@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from reports.statistics.effective_size import kish_size
+from reports.statistics.shares import kish_size
 
 Numbers = npt.NDArray[np.float64]
 

@@ -15,7 +15,7 @@ import numpy as np
 from reports.statistics.bayesian_bootstrap import Draws
 from reports.statistics.binary import FN, FP, TN, TP, Flags, Numbers, rates, ratio
 from reports.statistics.correlation import moments, pearson_of_sums, weighted_spearman
-from reports.statistics.exact import clopper_pearson
+from reports.statistics.shares import clopper_pearson
 
 NUM_FEW = 50
 """With fewer pictures the intervals of some figures hold the true value in more than 99 of 100 simulated samples, so

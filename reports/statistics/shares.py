@@ -1,4 +1,6 @@
-"""Intervals of a rate in the source, from how its images were chosen. 95 % unless another confidence is given.
+"""Intervals of shares: exact ones; of a rate in the source, by how its images were chosen; and ranks of groups.
+
+95 % unless another confidence is given.
 
 - A simple random sample: Wilson's interval at the effective size n / (1 - f), where f is the sampled share of the
   source. This is the finite population correction (Cochran, "Sampling Techniques", 3rd ed. 1977, section 2.6): the
@@ -12,7 +14,16 @@
   gives (`reports.run.drawn_shards`), which is passed as an f below 0.
 - What a run is a sample of, corrected by labels of a part of it: both errors together.
 
-Wilson's interval: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
+Ranks hold with joint confidence over all groups. Each of K groups gets an exact interval of confidence
+0.95 ** (1 / K), so that all K hold together in at least 95 of 100 corpora (Šidák). Exact, since Wilson's interval fails
+that far out in the tail: of 300 groups of 20 images with .4 % private, all of its intervals held together in 43 % of
+draws. Where two intervals do not overlap, the order of their groups is sure; a rank can be anything that this order
+allows.
+
+Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927; Klein, Wright and
+Wieczorek, "A joint confidence region for an overall ranking of populations", Journal of the Royal Statistical Society C
+69 (2020), which assumes nothing beyond the intervals; C. Clopper and E. Pearson, "The use of confidence or fiducial
+limits illustrated in the case of the binomial", 1934.
 """
 
 from collections.abc import Sequence
@@ -22,12 +33,46 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from reports.statistics.exact import clopper_pearson
-
 CONFIDENCE = 0.95
 
 Interval = tuple[float, float]
 Numbers = npt.NDArray[np.float64]
+
+
+def clopper_pearson(num: npt.ArrayLike, total: npt.ArrayLike, level: float = CONFIDENCE) -> tuple[Numbers, Numbers]:
+    """The ends of the exact interval of the share num / total; it holds the true share with at least this probability.
+
+    num, total: any shapes that fit each other, 0 ≤ num ≤ total. Neither must be whole, so that both can be scaled to an
+    effective size. Without anything counted the interval is 0 to 1.
+    Sources: Clopper and Pearson, "The use of confidence or fiducial limits", 1934; for effective sizes Korn and
+    Graubard, "Confidence intervals for proportions with small expected number of positive counts", 1998.
+    """
+    from scipy.special import betaincinv
+
+    hits, misses = np.broadcast_arrays(np.asarray(num, np.float64), np.subtract(total, num, dtype=np.float64))
+    tail = (1 - level) / 2
+    # SciPy gives NaN, not the end of the range, for a beta distribution with a parameter of 0.
+    low = np.where(hits > 0, betaincinv(np.where(hits > 0, hits, 1.0), misses + 1, tail), 0.0)
+    high = np.where(misses > 0, betaincinv(hits + 1, np.where(misses > 0, misses, 1.0), 1 - tail), 1.0)
+    return low, high
+
+
+def binomial_cdf(num: npt.ArrayLike, total: int | Numbers, share: float) -> Numbers:
+    """P(X ≤ num), X ~ Binomial(total, share); any shapes that fit each other."""
+    from scipy.special import bdtr
+
+    return np.asarray(bdtr(np.asarray(num, np.float64), total, share), dtype=np.float64)
+
+
+def kish_size(weights: npt.ArrayLike) -> float:
+    """(Σ w)² / Σ w². 0 without weights.
+
+    weights: shape (n,), not negative: of pictures, if each represents this many; or the sizes of groups whose
+    pictures all answer alike. Of equal weights it is n.
+    """
+    array = np.asarray(weights, dtype=np.float64)
+    squares = float((array**2).sum())
+    return float(array.sum()) ** 2 / squares if squares else 0.0
 
 
 def z_of(confidence: float) -> float:
@@ -117,3 +162,40 @@ def post_stratified(strata: Sequence[Stratum]) -> tuple[float, float, float] | N
     effective = expected * (1 - expected) / variance  # smoothed as the variance is: a rate near 0 would leave nothing
     low, high = wilson(rate * effective, effective)
     return rate, low, high
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One group."""
+
+    num_private: int
+    num_judged: int
+    """At least 1."""
+
+    fraction: float = 0.0
+    """As of `intervals.sampled`: the share of the group's images in the source that was drawn."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One group among all."""
+
+    rank_low: int
+    """The highest place that it can have, 1 to K."""
+
+    rank_high: int
+    """The lowest."""
+
+
+def standings(groups: Sequence[Counted]) -> list[Standing]:
+    """One for each group, in their order."""
+    if not groups:
+        return []
+    counts = np.array([[group.num_private, group.num_judged, group.fraction] for group in groups], dtype=np.float64)
+    num_private, num_judged, fraction = counts.T
+    low, high = exact(num_private, num_judged, fraction, CONFIDENCE ** (1 / len(groups)))
+    # Surely higher: its low end is above the other's high end. Both counts by binary search among sorted ends.
+    num_higher = len(groups) - np.searchsorted(np.sort(low), high, side="right")
+    num_lower = np.searchsorted(np.sort(high), low, side="left")
+    counted = zip(num_higher.tolist(), num_lower.tolist(), strict=True)
+    return [Standing(1 + above, len(groups) - below) for above, below in counted]

@@ -1,8 +1,11 @@
-"""How much a metric depends on which pictures the benchmark happens to hold: parts of it, drawn without replacement.
+"""How much a metric moves: over parts of the pictures, and over several runs of the same pictures.
 
-Source: Samson et al., "Privacy-Aware Visual Language Models", Figure 7. A bootstrap would give larger deviations.
+Sources: Samson et al., "Privacy-Aware Visual Language Models". Figure 7 draws parts of the benchmark without
+replacement; a bootstrap would give larger deviations. Table 12 compares runs, such as one per wording of the question;
+the deviation here is of a sample (n − 1), while the paper mixes both kinds.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,3 +47,25 @@ def stability(counts: Numbers, fraction: float, num_splits: int = NUM_SPLITS, se
     if len(mccs) < 2:
         return None
     return Stability(fraction, len(mccs), float(mccs.mean()), float(mccs.std(ddof=1)))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One metric over several runs."""
+
+    values: tuple[float | None, ...]
+    """One per run, in order; None if it is not defined there."""
+
+    mean: float | None
+    """Mean of the runs in which it is defined; None if it is in none."""
+
+    sd: float | None
+    """Standard deviation (n − 1); None with fewer than two values."""
+
+
+def spread(values: Sequence[float | None]) -> Spread:
+    """Return the spread of at least one run."""
+    known = [value for value in values if value is not None]
+    mean = float(np.mean(known)) if known else None
+    sd = float(np.std(known, ddof=1)) if len(known) > 1 else None
+    return Spread(tuple(values), mean, sd)

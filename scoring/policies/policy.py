@@ -43,7 +43,7 @@ from scoring.sql.errors import without_values
 from scoring.sql.expressions import boolean_expression, columns_of, shown
 from scoring.sql.limits import Limits, StoppedError, Watch
 from scoring.sql.names import literal
-from scoring.table import IMAGE_SCHEMA, LISTED
+from scoring.table import IMAGE_SCHEMA, LISTED, Col
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import YamlError, load_yaml
 
@@ -82,13 +82,13 @@ UNCOMPARED = "it cannot be compared with the hash list"
 LIMITS = Limits(seconds=600)
 """Limits on deciding one shard: it takes milliseconds, but a crafted regular expression can take hours."""
 
-_DECIDED_FROM = frozenset(["shard", "index", "key", "sha256", "status", "reason"])
+_DECIDED_FROM = frozenset([Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256, Col.STATUS, Col.REASON])
 """Columns that every decision needs."""
 
-_COVERED_FROM = frozenset(["boxes"])
+_COVERED_FROM = frozenset([Col.BOXES])
 """Columns that say what to cover."""
 
-_NOT_SCANNED = frozenset(["unseen", "unseen_bytes", "num_frames", "num_frames_scanned"])
+_NOT_SCANNED = frozenset([Col.UNSEEN, Col.UNSEEN_BYTES, Col.NUM_FRAMES, Col.NUM_FRAMES_SCANNED])
 """Columns that say nothing about the content that was scanned."""
 
 
@@ -215,7 +215,7 @@ class Policy:
         statement = self._statement(len(self.rules))
         try:
             return self._withheld(
-                Watch(connection, LIMITS).run(lambda: connection.sql(statement).to_arrow_table()), rows["reason"]
+                Watch(connection, LIMITS).run(lambda: connection.sql(statement).to_arrow_table()), rows[Col.REASON]
             )
         except StoppedError as stop:
             what = f"deciding on the images of one shard was stopped {stop}"

@@ -17,7 +17,7 @@ from scoring.protocols.thresholds import Thresholds, load_thresholds
 from scoring.taxonomy import KEYS
 
 VARIANTS: tuple[str, ...] = ()
-REVISION = 1
+REVISIONS = (1,)
 
 MAX_TOKENS = 1024
 """With the tokenizer of Qwen3 an answer is 114 to 181 tokens, by its white space; smaller vocabularies need more."""
@@ -58,14 +58,14 @@ class JsonProtocol:
         return Assessment(values, evidence(values, probabilities), (), probabilities)
 
 
-def make(variants: frozenset[str], options: ProtocolOptions) -> JsonProtocol:
+def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> JsonProtocol:
     refuse_rationale("json", options)
     texts = load_texts("json", JsonTexts, options.prompts)
     thresholds = load_thresholds(options.thresholds)
     instructions = texts.asking("instructions", {})
     wanted = Generate(MAX_TOKENS, form_schema(MEANING), probability_tokens=DIGITS)
     prompt = Prompt(with_image(texts, texts.system, instructions), wanted)
-    return JsonProtocol("json", version("json", REVISION, texts, [prompt], options, thresholds), prompt, thresholds)
+    return JsonProtocol("json", version("json", revision, texts, [prompt], options, thresholds), prompt, thresholds)
 
 
 def form_schema(meaning: Mapping[float, float]) -> dict[str, object]:

@@ -19,7 +19,7 @@ from scoring.protocols.thresholds import Thresholds, load_thresholds, most_proba
 from scoring.taxonomy import KEYS
 
 VARIANTS: tuple[str, ...] = ()
-REVISION = 1
+REVISIONS = (1,)
 
 SUM_TOLERANCE = 1e-3
 """Allowed difference from 1 of the sum of the probabilities of a slot."""
@@ -56,7 +56,7 @@ class SlotsProtocol:
         return Assessment(values, evidence(values, probabilities), (), probabilities)
 
 
-def make(variants: frozenset[str], options: ProtocolOptions) -> SlotsProtocol:
+def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> SlotsProtocol:
     refuse_rationale("slots", options)
     texts = load_texts("slots", SlotsTexts, options.prompts)
     thresholds = load_thresholds(options.thresholds)
@@ -69,7 +69,7 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> SlotsProtocol:
         )
     instructions = texts.asking("instructions", {"placeholder": texts.placeholder})
     prompt = Prompt(with_image(texts, texts.system, instructions), wanted)
-    return SlotsProtocol("slots", version("slots", REVISION, texts, [prompt], options, thresholds), prompt, thresholds)
+    return SlotsProtocol("slots", version("slots", revision, texts, [prompt], options, thresholds), prompt, thresholds)
 
 
 def _pieces(form_line: str) -> tuple[str, ...]:

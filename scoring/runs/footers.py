@@ -37,6 +37,7 @@ from scoring.runs.layout import COMPACT, MANIFEST, SCORES
 from scoring.runs.ledger import older_shard_id, shard_id_of, shard_id_of_result
 from scoring.runs.results import Manifest, RowRange, RunListing, is_compacted, listing, manifest, remedy
 from scoring.runs.rows_hash import hash_of_marks, hash_of_text, mark_of
+from scoring.table import Col
 
 FILES_AT_ONCE = 16
 FILES_PER_WINDOW = 4096
@@ -277,7 +278,7 @@ def _footer(run: Place, path: str) -> Footer:
 
 def _num_with_category(metadata: pq.FileMetaData) -> int:
     """Count rows with a category from the column's statistics, without reading it."""
-    index = metadata.schema.names.index("category")
+    index = metadata.schema.names.index(Col.CATEGORY)
     num_null = 0
     for number in range(metadata.num_row_groups):
         column = metadata.row_group(number).column(index)

@@ -32,12 +32,16 @@ LATER_SETTINGS = frozenset(
         "pdq",
         "hash_list",
         "built_with",
+        "is_fake",
     ]
 )
 """Settings that older versions did not have."""
 
-NOT_COMPARED = frozenset(["code", "built_with"])
-"""Settings that record how rows were made but do not change them."""
+NOT_COMPARED = frozenset(["code", "built_with", "is_fake"])
+"""Settings that record how rows were made but do not change them, or follow from those that are compared."""
+
+FAKE_ENGINE = "canned"
+"""The one fake engine of the versions that did not record `is_fake`."""
 
 WHOLE = "all images of the source"
 READABLE = "the images of the source that could be read"
@@ -132,6 +136,9 @@ class RunRecord(BaseModel):
     taxonomy: str
     engine: Annotated[dict[str, Any], AfterValidator(_checked_engine)]
 
+    is_fake: bool = False
+    """`EngineDescription.is_fake` of the engine; missing in older runs, so ask `made_up`."""
+
     built_with: tuple[dict[str, bool | int | float | str], ...] = ()
     """Settings that engines chose for their machines or were given (`scoring.assessment.TakesSteps`), each
     combination once; none in older runs. They do not change answers."""
@@ -151,6 +158,13 @@ class RunRecord(BaseModel):
         """Limits on what the scan decoded of each picture."""
         side_px = self.engine.get("max_side_px")
         return ImageLimits(self.max_pixels, self.max_frames, side_px if isinstance(side_px, int) else None, self.pdq)
+
+    @property
+    def made_up(self) -> str | None:
+        """The warning for readers of figures and releases of a fake engine; None for engines that see pictures."""
+        name = self.engine["name"]
+        is_fake = self.is_fake or name == FAKE_ENGINE
+        return f"MADE-UP ANSWERS: the {name} engine looks at no picture" if is_fake else None
 
     @property
     def is_whole(self) -> bool:
@@ -193,7 +207,10 @@ def open_run(url: str) -> tuple[Place, RunRecord]:
     """Open an existing run. RunError if there is none."""
     root = place(url)
     if not root.at(RUN_RECORD).exists():
-        raise RunError(f"{url} is not a run: it has no {RUN_RECORD}; make one with: privsieve scan SOURCE --run {url}")
+        how = f"privsieve scan SOURCE --run {url} makes one"
+        if root.exists():
+            how = "give the folder that scan --run wrote"
+        raise RunError(f"{url} is not a run: it has no {RUN_RECORD}; {how}")
     try:
         record = parsed(RunRecord, root.at(RUN_RECORD).read())
     except ValueError:

@@ -46,8 +46,13 @@ def _read(score_file: Place, rows: RowRange, columns: Sequence[str] | None) -> "
     """Decode only the row groups that hold the rows."""
     import pyarrow.parquet as pq
 
+    from scoring.table import COLUMN_OF
+
     with score_file.open() as stream:
         file = pq.ParquetFile(stream, page_checksum_verification=True)
+        if columns is not None:
+            names = file.schema_arrow.names
+            columns = [COLUMN_OF[column].name_in(names) or column for column in columns]
         if rows.num_rows is None:
             return file.read(columns=columns).slice(rows.first_row)
         sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]

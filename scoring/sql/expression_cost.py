@@ -1,5 +1,6 @@
 """Cost of a checked expression per row, judged by its parse tree. Some forms use their arguments several times, and
-a few of them nested make a short text cost minutes or gigabytes.
+a few of them nested make a short text cost minutes or gigabytes. A locked connection does not prevent that, and workers
+decide shard by shard by a policy that somebody else may have written.
 
 The measure is the number of parts once every copy is counted. It may grow no faster than the text, so that time
 and memory per row stay within the length of the expression times the length of the row's values.

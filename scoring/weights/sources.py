@@ -161,7 +161,7 @@ def _of_hub(name: str, revision: str | None, with_weights: bool) -> Weights:
 
 def _unreachable(asked: str, error: Exception) -> EngineError:
     return EngineError(
-        f'there is no folder "{asked}"; of the hub it is not in the local cache and could not be fetched '
+        f'there is no folder "{asked}"; as a name of the hub, it is not in the local cache and could not be fetched '
         f"({reason_of(error)}): check the name and the network, or give a folder that holds it"
     )
 

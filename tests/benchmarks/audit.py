@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from reports.audit.cells import ABSENT, EDGES, NUM_BINS, PRESENT, Counts, Flags, Numbers
-from reports.audit.design import EVEN_SHARE, densities
-from reports.audit.estimates import evidence, prevalence, standard_error
-from reports.audit.prior_shift import category_rates
+from reports.audit.drawing import EVEN_SHARE, densities
+from reports.statistics.cells import ABSENT, EDGES, NUM_BINS, PRESENT, Counts, Flags, Numbers
+from reports.statistics.estimates import evidence, prevalence, standard_error
+from reports.statistics.prior_shift import category_rates
 from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, Purpose
 from scoring.taxonomy import KEYS
 

@@ -14,7 +14,7 @@ import click
 import numpy as np
 import pyarrow as pa
 
-from reports.evaluation.evaluate import EvaluationOptions, evaluation_of, judged
+from reports.evaluation.compute import EvaluationOptions, evaluation_of, judged
 from scoring.assessment import Assessment
 from scoring.labels.table import to_labels
 from scoring.table import Facts, to_table

@@ -16,7 +16,7 @@ import privsieve
 from ingest import __version__
 from jobs.evaluate import EvaluateRequest, run_evaluate
 from reports.evaluation.results import Evaluation
-from reports.evaluation.tables import notes, tables
+from reports.evaluation.words import notes, tables
 from reports.report.opened import open_run
 from reports.words import Table, number
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reports.diff.scores import mean_change
-from reports.diff.testing import adjusted_p_values, seldom_denies
+from reports.diff.changes import mean_change
 from reports.evaluation.attributes import attribute_metrics
 from reports.evaluation.severity import as_four_levels, band_of
 from reports.labels.agreement import agreement
@@ -17,7 +16,7 @@ from reports.statistics.bayesian_bootstrap import Draws
 from reports.statistics.binary import METRICS, Flags, Numbers, cells, rates
 from reports.statistics.correlation import weighted_spearman
 from reports.statistics.intervals import Interval, of_private, of_scores
-from reports.statistics.paired import difference
+from reports.statistics.paired import adjusted_p_values, difference, seldom_denies
 from scoring import severity
 from scoring.taxonomy import KEYS
 from tests.benchmarks.coverage import Row

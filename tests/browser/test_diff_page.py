@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.diff.compare import compare_runs
+from reports.diff.compute import compare_runs
 from reports.diff.page import render
 from tests.browser.conftest import OpenPage
 from tests.browser.test_report_page import SIDEWAYS, WIDTH_PHONE_PX

@@ -14,8 +14,8 @@ from playwright.sync_api import expect
 from ingest.fault import Fault
 from jobs.report.gallery import MAX_BYTES, Wanted, small_picture, thumbnail
 from jobs.runtime.pictures import PictureRef
+from reports.report.compute import Details, summarise
 from reports.report.page import Extras, PagePicture, render
-from reports.report.summary import Details, summarise
 from reports.run.figures import CorrectedRate, SevereImage
 from reports.run.warehouse import open_run
 from tests.browser.conftest import OpenPage

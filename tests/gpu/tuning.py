@@ -248,7 +248,7 @@ class Bench:
 @click.command()
 @click.option("--micro", "is_micro", is_flag=True, help="A tiny model and few steps: whether this script works.")
 @click.option("--tokenizer", help="Folder with the tokenizer.json of Qwen3.")
-@click.option("--protocol", "asked", default="binary:p1", show_default=True, help="slots has a longer prompt.")
+@click.option("--protocol", "asked", default="binary:ours-1", show_default=True, help="slots has a longer prompt.")
 @click.option("--rank", default=64, show_default=True)
 @click.option("--sides", default="256,512,1024", show_default=True, help="Pictures of so many px squared.")
 @click.option("--micro-batches", default="1,2,4,8", show_default=True, help="Pictures at once.")

@@ -7,13 +7,20 @@ import pytest
 
 from ingest.extras import install_command
 
+ROOT = Path(__file__).parents[2]
+
 
 def test_the_packages_of_an_extra_are_named_and_not_privsieve_itself() -> None:
     command = install_command("review")
     assert command.startswith(f"{sys.executable} -m pip install ")
     assert "'starlette>=1.10'" in command
     assert "'uvicorn>=0.54'" in command
-    assert "privsieve" not in command.partition("install ")[2]
+    assert "privsieve" not in command.partition("constraints.txt ")[2]
+
+
+@pytest.mark.parametrize(("extra", "pins"), [("review", "constraints.txt"), ("vllm", "constraints-gpu.txt")])
+def test_in_a_checkout_the_tested_versions_are_installed(extra: str, pins: str) -> None:
+    assert f" -c {ROOT / pins} " in install_command(extra)
 
 
 def test_an_extra_that_names_another_has_its_packages_too() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingest.fault import Fault
-from reports.diff.compare import compare_runs
+from reports.diff.compute import compare_runs
 from reports.diff.page import render
 from tests.jobs.made import privsieve
 from tests.reports.comparing_runs.test_compare import PictureRow, make

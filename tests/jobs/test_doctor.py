@@ -184,7 +184,9 @@ def test_a_function_returns_what_the_command_prints(capsys: pytest.CaptureFixtur
     found = run_doctor(DoctorRequest(engine="canned", ray_address=NO_RAY[1]))
     assert os.environ == before
     assert capsys.readouterr() == ("", "")
-    meaning = "ray: the cores of this machine, or a cluster; inline: this process only, without Ray"
+    meaning = (
+        "ray: the cores of this machine, or a cluster; inline: this process and further ones (--processes), without Ray"
+    )
     assert CheckResult("executors", True, meaning) in found
     assert [finding.check for finding in found if not finding.is_ok] == ["ray"]
 

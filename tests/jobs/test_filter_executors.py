@@ -94,6 +94,24 @@ def test_a_cluster_for_work_in_this_process_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("address", ["http://127.0.0.1:8265", "127.0.0.1:1"])
+def test_a_cluster_that_cannot_be_joined_leaves_nothing_behind(
+    run: Path,
+    policy: Path,
+    address: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    args = ("filter", run, "--policy", policy, "--out", tmp_path / "out")
+    assert privsieve(*args) == 2
+    assert f'Ray address "{address}" (the variable RAY_ADDRESS): ' in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    monkeypatch.delenv("RAY_ADDRESS")
+    assert privsieve(*args) == 0
+
+
 def test_a_large_release_or_a_named_cluster_takes_ray(
     run: Path, policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

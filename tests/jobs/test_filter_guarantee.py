@@ -366,6 +366,7 @@ def test_other_seeds_of_the_audit_leave_other_pictures(
         (("--guarantee", "recall=1", "--labels", "x"), '"recall=1" is not recall=SHARE'),
         (("--guarantee", "recall=0.95"), "--guarantee and --labels go together"),
         (("--policy", "strict", "--drawn", "audit"), "--guarantee-by, --drawn and --accept-all are of --guarantee"),
+        (("--policy", "strict", "--confidence", "0.9"), "--confidence, --guarantee-by"),
         ((), "give --policy, or --guarantee with --labels, or both"),
     ],
 )

@@ -112,11 +112,11 @@ print("ray" in sys.modules)
         ),
         (
             ("--num-engines", 2),
-            "--num-engines 2: --executor inline has one engine, in this process; leave one of them out",
+            "--num-engines 2: --executor inline has one engine in each of its --processes; leave one of them out",
         ),
         (
             ("--max-engines", 4),
-            "--max-engines 4: --executor inline has one engine, in this process; leave one of them out",
+            "--max-engines 4: --executor inline has one engine in each of its --processes; leave one of them out",
         ),
     ],
 )

@@ -90,6 +90,8 @@ def test_a_recorded_speed_has_no_range_and_says_what_it_is() -> None:
     found = plan_of(replace(MEASURED, batches=(), speed=TARGET_SPEED), 8, 3.0)
     assert _exactly(found.images_per_s, 80)
     assert found.speed_origin.startswith("not measured here: the target for an 8B model on one H200")
+    assert not found.speed_is_measured
+    assert plan_of(MEASURED, 8, 3.0).speed_is_measured
 
 
 def test_a_gpu_needs_cpus_for_decoding_downscaling_and_preparing() -> None:
@@ -252,9 +254,12 @@ def test_an_engine_that_cannot_run_here_is_planned_from_records(
     text = " ".join(capsys.readouterr().out.split())
     assert "not measured here: the target for an 8B model" in text
     assert "not measured here: recorded" in text
+    assert all(f"at {speed} images/s" in text for speed in (20, 40, 160))
     assert "speed × time of decoding, downscaling and preparing" in text
     assert privsieve("plan", corpus, "--engine", "canned") == 0
-    assert "preparing" not in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "preparing" not in text
+    assert "at 20 images/s" not in text
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_errors_are_exceptions_of_the_tree(tmp_path: Path, call: object, error: 
         ({"options": {"model": "x"}}, "options={'model': 'x'}: input should be"),
         ({"run": 7}, "run=7: give a path or URL"),
         ({"run": "a\0b"}, "run='a\\x00b': give a path or URL"),
-        ({"num_engines": 2}, "--num-engines 2: --executor inline has one engine, in this process"),
+        ({"num_engines": 2}, "--num-engines 2: --executor inline has one engine in each of its --processes"),
     ],
 )
 def test_a_wrong_argument_of_scan_is_one_line_and_no_run(

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from ingest.fault import Fault
+from reports.report.compute import Details, Report, summarise
 from reports.report.corrected import Corrected
-from reports.report.sentences import all_images, bounds, bounds_of_all, copies_note, findings, interval_note
-from reports.report.summary import Details, Report, summarise
+from reports.report.words import all_images, bounds, bounds_of_all, copies_note, findings, interval_note
 from reports.run.design import SourceSizes
 from reports.run.figures import CorrectedRate
 from reports.run.warehouse import open_run

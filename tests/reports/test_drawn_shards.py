@@ -17,7 +17,7 @@ from jobs.audit.applying import run_audit_apply
 from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
 from jobs.audit.sampling import run_audit_sample
 from reports.report.opened import open_run
-from reports.report.sentences import findings, interval_note
+from reports.report.words import findings, interval_note
 from reports.run.drawn_shards import NUM_TABULATED, fraction_of, of_t, of_t_sql
 from reports.statistics.shares import sampled, wilson
 from scoring.runs.record import ShardDraw

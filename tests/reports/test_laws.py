@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from reports.report.laws import rules
+from reports.report.answers import rules
+from reports.report.compute import summarise
 from reports.report.page import render
-from reports.report.summary import summarise
 from reports.run.warehouse import open_run
 from scoring.taxonomy import ATTRIBUTES
 from tests.reports.conftest import MakeRun, answer

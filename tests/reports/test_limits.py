@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from ingest.errors import QueryError
-from reports.report.summary import summarise
+from reports.report.compute import summarise
 from reports.run.warehouse import open_run
 from scoring.sql import limits as duckdb_limits
 from scoring.sql.limits import Limits, Watch, is_left_behind

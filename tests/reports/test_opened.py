@@ -14,8 +14,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from ingest.errors import QueryError, RunError
 from ingest.fault import Fault
+from reports.report.compute import Rate
 from reports.report.opened import OpenRun, open_run
-from reports.report.summary import Rate
 from reports.run import warehouse
 from scoring.table import SCHEMA
 from tests.jobs.made import privsieve

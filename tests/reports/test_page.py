@@ -10,13 +10,12 @@ from html.parser import HTMLParser
 import pytest
 
 from jobs.report.command import write_report
-from reports.report.group_rows import HEADS, group_rows
+from reports.report.compute import Details, Report, summarise
 from reports.report.headline import Headline, headline_of
 from reports.report.making import facts_of
-from reports.report.page import Digest, Extras, PagePicture, render
-from reports.report.pairs import matrix
-from reports.report.sentences import findings, quality_note
-from reports.report.summary import Details, Report, summarise
+from reports.report.page import Digest, Extras, PagePicture, matrix, render
+from reports.report.results import HEADS, group_rows
+from reports.report.words import findings, quality_note
 from reports.run.figures import CorrectedRate, EvidenceCount
 from reports.run.warehouse import open_run
 from reports.words import percent

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from reports.statistics.ranks import Counted, standings
-from reports.statistics.shares import Stratum, post_stratified, sampled, wilson
+from reports.statistics.shares import Counted, Stratum, post_stratified, sampled, standings, wilson
 
 
 def test_the_interval_shrinks_to_the_rate_as_the_sample_becomes_the_source() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from ingest.errors import QueryError
 from ingest.fault import Fault
-from reports.report import summary
+from reports.report import compute
+from reports.report.compute import Report, summarise
 from reports.report.page import render
-from reports.report.sentences import headlines, notes, unseen_note
-from reports.report.summary import Report, summarise
+from reports.report.words import headlines, notes, unseen_note
 from reports.run.warehouse import open_run
 from scoring.taxonomy import KEYS
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer, nothing
@@ -105,7 +105,7 @@ def test_a_group_of_nothing_but_unknown_images_has_no_rate_and_is_reported(make_
         "page": (1, None),
         "beach": (0, 0.0),
     }
-    assert "1 of 2 groups have no rate, since all their images are unknown." in notes(found)
+    assert "1 of 2 groups has no rate: all images there are unknown." in notes(found)
 
 
 def test_an_engine_that_judges_nothing_in_any_image_has_no_gaps(make_run: MakeRun) -> None:
@@ -183,6 +183,10 @@ def test_canned_answers_are_called_made_up_and_those_of_other_engines_are_not(ma
     engine = {"name": "detectors", "protocol": "detectors-5"}
     other = summarise(replace(run, record=run.record.model_copy(update={"engine": engine})))
     assert (other.made_up, other.cautions) == (None, ())
+    fake = summarise(replace(run, record=run.record.model_copy(update={"engine": engine, "is_fake": True})))
+    assert fake.made_up == "MADE-UP ANSWERS: the detectors engine looks at no picture"
+    noted = run.record.model_copy(update={"is_fake": True})
+    assert noted.settings_hash() == run.record.settings_hash()  # so that older runs are continued
 
 
 def test_what_private_means_is_stated_and_that_less_than_takes_level_0(make_run: MakeRun) -> None:
@@ -243,12 +247,12 @@ def test_failing_cast_is_one_line(make_run: MakeRun) -> None:
 
 
 def test_too_many_groups(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary, "MAX_GROUPS", 2)
+    monkeypatch.setattr(compute, "MAX_GROUPS", 2)
     with pytest.raises(
         QueryError, match="category makes more than 2 groups, and a report holds no more; group by less"
     ):
         summarise(open_run(str(make_run())))
-    monkeypatch.setattr(summary, "MAX_GROUPS", 4)
+    monkeypatch.setattr(compute, "MAX_GROUPS", 4)
     assert summarise(open_run(str(make_run(name="again")))).num_groups == 4
 
 

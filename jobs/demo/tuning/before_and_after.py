@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from jobs.console.terminal import write_line
-from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
+from reports.evaluation.compute import EvaluationOptions, evaluate_run
 from scoring.labels.table import read_labels
 
 

@@ -12,8 +12,8 @@ from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.engines.vlm.adapter import Adapter, adapter_in, check_fits
 from scoring.engines.vlm.adapter_card import BEGUN, CARD, Card, read_card
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
-from scoring.protocols import chosen_protocol
-from scoring.protocols.interface import Protocol
+from scoring.protocols import chosen_protocol, name_to_continue, protocol, recorded_name
+from scoring.protocols.interface import Protocol, ProtocolOptions
 from scoring.weights.sources import find_weights
 
 DEFAULT_PROTOCOL = "slots"
@@ -38,6 +38,13 @@ class VlmSettings:
     """GPUs per model; None: the engine decides."""
 
 
+def model_name(engine: str, options: EngineOptions) -> str:
+    """EngineError if the options name no model."""
+    if options.model is None:
+        raise EngineError(f"the {engine} engine needs --model: a folder, a hub name such as owner/name, or a URL")
+    return options.model
+
+
 def settings(engine: str, options: EngineOptions, taken: Collection[str], *, with_weights: bool) -> VlmSettings:
     """Check the options. EngineError in one line for anything wrong in the options, the model or the adapter.
 
@@ -45,8 +52,7 @@ def settings(engine: str, options: EngineOptions, taken: Collection[str], *, wit
     the adapter with them; a folder is always checked whole.
     """
     options.refuse_all_but(engine, taken)
-    if (name := options.model) is None:
-        raise EngineError(f"the {engine} engine needs --model: a folder, a hub name such as owner/name, or a URL")
+    name = model_name(engine, options)
     if options.dtype is not None and options.dtype not in DTYPES:
         known = ", ".join(DTYPES)
         raise EngineError(f'unknown --dtype "{options.dtype}"{did_you_mean(options.dtype, DTYPES)}; there are: {known}')
@@ -99,19 +105,20 @@ def _as_tuned(options: EngineOptions, card: Card) -> EngineOptions:
     texts = None if card.prompt_file is None else card.prompt_file.encode()
     options = replace(options, max_pixels=card.max_pixels, prompt_file=options.prompt_file or texts)
     if options.protocol is None:
-        return replace(options, protocol=card.protocol)
+        return replace(options, protocol=recorded_name(card.protocol, card.protocol_version))
     base, tuned = options.protocol.partition(":")[0], card.protocol.partition(":")[0]
     if base != tuned:
         raise EngineError(
             f"the adapter was tuned to answer {card.protocol}; leave out --protocol {options.protocol}, or remove "
             f"{CARD} from the adapter's folder to use it all the same"
         )
-    return options
+    return replace(options, protocol=name_to_continue(options.protocol, card.protocol_version))
 
 
 def _refuse_other_texts(card: Card, asked: Protocol) -> None:
     """Raise EngineError if the adapter was tuned on other words of the same protocol."""
-    if card.protocol == asked.name and card.protocol_version != asked.version:
+    tuned_on = protocol(recorded_name(card.protocol, card.protocol_version), ProtocolOptions())
+    if tuned_on.name == asked.name and card.protocol_version != asked.version:
         raise EngineError(
             f"the adapter was tuned on the texts of {card.protocol_version}, and the model would be asked with those "
             f"of {asked.version}; leave out --prompt-file, tune again with this version of privsieve, or remove {CARD} "

@@ -5,8 +5,8 @@ import pytest
 import quapy
 from scipy.stats import beta, binom, hypergeom
 
-from reports.audit.cells import ABSENT, NOT_JUDGED, PRESENT, UNCLEAR, Counts
-from reports.audit.estimates import (
+from reports.statistics.cells import ABSENT, NOT_JUDGED, PRESENT, UNCLEAR, Counts
+from reports.statistics.estimates import (
     Estimate,
     evidence,
     prevalence,
@@ -14,8 +14,8 @@ from reports.audit.estimates import (
     specificity,
     standard_error,
 )
-from reports.audit.prior_shift import mixture_shares, shift_test
-from reports.audit.rogan_gladen import Errors, counted_errors, rogan_gladen
+from reports.statistics.prior_shift import mixture_shares, shift_test
+from reports.statistics.rogan_gladen import Errors, counted_errors, rogan_gladen
 from scoring.runs.audit_sample import NUM_CELLS
 from tests.benchmarks.audit import PREVALENCES, category_outcome, private_outcome
 from tests.benchmarks.audit_categories import ENGINES, share_of_alarms, simulated

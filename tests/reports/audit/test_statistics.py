@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pytest
 
-from reports.audit.categories import LabelsOfCategories, added_up, category_estimates
-from reports.audit.cells import ABSENT, PRESENT
-from reports.audit.estimates import Estimate, evidence, prevalence
-from reports.audit.second_looks import MIN_TWICE, allowing_for, allowing_for_part, label_errors, second_looks
+from reports.audit.words import label_errors
+from reports.statistics.category_rates import LabelsOfCategories, added_up, category_estimates
+from reports.statistics.cells import ABSENT, PRESENT
+from reports.statistics.estimates import Estimate, evidence, prevalence
+from reports.statistics.second_looks import MIN_TWICE, allowing_for, allowing_for_part, second_looks
 from scoring.runs.audit_sample import NUM_CELLS
 from tests.benchmarks import statistics, statistics_evaluation
 from tests.benchmarks.coverage import Row

@@ -9,9 +9,8 @@ from sklearn.metrics import brier_score_loss
 
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.calibration import calibration
-from reports.statistics.effective_size import kish_size
-from reports.statistics.fitting import MIN_TO_FIT, Points, cross_fitted, method_of
-from reports.statistics.probability_maps import isotonic, logits, platt
+from reports.statistics.probability_maps import MIN_TO_FIT, Points, cross_fitted, isotonic, logits, method_of, platt
+from reports.statistics.shares import kish_size
 
 GRID = np.linspace(0, 1, 501)
 

@@ -14,10 +14,10 @@ from sklearn.metrics import cohen_kappa_score
 from ingest.errors import PrivsieveError, QueryError
 from ingest.fault import Fault
 from ingest.storage.place import place
-from reports.diff.compare import ROW_BYTES, compare_runs
+from reports.diff.compute import ROW_BYTES, compare_runs
 from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, RunDifference
-from reports.diff.tables import findings, headlines, notes, tables
-from reports.statistics.holm import holm
+from reports.diff.words import findings, headlines, notes, tables
+from reports.statistics.paired import holm
 from reports.words import percent
 from scoring.runs.results import CompactFile, Manifest, RunListing, listing, row_ranges
 from scoring.runs.rows import rows_at

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from reports.diff.testing import adjusted_p_values, p_values, seldom_denies
+from reports.statistics.paired import adjusted_p_values, p_values, seldom_denies
 
 NUM_SAMPLES = 400
 MOST_BY_CHANCE = int(binom.ppf(0.999, NUM_SAMPLES, 0.05))

@@ -9,10 +9,10 @@ import pytest
 from ingest.fault import Fault
 from reports.evaluation.answers import answers_of, truth_of
 from reports.evaluation.comparing import compare, spread_of
-from reports.evaluation.evaluate import EvaluationOptions, JudgedRun, evaluation_of
+from reports.evaluation.compute import EvaluationOptions, JudgedRun, evaluation_of
 from reports.evaluation.page import render
 from reports.evaluation.results import as_json
-from reports.evaluation.tables import tables
+from reports.evaluation.words import tables
 from reports.labels.joining import join
 from scoring.assessment import Assessment, not_assessed
 from scoring.labels.table import to_labels

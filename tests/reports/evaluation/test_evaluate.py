@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from ingest.errors import LabelsError
-from reports.evaluation.evaluate import EvaluationOptions, evaluate_run
-from reports.evaluation.groups import near_duplicates
+from reports.evaluation.answers import near_duplicates
+from reports.evaluation.compute import EvaluationOptions, evaluate_run
 from reports.evaluation.results import as_json
-from reports.evaluation.tables import notes
+from reports.evaluation.words import notes
 from reports.report.opened import open_run
 from scoring import severity
 from scoring.labels.table import to_labels

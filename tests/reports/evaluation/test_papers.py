@@ -9,8 +9,7 @@ import pytest
 from reports.evaluation.severity import score_metrics
 from reports.statistics.binary import Numbers, rates
 from reports.statistics.classes import classwise, per_class
-from reports.statistics.spread import spread
-from reports.statistics.stability import stability
+from reports.statistics.stability import spread, stability
 
 NUM = 160
 """Pictures of each side in PrivBench and PrivBench-H."""

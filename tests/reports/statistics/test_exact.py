@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from reports.statistics.effective_size import kish_size
-from reports.statistics.exact import binomial_cdf, clopper_pearson, mcnemar_p
+from reports.statistics.paired import mcnemar_p
+from reports.statistics.shares import binomial_cdf, clopper_pearson, kish_size
 
 
 def test_the_interval_of_a_share_is_scipys_exact_one() -> None:

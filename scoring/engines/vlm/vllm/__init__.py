@@ -9,7 +9,7 @@ from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOpti
 from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, RecordedSpeed, Requirements
 from scoring.engines.vlm.checkpoint import weight_bytes
 from scoring.engines.vlm.costs import MACHINE, costs_of
-from scoring.engines.vlm.settings import VlmSettings, description, is_installed, package_versions, settings
+from scoring.engines.vlm.settings import VlmSettings, description, is_installed, model_name, package_versions, settings
 from scoring.engines.vlm.vllm.options import vllm_options
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def load(options: EngineOptions) -> "VllmEngine":
 def _chosen(options: EngineOptions, *, with_weights: bool) -> VlmSettings:
     """As `settings`; EngineError also where the model's own files refuse the prompt, which no picture changes."""
     options.refuse_all_but(NAME, TAKEN)
+    model_name(NAME, options)
     vllm_options(options.vllm_option)
     package_versions(NAME, NEEDED)  # before weights are fetched
     chosen = settings(NAME, options, TAKEN, with_weights=with_weights)

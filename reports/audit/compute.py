@@ -1,0 +1,259 @@
+"""`audit apply`: the rates of a run, corrected by labels of the sample that was drawn from it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from shlex import quote
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.errors import LabelsError, RunError
+from reports.audit.cells import MAX_CATEGORIES, NO_CATEGORY, CellCounts, RawCounts, audit_sql, cell_counts, raw_counts
+from reports.audit.fitting import Basis, Weighted, fitted, looks_of, weighted
+from reports.audit.labelled import labelled
+from reports.audit.population import category_weights, with_quarantined
+from reports.audit.results import (
+    ALL_LABELLED,
+    ASSUMED,
+    CONTRADICTED,
+    FEW_IMAGES,
+    FEW_LABELS,
+    NO_LABELS,
+    SCORED,
+    SCORED_OF_SOURCE,
+    TOO_FEW_FOR_CATEGORIES,
+    UNDECIDED,
+    Audit,
+    CategoryRates,
+    Method,
+    SubjectRates,
+)
+from reports.labels.agreed import in_words, num_undecided_of
+from reports.run.warehouse import STALE_AUDIT, Run
+from reports.statistics.cells import IS_YES, Counts, Flags
+from reports.statistics.estimates import Estimate, standard_error
+from reports.statistics.prior_shift import ShiftTest, shift_test
+from scoring.labels.table import JudgedLabels
+from scoring.privacy import follows_taxonomy
+from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample
+from scoring.runs.corrected_rates import MIN_LABELS
+
+MIN_IMAGES = 20
+"""With fewer images in a category its rate is marked."""
+
+SIGNIFICANCE = 0.05
+
+
+def audit_of_sample(
+    run: Run,
+    sample: AuditSample,
+    judged: JudgedLabels,
+    sizes: Mapping[str, int] | None = None,
+    cautions: tuple[str, ...] = (),
+) -> Audit:
+    """Rates of a run, corrected by labels of the sample that was drawn from it.
+
+    sizes: images of each category in the source, so that the rates are of the source of a run that has as many images
+    of each; None: of the scored images.
+    RunError if the run has other rows than when it was drawn; LabelsError if no label is of a drawn picture; QueryError
+    if the sizes are not those of the run's categories.
+    """
+    design = sample.design
+    if not run.has_rows_of(design):
+        raise RunError(f"{run.url}: {STALE_AUDIT}")
+    of_source = None if sizes is None else category_weights(run, sizes)
+    labels = labelled(_nameable(sample.table), judged, design.private, "the audit sample", is_in_order=True)
+    if not labels.counts.num_labelled:
+        raise LabelsError("no label answers anything yet; fill in the list, or review --queue audit, then apply again")
+    sql = audit_sql(run, design.private)
+    counts = cell_counts(run, sql, by_category=True)
+    if of_source is not None and not counts.categories:
+        raise RunError(f"--category-sizes: {run.url} has more than {MAX_CATEGORIES:,} categories, too many to weight")
+    raw = raw_counts(run, sql, counts.categories)
+    basis = Basis(sample, labels, counts, raw, _category_numbers(sample.table, counts.categories), of_source)
+    subjects, categories = list[SubjectRates](), list[CategoryRates]()
+    for subject in SUBJECTS:
+        rates, of_categories = _corrected(subject, basis)
+        subjects.append(rates)
+        categories += of_categories
+    subjects, categories = _tested_together(subjects, categories)
+    if run.damage.num_parts:  # how many images there are is not known
+        subjects = [replace(one, with_quarantined=None) for one in subjects]
+    return Audit(
+        run=run.url,
+        private=design.private,
+        num_images=run.num_images(),
+        num_scored=design.num_scored,
+        population=SCORED if of_source is None else SCORED_OF_SOURCE,
+        labels=labels.counts,
+        subjects=tuple(subjects),
+        categories=tuple(categories),
+        cautions=cautions,
+        notes=_notes(run, basis, categories),
+    )
+
+
+def _category_numbers(drawn: pa.Table, categories: Sequence[str]) -> Counts:
+    numbers = {name: number for number, name in enumerate(categories)}
+    names = drawn["category"].to_pylist()
+    return np.array([numbers.get(NO_CATEGORY if name is None else name, 0) for name in names], dtype=np.int64)
+
+
+def _tested_together(
+    subjects: list[SubjectRates], categories: list[CategoryRates]
+) -> tuple[list[SubjectRates], list[CategoryRates]]:
+    """The tests of all subjects corrected for their number; rates whose assumption one contradicts are marked."""
+    tests = {one.subject: one.shift_test for one in subjects if one.shift_test is not None}
+    p_values = {subject: test.p_value for subject, test in tests.items() if test.p_value is not None}
+    corrected = {subject: min(1.0, p_value * len(p_values)) for subject, p_value in p_values.items()}
+    return [
+        replace(one, shift_test=replace(tests[one.subject], p_corrected=corrected[one.subject]))
+        if one.subject in corrected
+        else one
+        for one in subjects
+    ], [
+        replace(category, note=CONTRADICTED)
+        if category.method != "difference" and corrected.get(category.subject, 1.0) < SIGNIFICANCE
+        else category
+        for category in categories
+    ]
+
+
+def private_rate(sample: AuditSample, num_images: Counts, judged: JudgedLabels) -> Estimate:
+    """Share of all scored images that is private, as far as these labels go; without values if none is of use.
+
+    num_images: of the run in each cell of the private decision.
+    """
+    try:
+        labels = labelled(_nameable(sample.table), judged, sample.design.private, "the audit sample", is_in_order=True)
+    except LabelsError:  # of none of the drawn pictures
+        return Estimate()
+    nowhere = np.zeros(sample.table.num_rows, dtype=np.int64)
+    basis = Basis(sample, labels, CellCounts((), {PRIVATE: num_images}, {}), {}, nowhere, None)
+    if not len(weighted(PRIVATE, basis).places):
+        return Estimate()
+    return fitted(PRIVATE, basis, with_categories=False).prevalence
+
+
+def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryRates]]:
+    labels = weighted(subject, basis)
+    whole, num_labels = basis.raw[None][subject], len(labels.places)
+    num_undecided = int(basis.labels.undecided[subject].sum())
+    rates = SubjectRates(
+        subject=subject,
+        num_labels=num_labels,
+        num_positive=int(labels.is_there.sum()),
+        num_ambiguous=basis.labels.num_ambiguous[subject],
+        num_undecided=num_undecided,
+        second_looks=looks_of(subject, basis),
+        raw_rate=basis.raw_rate(subject),
+        is_raw_lower_bound=whole.is_lower_bound,
+        corrected=Estimate(),
+        standard_error=None,
+        with_quarantined=None,
+        sensitivity=Estimate(),
+        specificity=Estimate(),
+        method="difference",
+        note=NO_LABELS,
+        shift_test=None,
+    )
+    if not num_labels:
+        return rates, []
+    is_complete = bool((labels.probabilities >= 1).all()) and num_labels == whole.num_scored
+    fit = fitted(subject, basis, with_categories=bool(basis.counts.categories) and not is_complete)
+    categories = [
+        category_row(subject, name, basis.raw[name][subject], estimate.rate, estimate.num_labels, estimate.method)
+        for name, estimate in zip(basis.counts.categories, fit.categories, strict=False)
+        if estimate is not None
+    ]
+    test = None
+    if any(category.method != "difference" for category in categories):
+        is_yes = np.asarray(IS_YES[labels.cells], dtype=np.bool_)
+        test = _shift_test(labels, is_yes, SUBJECTS.index(subject))
+    note = None
+    if is_complete:
+        note = ALL_LABELLED
+    elif num_labels < MIN_LABELS:
+        note = FEW_LABELS
+    elif num_undecided:
+        note = UNDECIDED
+    elif basis.counts.categories and not categories:
+        note = TOO_FEW_FOR_CATEGORIES
+    corrected = replace(
+        rates,
+        corrected=fit.prevalence,
+        standard_error=standard_error(fit.evidence),
+        with_quarantined=with_quarantined(fit.prevalence, *basis.num_scored_of_all()),
+        # An engine that never answers is neither sensitive nor specific.
+        sensitivity=fit.sensitivity if whole.num_answered else Estimate(),
+        specificity=fit.specificity if whole.num_answered else Estimate(),
+        note=note,
+        shift_test=test,
+    )
+    return corrected, categories
+
+
+def category_row(
+    subject: str,
+    category: str,
+    counts: RawCounts,
+    rate: Estimate,
+    num_labels: int,
+    method: Method,
+    note: str | None = None,
+) -> CategoryRates:
+    if note is None and counts.num_scored < MIN_IMAGES:
+        note = FEW_IMAGES
+    elif note is None and method in ("composite", "prior shift"):
+        note = ASSUMED
+    return CategoryRates(
+        subject, category, counts.num_scored, counts.rate, counts.is_lower_bound, rate, method, num_labels, note
+    )
+
+
+def _shift_test(labels: Weighted, is_yes: Flags, seed: int) -> ShiftTest:
+    return shift_test(labels.is_there == 1, is_yes, labels.probabilities, labels.categories, seed)
+
+
+def _nameable(table: pa.Table) -> pa.Table:
+    """The drawn pictures under names that no other image of the run has."""
+    return table.select(["shard", "name", "sha256"]).rename_columns(["shard", "key", "sha256"])
+
+
+def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple[str, ...]:
+    labels, counts, private, notes = basis.labels, basis.labels.counts, basis.sample.design.private, list[str]()
+    num_left = counts.num_empty + counts.num_without_row
+    if num_left:
+        notes.append(
+            f"{num_left:,} of {counts.num_drawn:,} drawn pictures have no label yet. The "
+            "rates hold if chance decided which: label them in the order of the list, and do not leave out hard ones."
+        )
+    undecided = num_undecided_of(np.stack(list(labels.undecided.values()), axis=1))
+    if undecided:
+        notes.append(
+            f"Undecided, since people differ, cannot say, or skipped them: {in_words(undecided)}. The intervals cover "
+            "all of them being so, and none. The majority counts, so one more person decides: privsieve review "
+            f"{quote(run.url)} --queue audit --as NAME, then apply {quote(run.url)}/reviews."
+        )
+    if counts.num_outside:
+        notes.append(
+            f"{counts.num_outside:,} labels are of pictures that were not drawn, and were not used: they were not "
+            "chosen at random."
+        )
+    if not follows_taxonomy(private):
+        notes.append(f'Of the labels only the column "private" says what is private, since that means here: {private}.')
+    if run.record.per_category and basis.of_source is None:
+        notes.append(
+            "The run has as many images of each category, whatever its size in the source, so rates of the whole run "
+            "are no rates of the source; --category-sizes FILE weights them. Rates of categories hold for the source."
+        )
+    if sum(labels.num_ambiguous.values()):
+        notes.append(f"{sum(labels.num_ambiguous.values()):,} attributes are labelled 0.5; they count as absent.")
+    if any(category.method != "difference" for category in categories):
+        notes.append(
+            "Rates of categories with fewer than 30 labels of their own assume that the engine errs alike in all "
+            "categories: as often on pictures that are private, and as often on those that are not."
+        )
+    if not basis.counts.categories:
+        notes.append(f"There are no rates of categories: the run has more than {MAX_CATEGORIES:,}.")
+    return tuple(notes)

@@ -1,0 +1,175 @@
+"""An audit as tables of text for the terminal."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ingest.errors import number_of
+from ingest.sample import printable
+from reports.audit.results import (
+    ALL_LABELLED,
+    FEW_LABELS,
+    NO_LABELS,
+    NOT_IDENTIFIED,
+    TOO_FEW_FOR_CATEGORIES,
+    Audit,
+    CategoryRates,
+    LabelCounts,
+)
+from reports.statistics.estimates import Estimate
+from reports.statistics.second_looks import MIN_TWICE
+from reports.words import Document, Table, decimals_of, percent, shortened
+from scoring.runs.audit_sample import PRIVATE, SUBJECTS
+
+MAX_CATEGORIES_SHOWN = 20
+
+SENTENCES: Mapping[str, str] = {
+    NO_LABELS: "No corrected rate, since no drawn picture is labelled for it (review --for attributes asks for "
+    "attributes): {subjects}.",
+    FEW_LABELS: "Corrected by fewer than 30 labels, so label more before you rely on it: {subjects}.",
+    TOO_FEW_FOR_CATEGORIES: "No rates of categories, since too few labels say yes, or too few say no: {subjects}.",
+    ALL_LABELLED: "Every image is labelled, so the corrected rate is that of the labels: {subjects}.",
+    NOT_IDENTIFIED: "Not identified, since the engine's errors alone could explain its answers: {subjects}.",
+}
+"""Note -> what it means for the reader. Others are explained by the notes of the whole audit."""
+
+
+def document(audit: Audit) -> Document:
+    return Document(headlines(audit), tuple(tables(audit)), endnotes(audit))
+
+
+def headlines(audit: Audit) -> tuple[str, ...]:
+    """What a reader must know before any figure, one line each."""
+    counts = audit.labels
+    return (
+        *map(printable, audit.cautions),
+        f"run      {printable(audit.run)}",
+        f"private  {printable(audit.private)}",
+        f"images   {audit.num_images:,}: {audit.num_scored:,} scored, {audit.num_quarantined:,} quarantined",
+        f"labels   {_counted(counts)}",
+    )
+
+
+def _counted(counts: LabelCounts) -> str:
+    """Only what there is."""
+    others = {
+        "undecided": counts.num_undecided,
+        "without an answer": counts.num_empty,
+        "not in the labels": counts.num_without_row,
+    }
+    parts = [f"{counts.num_labelled:,} of {counts.num_drawn:,} pictures have a label"]
+    parts += [f"{number:,} {what}" for what, number in others.items() if number]
+    if counts.num_outside:
+        parts.append(f"{number_of(counts.num_outside, 'label')} of other pictures")
+    return "; ".join(parts)
+
+
+def tables(audit: Audit) -> Iterator[Table]:
+    """Rates of the whole run, then the private rate of categories if there are any."""
+    heads = ["", "raw", "corrected", "labels", "positive", "sensitivity", "specificity"]
+    rows = [
+        [
+            subject.subject,
+            percent(subject.raw_rate, subject.is_raw_lower_bound),
+            _cell(subject.corrected),
+            f"{subject.num_labels:,}",
+            f"{subject.num_positive:,}",
+            *map(_cell, (subject.sensitivity, subject.specificity)),
+        ]
+        for subject in audit.subjects
+        if subject.num_labels
+    ]
+    title = f"Share of {audit.population}, as the run answers and corrected by the labels (95 % intervals)"
+    if any(subject.is_raw_lower_bound for subject in audit.subjects if subject.num_labels):
+        title += "; ≥: never ruled out, so at least"
+    yield Table(title, heads, rows)
+    found = [
+        category
+        for category in audit.categories
+        if category.subject == PRIVATE and category.corrected.value is not None
+    ]
+    if found:
+        ranked = sorted(found, key=lambda one: (-(one.corrected.low or 0), one.category))
+        shown = ranked[:MAX_CATEGORIES_SHOWN]
+        more = f"; the first {len(shown)} of {len(found):,}, --format csv gives all" if len(found) > len(shown) else ""
+        title = f"Private by category, highest lower bound first{more}"
+        heads = ["category", "scored", "labels", "raw", "corrected", "by", "note"]
+        yield Table(title, heads, [_category(item) for item in shown], (0, heads.index("note")))
+
+
+def endnotes(audit: Audit) -> tuple[str, ...]:
+    """What a reader must know, one line each."""
+    of_notes = dict[str, list[str]]()
+    for subject in audit.subjects:
+        if subject.note is not None:
+            of_notes.setdefault(subject.note, []).append(subject.subject)
+    lines = [
+        SENTENCES[note].format(subjects=_listed(subjects)) for note, subjects in of_notes.items() if note in SENTENCES
+    ]
+    lines += map(printable, audit.notes)
+    private = audit.subjects[0]
+    if private.shift_test is not None:
+        test = private.shift_test
+        if test.p_corrected is None:
+            lines.append("That could not be tested: fewer than two categories have 5 labelled pictures of one kind.")
+        else:
+            end = "the labels contradict it" if test.p_corrected < 0.05 else "the labels do not contradict it"
+            num_tests = sum(
+                subject.shift_test is not None and subject.shift_test.p_value is not None for subject in audit.subjects
+            )
+            lines.append(
+                f"Tested for private on {test.num_categories} categories: p = {test.p_corrected:.3f} "
+                f"(corrected for {number_of(num_tests, 'test')}), {end}."
+            )
+    if audit.num_quarantined and private.with_quarantined is not None:
+        low, high = private.with_quarantined
+        lines.append(
+            f"{audit.num_quarantined:,} quarantined images are in no rate and were not drawn: most cannot be shown. "
+            f"With them the private rate is between {percent(low)} (none of them private) and {percent(high)} (all)."
+        )
+    looks = private.second_looks
+    lines.append(label_errors(looks.num_pictures, looks.share_differing, looks.kappa, bool(looks.reach_high)))
+    return tuple(lines)
+
+
+def _listed(subjects: Sequence[str]) -> str:
+    """The names, or words for many at once."""
+    if len(subjects) == len(SUBJECTS):
+        return "private and all attributes"
+    if PRIVATE not in subjects and len(subjects) == len(SUBJECTS) - 1:
+        return "all attributes"
+    return ", ".join(subjects)
+
+
+def _category(rates: CategoryRates) -> list[str]:
+    cells = [percent(rates.raw_rate, rates.is_raw_lower_bound), _cell(rates.corrected), rates.method, rates.note or ""]
+    return [shortened(printable(rates.category)), f"{rates.num_scored:,}", f"{rates.num_labels:,}", *cells]
+
+
+def _cell(estimate: Estimate) -> str:
+    """Share and interval; "–" where not known."""
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if value is None or low is None or high is None:
+        return percent(value)
+    decimals = decimals_of(low, high)
+    return f"{percent(value, decimals=decimals)} ({100 * low:.{decimals}f}–{100 * high:.{decimals}f})"
+
+
+def label_errors(num_pictures: int, differing: float | None, kappa: float | None, is_allowed_for: bool) -> str:
+    """What wrong labels do to the rates, as far as that is known, in words.
+
+    num_pictures: judged by at least two people. is_allowed_for: intervals are wider by these errors.
+    """
+    if num_pictures < MIN_TWICE or differing is None:
+        few = f" (so far {num_pictures:,})" if num_pictures else ""
+        return (
+            "The labels count as the truth: 5 % wrong ones can turn a rate of 10 % into 14 %. How often they are wrong "
+            f"shows if two people judge at least {MIN_TWICE} of the pictures{few}; those for it come first in a review."
+        )
+    several = (
+        f"Several people judged {number_of(num_pictures, 'picture')}: {percent(differing)} of their answers differ"
+    )
+    if kappa is not None:
+        several += f" (κ {kappa:.2f})".replace("-", "−")
+    if not differing:
+        return f"{several}. Errors that all of them make alike are not seen."
+    end = "The intervals allow for as many wrong labels of pictures that one person judged." if is_allowed_for else ""
+    return f"{several}, so at least {percent(differing / 2)} are wrong. {end}".rstrip()

@@ -1,0 +1,298 @@
+"""What changed between two runs: attributes, the shares of private pictures, and severity scores.
+
+Each kind has a `tally_…`, which adds the pictures of one part to a table of counts, and a function that takes the
+change from these counts. DuckDB sums, so that no rows are held in memory.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from ingest.sample import printable
+from reports.diff.results import AttributeChange, GroupChange, GroupScores, MeanChange, PairedRate, ScoreChange
+from reports.statistics.binary import kappa_of
+from reports.statistics.intervals import NUM_FEW, Interval
+from reports.statistics.paired import adjusted_p_values, interval_of_mean, seldom_denies
+from scoring.table import Col
+from scoring.taxonomy import ATTRIBUTES, KEYS
+
+ABSENT, DOUBT, PRESENT, OPEN = 0, 1, 2, -1
+"""Answers of a scored picture; open: none to this question. In lists of counts open is the last."""
+
+ANSWERED = (ABSENT, DOUBT, PRESENT)
+
+Cells = Mapping[tuple[int | None, int | None], int]
+"""Answers of both runs, None where quarantined -> pictures."""
+
+
+def attribute_changes(
+    database: duckdb.DuckDBPyConnection, declared_a: Collection[str], declared_b: Collection[str], is_tested: bool
+) -> dict[str, AttributeChange]:
+    """By key. declared_a: attributes that the first run says it never denies (`scoring.gaps.presence_only`).
+    is_tested: whether pictures are independent, so that there are p-values.
+    """
+    found = {
+        attribute.key: _attribute_change(
+            attribute.level, _cells(database, attribute.key), attribute.key in declared_a, attribute.key in declared_b
+        )
+        for attribute in ATTRIBUTES
+    }
+    changes = [
+        (item.num_vanished, item.num_appeared, item.num_present_a_open_b, item.num_present_b_open_a)
+        for item in found.values()
+    ]
+    has_test = np.array([is_tested and not item.seldom_denied_in for item in found.values()])
+    p_values = adjusted_p_values(np.array(changes), has_test)
+    return {
+        key: replace(found[key], p_value=p_value, p_holm=p_holm)
+        for key, (p_value, p_holm) in zip(found, p_values, strict=True)
+    }
+
+
+def tally_attributes(database: duckdb.DuckDBPyConnection) -> None:
+    """Adds the answers in the table `compared` to those of earlier parts."""
+    database.execute(
+        "CREATE TABLE IF NOT EXISTS tally_attributes (attribute VARCHAR, a TINYINT, b TINYINT, num BIGINT)"
+    )
+    for key in KEYS:
+        answer = f"CASE WHEN NOT {{0}}_is_quarantined THEN coalesce({{0}}_{key}, {OPEN}) END"
+        database.execute(
+            f"INSERT INTO tally_attributes SELECT '{key}', {answer.format('a')} AS a, {answer.format('b')} AS b, "
+            "count(*) FROM compared GROUP BY ALL"
+        )
+
+
+def _cells(database: duckdb.DuckDBPyConnection, key: str) -> Cells:
+    question = "SELECT a, b, sum(num)::BIGINT FROM tally_attributes WHERE attribute = ? GROUP BY ALL"
+    return {(one, other): num for one, other, num in database.execute(question, [key]).fetchall()}
+
+
+def _attribute_change(level: int, cells: Cells, is_declared_a: bool, is_declared_b: bool) -> AttributeChange:
+    """Without p-values."""
+
+    def num(of_a: Collection[int | None], of_b: Collection[int | None]) -> int:
+        return sum(cells.get((one, other), 0) for one in of_a for other in of_b)
+
+    anything = (*ANSWERED, OPEN, None)
+    in_a = [num([answer], anything) for answer in (*ANSWERED, OPEN)]
+    in_b = [num(anything, [answer]) for answer in (*ANSWERED, OPEN)]
+    one_sided = tuple(
+        name
+        for name, counts, is_declared in (("a", in_a, is_declared_a), ("b", in_b, is_declared_b))
+        if (is_declared and sum(counts[:OPEN]) > 0)
+        or seldom_denies(counts[DOUBT] + counts[PRESENT], counts[ABSENT], counts[OPEN])
+    )
+    not_present = (ABSENT, DOUBT)
+    both, vanished, appeared = num([PRESENT], [PRESENT]), num([PRESENT], not_present), num(not_present, [PRESENT])
+    return AttributeChange(
+        level=level,
+        num_assessed=num(ANSWERED, ANSWERED),
+        num_only_a=num(ANSWERED, [OPEN, None]),
+        num_only_b=num([OPEN, None], ANSWERED),
+        num_present_a=both + vanished,
+        num_present_b=both + appeared,
+        num_appeared=appeared,
+        num_vanished=vanished,
+        num_doubt_changed=num([ABSENT], [DOUBT]) + num([DOUBT], [ABSENT]),
+        num_present_a_open_b=num([PRESENT], [OPEN]),
+        num_present_b_open_a=num([OPEN], [PRESENT]),
+        seldom_denied_in=one_sided,
+        kappa=None if one_sided else kappa_of(both, vanished, appeared, num(not_present, not_present)),
+        p_value=None,
+        p_holm=None,
+    )
+
+
+_BOTH_SCORED = "NOT a_is_quarantined AND NOT b_is_quarantined"
+_COUNTED = {
+    "both": "a_is_private AND b_is_private",
+    "only_a": "a_is_private AND NOT b_is_private",
+    "only_b": "NOT a_is_private AND b_is_private",
+    "neither": "NOT a_is_private AND NOT b_is_private",
+    "only_a_open_b": f"a_is_private AND b_is_private IS NULL AND {_BOTH_SCORED}",
+    "only_b_open_a": f"a_is_private IS NULL AND b_is_private AND {_BOTH_SCORED}",
+    "private_a": "a_is_private",
+    "public_a": "NOT a_is_private",
+    "open_a": "a_is_private IS NULL AND NOT a_is_quarantined",
+    "private_b": "b_is_private",
+    "public_b": "NOT b_is_private",
+    "open_b": "b_is_private IS NULL AND NOT b_is_quarantined",
+}
+"""What is counted of the pictures of a group."""
+
+Counts = Mapping[str, npt.NDArray[np.int64]]
+"""Names of `_COUNTED` -> shape (groups,)."""
+
+
+def private_shares(
+    database: duckdb.DuckDBPyConnection, unnamed: Collection[str], is_tested: bool
+) -> tuple[PairedRate, float | None, tuple[GroupChange, ...]]:
+    """Compare the private shares of all pictures, with κ; and of each group that may be named.
+
+    unnamed: groups that may not be named; the tests are adjusted for them too. is_tested: whether pictures are
+    independent, so that there are p-values.
+    """
+    counts = ", ".join(f'sum("{name}")::BIGINT' for name in ("num_pairs", *_COUNTED))
+    rows = database.execute(f"SELECT category, {counts} FROM tally_groups GROUP BY ALL ORDER BY category").fetchall()
+    table = np.array([row[2:] for row in rows], dtype=np.int64).reshape(len(rows), len(_COUNTED))
+    ((whole, _),) = _paired(dict(zip(_COUNTED, table.sum(axis=0)[:, None], strict=True)), is_tested)
+    groups = [
+        GroupChange(**vars(paired), group=printable(row[0]), num_pairs=row[1], p_holm=p_holm)
+        for row, (paired, p_holm) in zip(
+            rows, _paired(dict(zip(_COUNTED, table.T, strict=True)), is_tested), strict=True
+        )
+        if row[0] not in unnamed
+    ]
+    groups.sort(key=lambda one: (_last(one.p_holm), _last(one.p_value), -abs(one.change or 0), one.group))
+    kappa = None if whole.seldom_denied_in else kappa_of(*table[:, :4].sum(axis=0).tolist())
+    return whole, kappa, tuple(groups)
+
+
+def tally_private_shares(database: duckdb.DuckDBPyConnection) -> None:
+    """Adds the pictures in the table `compared` to those of earlier parts, by group."""
+    counts = ", ".join(f'count(*) FILTER ({condition}) AS "{name}"' for name, condition in _COUNTED.items())
+    counted = f"SELECT a_category AS category, count(*) AS num_pairs, {counts} FROM compared GROUP BY ALL"
+    database.execute(f"CREATE TABLE IF NOT EXISTS tally_groups AS SELECT * FROM ({counted}) LIMIT 0")
+    database.execute(f"INSERT INTO tally_groups {counted}")
+
+
+def _paired(counts: Counts, is_tested: bool) -> list[tuple[PairedRate, float | None]]:
+    """Return the paired rate of each group, with p adjusted for all of them."""
+    seldom = {
+        name: seldom_denies(*(counts[f"{answer}_{name}"] for answer in ("private", "public", "open")))
+        for name in ("a", "b")
+    }
+    changes = np.stack([counts[name] for name in ("only_a", "only_b", "only_a_open_b", "only_b_open_a")], axis=1)
+    p_values = adjusted_p_values(changes, ~(seldom["a"] | seldom["b"]) & is_tested)
+    rates = []
+    for index, (p_value, p_holm) in enumerate(p_values):
+        one = {name: int(column[index]) for name, column in counts.items()}
+        num, num_a, num_b = sum(list(one.values())[:4]), one["both"] + one["only_a"], one["both"] + one["only_b"]
+        paired = PairedRate(
+            num_pictures=num,
+            num_private_a=num_a,
+            num_private_b=num_b,
+            num_only_a=one["only_a"],
+            num_only_b=one["only_b"],
+            rate_a=num_a / num if num else None,
+            rate_b=num_b / num if num else None,
+            change=(num_b - num_a) / num if num else None,
+            num_private_a_open_b=one["only_a_open_b"],
+            num_private_b_open_a=one["only_b_open_a"],
+            seldom_denied_in=tuple(name for name in ("a", "b") if seldom[name][index]),
+            p_value=p_value,
+        )
+        rates.append((paired, p_holm))
+    return rates
+
+
+def _last(p_value: float | None) -> float:
+    return 2.0 if p_value is None else p_value
+
+
+SCORE_COLUMNS = (Col.HOLISTIC_SCORE, Col.SCORE)
+"""The model's own score, and that of the formula."""
+
+
+def score_changes(
+    database: duckdb.DuckDBPyConnection, unnamed: Collection[str], is_tested: bool
+) -> tuple[ScoreChange, ...]:
+    """Return the change of each column that some picture has in both runs. unnamed: groups that may not be named.
+    is_tested: whether pictures are independent, so that there are intervals."""
+    return tuple(
+        change
+        for column in SCORE_COLUMNS
+        if (change := _score_change(database, column, unnamed, is_tested)) is not None
+    )
+
+
+def _score_change(
+    database: duckdb.DuckDBPyConnection, column: str, unnamed: Collection[str], is_tested: bool
+) -> ScoreChange | None:
+    whole = _moments(database, column, "NULL")
+    if not whole:
+        return None
+    ((_, *moments),) = whole
+    groups = [
+        GroupScores(**vars(_mean_change(is_tested, *of_group)), group=printable(group))
+        for group, *of_group in _moments(database, column, "category")
+        if group not in unnamed
+    ]
+    groups.sort(key=lambda one: (-abs(one.change), one.group))
+    return ScoreChange(
+        **vars(_mean_change(is_tested, *moments)),
+        column=column,
+        spearman=_spearman(database, column),
+        groups=tuple(groups),
+    )
+
+
+def tally_scores(database: duckdb.DuckDBPyConnection) -> None:
+    """Adds the scores of the pictures in the table `compared` that have one in both runs to those of earlier parts."""
+    database.execute(
+        "CREATE TABLE IF NOT EXISTS tally_scores (score VARCHAR, category VARCHAR, a DOUBLE, b DOUBLE, num BIGINT)"
+    )
+    for column in SCORE_COLUMNS:
+        database.execute(
+            f"INSERT INTO tally_scores SELECT '{column}', a_category, a_{column}::DOUBLE AS a, b_{column}::DOUBLE "
+            f"AS b, count(*) FROM compared WHERE a_{column} IS NOT NULL AND b_{column} IS NOT NULL GROUP BY ALL"
+        )
+
+
+def _moments(database: duckdb.DuckDBPyConnection, column: str, by: str) -> list[tuple[Any, ...]]:
+    """Return for each group: its name, pictures, means of a, b and b − a, deviation (n − 1) of b − a, and pictures that
+    differ.
+
+    by: SQL over the tally.
+    """
+    return database.execute(f"""
+        WITH counted AS (
+            SELECT {by} AS category, a, b, sum(num) AS num FROM tally_scores WHERE score = '{column}' GROUP BY ALL
+        ),
+        means AS (
+            SELECT category, sum(num) AS num, sum(num * a) / sum(num) AS a, sum(num * b) / sum(num) AS b,
+                sum(num * (b - a)) / sum(num) AS change, coalesce(sum(num) FILTER (a <> b), 0) AS num_changed
+            FROM counted GROUP BY category
+        ),
+        spread AS (
+            SELECT counted.category, sum(counted.num * pow(counted.b - counted.a - change, 2)) AS squares
+            FROM counted JOIN means ON counted.category IS NOT DISTINCT FROM means.category
+            GROUP BY counted.category
+        )
+        SELECT means.category, num::BIGINT, a, b, change, sqrt(squares / nullif(num - 1, 0)), num_changed::BIGINT
+        FROM means JOIN spread ON means.category IS NOT DISTINCT FROM spread.category""").fetchall()
+
+
+def _mean_change(is_tested: bool, num: int, *moments: Any) -> MeanChange:
+    """Without an interval if pictures are not independent."""
+    change = mean_change(num, *moments)
+    return change if is_tested else replace(change, interval=None)
+
+
+def mean_change(
+    num: int, mean_a: float, mean_b: float, change: float, deviation: float | None, num_changed: int
+) -> MeanChange:
+    """change, deviation: mean and standard deviation (n − 1) of b − a; no deviation of a single picture.
+
+    num_changed: pictures whose scores differ.
+    """
+    ends = interval_of_mean(num, change, deviation or 0.0)
+    return MeanChange(num, mean_a, mean_b, change, Interval(*ends, num_changed < NUM_FEW))
+
+
+def _spearman(database: duckdb.DuckDBPyConnection, column: str) -> float | None:
+    """Rank correlation with mean ranks for ties, from the distinct pairs of scores; None if one run is constant."""
+    ((both, of_a, of_b),) = database.execute(f"""
+        WITH pairs AS (SELECT a, b, sum(num) AS num FROM tally_scores WHERE score = '{column}' GROUP BY a, b),
+        total AS (SELECT sum(num) AS num FROM pairs),
+        ranks_a AS (SELECT a, sum(sum(num)) OVER (ORDER BY a) - (sum(num) + (FROM total)) / 2 AS place
+            FROM pairs GROUP BY a),
+        ranks_b AS (SELECT b, sum(sum(num)) OVER (ORDER BY b) - (sum(num) + (FROM total)) / 2 AS place
+            FROM pairs GROUP BY b)
+        SELECT sum(num * ranks_a.place * ranks_b.place), sum(num * ranks_a.place ** 2), sum(num * ranks_b.place ** 2)
+        FROM pairs JOIN ranks_a USING (a) JOIN ranks_b USING (b)""").fetchall()
+    return float(both / (of_a * of_b) ** 0.5) if of_a and of_b else None

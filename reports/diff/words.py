@@ -1,0 +1,394 @@
+"""A comparison as tables of text, for the terminal and the page."""
+
+from collections.abc import Iterator, Sequence
+
+from ingest.errors import number_of
+from reports.diff.results import (
+    LEVEL_STATES,
+    PRIVATE_STATES,
+    AttributeChange,
+    GroupChange,
+    MeanChange,
+    RunDifference,
+    ScoreChange,
+    Side,
+)
+from reports.evaluation.words import interval_cell
+from reports.statistics.intervals import NUM_FEW
+from reports.words import Document, Table, number, p_text, percent, shortened
+from scoring.taxonomy import LEVELS
+
+MAX_SETTINGS = 20
+"""Settings that differ: more are counted."""
+
+SCORES = {"holistic_score": "the model's own score", "score": "score by formula"}
+"""Column -> what it is."""
+
+
+def document(difference: RunDifference, most_groups: int | None = None) -> Document:
+    """most_groups: None for all."""
+    return Document(
+        (*headlines(difference), *findings(difference)),
+        tuple(tables(difference, most_groups)),
+        tuple(notes(difference)),
+    )
+
+
+def headlines(difference: RunDifference) -> Iterator[str]:
+    """What a reader must know before any figure, one line each."""
+    for name, side in (("A", difference.a), ("B", difference.b)):
+        yield f"{name}  {side.run}: {side.engine}, of {shortened(side.source)}"
+        for caution in side.cautions:
+            yield f"   {caution}"
+    if not difference.settings:
+        yield "settings: all the same"
+    for setting in difference.settings[:MAX_SETTINGS]:
+        yield f"setting: {setting}"
+    if len(difference.settings) > MAX_SETTINGS:
+        yield f"and {len(difference.settings) - MAX_SETTINGS} more settings"
+
+
+def findings(difference: RunDifference) -> Iterator[str]:
+    """The result in a few sentences, first what was compared."""
+    yield _matched(difference)
+    if not difference.num_pairs:
+        return
+    yield _private(difference)
+    if difference.private.rate_a is not None:
+        yield _groups_in_words(difference)
+    for score in difference.scores:
+        yield _score_in_words(score)
+    if difference.shards_drawn_in:
+        yield _no_tests(difference.shards_drawn_in)
+    flipped = sum(attribute.num_appeared + attribute.num_vanished for attribute in difference.attributes.values())
+    yield f"Attributes present in one run only: {flipped:,}, over all pictures and attributes that both assessed."
+
+
+def _private(difference: RunDifference) -> str:
+    private = difference.private
+    only_known = (
+        f"private in B and unknown in A {private.num_private_b_open_a:,}, "
+        f"private in A and unknown in B {private.num_private_a_open_b:,}"
+    )
+    if private.rate_a is None or private.rate_b is None:
+        return f"There is no picture of which both runs say whether it is private; {only_known}."
+    rates = (
+        f"{percent(private.rate_a)} of {private.num_pictures:,} pictures in A, {percent(private.rate_b)} in B; only in "
+        f"A {private.num_only_a:,}, only in B {private.num_only_b:,}"
+    )
+    if private.seldom_denied_in:
+        return (
+            f"Private, where both runs know it: {rates}. No test and no κ, since {_leave(private.seldom_denied_in)}: "
+            f"which pictures are known depends on the answer. Read instead: {only_known}."
+        )
+    tested = "not tested" if difference.shards_drawn_in else "no picture changed, so there is nothing to test"
+    if private.p_value is not None:
+        tested = f"McNemar's exact test p {_equals(private.p_value)}"
+    more = f" {only_known[0].upper()}{only_known[1:]}." * bool(
+        private.num_private_a_open_b + private.num_private_b_open_a
+    )
+    return f"Private: {rates}; {tested}, κ {number(difference.private_kappa)}.{more}"
+
+
+def _no_tests(drawn_in: Sequence[str]) -> str:
+    """drawn_in: "a", "b" or both."""
+    are = "is" if len(drawn_in) == 1 else "are"
+    return (
+        f"No tests and no intervals: {' and '.join(map(str.upper, drawn_in))} {are} of random shards (--shards), and "
+        "pictures of one shard are alike, which the tests here do not allow for. Intervals of each run: privsieve "
+        "report."
+    )
+
+
+def _groups_in_words(difference: RunDifference) -> str:
+    if difference.shards_drawn_in:
+        return f"Rate by {difference.by}: no group has a test."
+    tested = [group for group in difference.groups if not group.seldom_denied_in]
+    untested = len(difference.groups) - len(tested)
+    listed = "listed " if difference.num_unnamed_groups else ""
+    if untested and not tested:
+        return f"Rate by {difference.by}: no group has a test, since the same is true of each."
+    changed = sum(item.p_holm is not None and item.p_holm < 0.05 for item in tested)
+    of_groups = f"{changed:,} of {len(tested):,} {listed}groups by {difference.by}"
+    more = f"; {untested:,} more have no test" if untested else ""
+    return f"Rate changed (Holm-adjusted p < 0.05) in {of_groups}{more}."
+
+
+def _leave(runs: Sequence[str]) -> str:
+    """Why nothing is tested. runs: "a", "b" or both."""
+    if len(runs) == 1:
+        return f"{runs[0].upper()} leaves more pictures unknown than it calls public"
+    return "A and B leave more pictures unknown than they call public"
+
+
+def _score_in_words(score: ScoreChange) -> str:
+    return (
+        f"Severity ({SCORES[score.column]}): mean {number(score.mean_a)} in A, {number(score.mean_b)} in B, over "
+        f"{number_of(score.num_pictures, 'picture')} that both scored; B − A {number(score.change, '+.3f')}"
+        f"{'' if score.interval is None else f' (95 % interval {_interval(score)})'}, Spearman ρ "
+        f"{number(score.spearman)} between the runs."
+    )
+
+
+def _interval(change: MeanChange) -> str:
+    return interval_cell(change.interval, "+.3f")
+
+
+def _matched(difference: RunDifference) -> str:
+    """Which pictures of each run the comparison is of, and which not."""
+    a, b = difference.a, difference.b
+    if not difference.num_pairs:
+        return (
+            f"No picture is in both runs: {a.num_pictures:,} are only in A, {b.num_pictures:,} only in B, so none can "
+            f"be compared. Each run as a whole: {_whole('A', a)}, {_whole('B', b)}. Pictures that were encoded again "
+            "have another hash."
+        )
+    if difference.num_pairs == a.num_pictures == b.num_pictures:
+        return f"Both runs hold the same {number_of(difference.num_pairs, 'picture')}; all are compared."
+    share_a, share_b = (percent(difference.num_pairs / side.num_pictures) for side in (a, b))
+    are = "is" if difference.num_pairs == 1 else "are"
+    sides = [
+        f"{num:,} only in {name}"
+        for name, num in (("A", a.num_pictures - difference.num_pairs), ("B", b.num_pictures - difference.num_pairs))
+        if num
+    ]
+    return (
+        f"{number_of(difference.num_pairs, 'picture')} {are} in both runs ({share_a} of A, {share_b} of B) and "
+        "compared; "
+        f"{' and '.join(sides)} {'is' if sides == ['1 only in A'] or sides == ['1 only in B'] else 'are'} not. "
+        f"Each run as a whole: {_whole('A', a)}, {_whole('B', b)}."
+    )
+
+
+def _whole(name: str, side: Side) -> str:
+    if not side.num_known:
+        return f"{name} knows of no picture whether it is private"
+    return f"{percent(side.num_private / side.num_known)} private of {side.num_known:,} known in {name}"
+
+
+def tables(difference: RunDifference, most_groups: int | None = None) -> Iterator[Table]:
+    """most_groups: None for all. Without a picture of both runs there are only the counts."""
+    yield _counts(difference)
+    if not difference.num_pairs:
+        return
+    words = {str(level): f"{level} {name}" for level, name in LEVELS.items()}
+    yield _transitions("Level in A (rows) and in B (columns)", LEVEL_STATES, difference.levels, words)
+    yield _transitions("Private in A (rows) and in B (columns)", PRIVATE_STATES, difference.private_states, {})
+    yield _attributes(difference)
+    yield _groups(difference, difference.groups if most_groups is None else difference.groups[:most_groups])
+    for score in difference.scores:
+        yield _scores(difference, score, most_groups)
+    if difference.pictures:
+        yield Table(
+            "Pictures whose level changed most",
+            ["picture", shortened(difference.by), "level in A", "level in B"],
+            [[shortened(p.key), shortened(p.group), str(p.level_a), str(p.level_b)] for p in difference.pictures],
+        )
+
+
+def notes(difference: RunDifference) -> Iterator[str]:
+    """What to know of the counts."""
+    if difference.a.private_from != difference.b.private_from:
+        a, b = difference.a.private_from, difference.b.private_from
+        yield f"Private means another thing in each run: in A {a}, in B {b}."
+    else:
+        yield f"Private: {difference.a.private_from}."
+    for name, side in (("A", difference.a), ("B", difference.b)):
+        if side.num_differing_copies:
+            yield (
+                f"{side.num_differing_copies:,} pictures have copies with different answers in {name}; "
+                "the first scored copy was compared."
+            )
+    if difference.num_by_name:
+        yield f"{difference.num_by_name:,} pictures were joined by name, since one of the rows has no hash."
+    if difference.num_moved:
+        yield f"{difference.num_moved:,} pictures are in another group in B; they count in that of A."
+    attributes = {key: one for key, one in difference.attributes.items() if one.seldom_denied_in}
+    if one_sided := [key for key, one in attributes.items() if one.num_assessed + _num_open(one)]:
+        yield (
+            f"No test and no κ for {', '.join(one_sided)}: a run has no answer in more pictures than it answers with "
+            "no, so which pictures are compared depends on the answer. Read instead how many pictures one run finds it "
+            'in that the other leaves open ("in A, open in B", "in B, open in A").'
+        )
+    if any(group.seldom_denied_in for group in difference.groups):
+        yield (
+            "A group has no test if a run leaves more of its pictures unknown than it calls public. Read instead how "
+            'many are private in one run and unknown in the other ("in A, open in B", "in B, open in A").'
+        )
+    if difference.num_unnamed:
+        are = "is" if difference.num_unnamed == 1 else "are"
+        yield (
+            f"{number_of(difference.num_unnamed, 'picture')} of those whose level changed most {are} not named: on the "
+            "hash list, or not to be compared with it. All counts include such pictures."
+        )
+    if difference.num_unnamed_groups:
+        groups = "group is" if difference.num_unnamed_groups == 1 else "groups are"
+        yield (
+            f"{difference.num_unnamed_groups:,} {groups} not listed, with only pictures on the hash list, or not to be "
+            "compared with it. Their names could name these."
+        )
+    if any(item.interval and item.interval.is_few for score in difference.scores for item in (score, *score.groups)):
+        yield (
+            f"few: fewer than {NUM_FEW} pictures have another score in B than in A. The interval holds, but more "
+            "pictures would make it much narrower."
+        )
+    if difference.num_pairs and not difference.shards_drawn_in:
+        yield _independence(difference)
+
+
+def _independence(difference: RunDifference) -> str:
+    """What copies do to p-values."""
+    copies = "Files with the same bytes count as one picture"
+    alike = difference.num_lookalikes
+    if not alike:
+        return (
+            f"{copies}. Tests and intervals take pictures as independent: near duplicates would make p-values too "
+            "small and intervals too narrow."
+        )
+    has = "has" if alike == 1 else "have"
+    them = "is probably a copy of it" if alike == 1 else "are probably copies"
+    return (
+        f"{copies}, but {alike:,} of the {difference.num_pairs:,} compared pictures {has} the perceptual hash of "
+        f"another picture and {them}. Tests and intervals take all as independent, so p-values are too small and "
+        "intervals too narrow: trust small changes the less, the more copies there are."
+    )
+
+
+def _equals(p_value: float | None) -> str:
+    text = p_text(p_value)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def _counts(difference: RunDifference) -> Table:
+    def row(words: str, of_a: int, of_b: int) -> list[str]:
+        return [words, f"{of_a:,}", f"{of_b:,}"]
+
+    def sides(words: str, name: str) -> list[str]:
+        return row(words, getattr(difference.a, name), getattr(difference.b, name))
+
+    def rate(side: Side) -> str:
+        return percent(side.num_private / side.num_known if side.num_known else None)
+
+    return Table(
+        "Rows of each run",
+        ["rows", "A", "B"],
+        [
+            row("compared", difference.num_pairs, difference.num_pairs),
+            sides("copies of these or of others", "num_copies"),
+            sides("only in this run", "num_only_here"),
+            sides("without a hash, name ambiguous", "num_ambiguous"),
+            sides("all", "num_rows"),
+            sides("of all: quarantined", "num_quarantined"),
+            sides("of all: private", "num_private"),
+            ["share private, where known", rate(difference.a), rate(difference.b)],
+        ],
+    )
+
+
+def _transitions(title: str, states: Sequence[str], counts: Sequence[Sequence[int]], words: dict[str, str]) -> Table:
+    shown = [index for index in range(len(states)) if sum(counts[index]) or sum(row[index] for row in counts)]
+    return Table(
+        title,
+        ["A", *(states[index] for index in shown)],
+        [[words.get(states[row], states[row]), *(f"{counts[row][column]:,}" for column in shown)] for row in shown],
+    )
+
+
+def _attributes(difference: RunDifference) -> Table:
+    assessed = {key: one for key, one in difference.attributes.items() if one.num_assessed + _num_open(one)}
+    shown = {
+        key: one
+        for key, one in assessed.items()
+        if one.num_present_a + one.num_present_b + one.num_doubt_changed + _num_open(one)
+    }
+    left = {
+        "are the same and present in no picture": len(assessed) - len(shown),
+        "were assessed by both runs in no picture": len(difference.attributes) - len(assessed),
+    }
+    has_reasons = any(item.seldom_denied_in for item in shown.values())
+    return Table(
+        "; ".join(
+            ["Attributes, over the pictures in which both runs assessed them"]
+            + [f"{num} others {words}" for words, num in left.items() if num]
+        ),
+        ["attribute", "pictures", "in A", "in B", "appeared", "vanished", "doubt", "κ", "p", "p (Holm)"]
+        + list(_REASON_HEADS) * has_reasons,
+        [
+            [
+                key,
+                f"{one.num_assessed:,}",
+                f"{one.num_present_a:,}",
+                f"{one.num_present_b:,}",
+                f"{one.num_appeared:,}",
+                f"{one.num_vanished:,}",
+                f"{one.num_doubt_changed:,}",
+                number(one.kappa),
+                p_text(one.p_value),
+                p_text(one.p_holm),
+                *_reason_cells(one.num_present_a_open_b, one.num_present_b_open_a, one.seldom_denied_in, has_reasons),
+            ]
+            for key, one in shown.items()
+        ],
+    )
+
+
+_REASON_HEADS = ("in A, open in B", "in B, open in A", "no test since")
+
+
+def _num_open(change: AttributeChange) -> int:
+    return change.num_present_a_open_b + change.num_present_b_open_a
+
+
+def _reason_cells(num_open_b: int, num_open_a: int, seldom_denied_in: Sequence[str], has_reasons: bool) -> list[str]:
+    runs = " and ".join(name.upper() for name in seldom_denied_in)
+    reason = f"{runs} seldom {'says' if len(seldom_denied_in) == 1 else 'say'} no" if runs else ""
+    return [f"{num_open_b:,}", f"{num_open_a:,}", reason] if has_reasons else []
+
+
+def _groups(difference: RunDifference, shown: Sequence[GroupChange]) -> Table:
+    left = len(difference.groups) - len(shown)
+    has_reasons = any(item.seldom_denied_in for item in shown)
+    return Table(
+        f"Share of private pictures by {difference.by}, smallest p first"
+        + (f"; {left:,} more are not listed" if left else ""),
+        [shortened(difference.by), "pictures", "known", "in A", "in B", "only A", "only B", "p", "p (Holm)"]
+        + list(_REASON_HEADS) * has_reasons,
+        [
+            [
+                shortened(item.group),
+                f"{item.num_pairs:,}",
+                f"{item.num_pictures:,}",
+                percent(item.rate_a),
+                percent(item.rate_b),
+                f"{item.num_only_a:,}",
+                f"{item.num_only_b:,}",
+                p_text(item.p_value),
+                p_text(item.p_holm),
+                *_reason_cells(
+                    item.num_private_a_open_b, item.num_private_b_open_a, item.seldom_denied_in, has_reasons
+                ),
+            ]
+            for item in shown
+        ],
+    )
+
+
+def _scores(difference: RunDifference, score: ScoreChange, most_groups: int | None) -> Table:
+    shown = score.groups if most_groups is None else score.groups[:most_groups]
+    left = len(score.groups) - len(shown)
+    return Table(
+        f"Mean severity ({SCORES[score.column]}) by {difference.by}, largest change first, of pictures that both scored"
+        + (f"; {left:,} more are not listed" if left else ""),
+        [shortened(difference.by), "pictures", "mean in A", "mean in B", "B − A", "95 % interval"],
+        [
+            [
+                shortened(item.group),
+                f"{item.num_pictures:,}",
+                number(item.mean_a),
+                number(item.mean_b),
+                number(item.change, "+.3f"),
+                _interval(item),
+            ]
+            for item in shown
+        ],
+    )

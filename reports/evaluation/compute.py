@@ -1,0 +1,282 @@
+"""A run joined with labels, and every figure that follows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ingest.errors import LabelsError, number_of
+from ingest.sample import printable
+from reports.evaluation import severity
+from reports.evaluation.answers import ROW_COLUMNS, RunAnswers, Truth, answers_of, near_duplicates, truth_of
+from reports.evaluation.attributes import Ambiguous, attribute_metrics
+from reports.evaluation.results import Evaluation, GroupResult, PrivateResult, ScoreResult, WrongAnswer
+from reports.labels.joining import Joined, join
+from reports.report.opened import open_run
+from reports.statistics.bayesian_bootstrap import Draws
+from reports.statistics.binary import Numbers, binary_metrics, cells, rejections_as_wrong
+from reports.statistics.calibration import calibration
+from reports.statistics.classes import classwise, per_class
+from reports.statistics.intervals import of_private, of_scores
+from reports.statistics.stability import FRACTIONS, stability
+from scoring.table import Col
+from scoring.taxonomy import KEYS
+
+By = Literal["class", "category"]
+
+MAX_GROUPS = 10_000
+MAX_MODELS = 2
+"""That are named: a vision-language model and its adapter. The detectors have many."""
+
+NO_GROUP = "none"
+
+OF_BOTH_SIDES: dict[str, Any] = dict.fromkeys(["mcc", "balanced_accuracy", "f1", "precision", "accuracy"])
+"""Metrics that depend on how many private and how many public pictures there are, without a value."""
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """Options of an evaluation, in addition to the labels."""
+
+    seed: int = 0
+    """Seed of the bootstrap, of the batches per class and of the parts of the benchmark."""
+
+    num_draws: int = 1000
+    """Number of draws of the bootstrap, for metrics that are no shares; 0 for no intervals of these."""
+
+    threshold: float | None = None
+    """A picture is private from this prob_private on, 0–1; None for the answers as they are."""
+
+    by: By | None = None
+    """Also per class of the labels, or per category of the corpus."""
+
+    ambiguous: Ambiguous = "absent"
+    """What an attribute's 0.5 counts as, in labels and answers."""
+
+
+DEFAULTS = EvaluationOptions()
+
+
+@dataclass(frozen=True)
+class JudgedRun:
+    """A run and the labels of its pictures, before any metric."""
+
+    run: str
+    """As it was given."""
+
+    engine: str
+    """Name, model and protocol."""
+
+    cautions: tuple[str, ...]
+    """Cautions of the run."""
+
+    joined: Joined
+    """Rows and labels."""
+
+    truth: Truth
+    """What the labels say, row by row."""
+
+    answers: RunAnswers
+    """What the run says, row by row."""
+
+
+def evaluate_run(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> Evaluation:
+    """How good the answers of a run are. run: folder or URL. labels: of `scoring.labels.table.read_labels`.
+
+    LabelsError if no label belongs to a picture of the run or a picture has several; RunError, StorageError of the run.
+    """
+    return evaluation_of(judged(run, labels, options), options)
+
+
+def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> JudgedRun:
+    """The run joined with the labels. Errors as with `evaluate_run`."""
+    with open_run(run) as opened:
+        rows = opened.rows(list(ROW_COLUMNS))
+        engine, cautions = opened.record.engine, tuple(map(printable, opened.cautions))
+        name = engine_name(opened.record.engine)
+    joined = join(rows, labels)
+    answers = answers_of(joined.rows, engine, options.threshold)
+    if options.threshold is not None and np.isnan(answers.prob_private).all():
+        raise LabelsError(f"{run}: there is no prob_private to compare with the threshold; only some engines give one")
+    return JudgedRun(run, name, cautions, joined, truth_of(joined.labels), answers)
+
+
+def evaluation_of(one: JudgedRun, options: EvaluationOptions = DEFAULTS) -> Evaluation:
+    """Every figure of one run."""
+    draws = Draws(near_duplicates(one.joined.rows), options.num_draws, options.seed)
+    answers = one.answers
+    columns = {"holistic_score": answers.says_severity, "score": answers.says_attributes}
+    judged_scores = [
+        _score(one, column, getattr(answers, column), draws) for column, is_judged in columns.items() if is_judged
+    ]
+    scores = [score for score in judged_scores if score is not None]
+    attributes, summary = attribute_metrics(
+        one.truth.values, answers.values, answers.probabilities, options.ambiguous, draws
+    )
+    has_attributes = bool(attributes) and answers.says_attributes
+    return Evaluation(
+        run=printable(one.run),
+        engine=one.engine,
+        cautions=one.cautions,
+        annotators=_annotators(one.joined.labels),
+        join=one.joined.counts,
+        private=_private(one, draws, options),
+        score=scores[0] if scores else None,
+        formula_score=scores[1] if len(scores) > 1 else None,
+        attributes=attributes if has_attributes else {},
+        attribute_summary=summary if has_attributes else None,
+        by=options.by,
+        groups=_groups(one, options.by) if options.by else (),
+        notes=_notes(one),
+        seed=options.seed,
+        num_draws=options.num_draws,
+    )
+
+
+def _private(one: JudgedRun, draws: Draws, options: EvaluationOptions) -> PrivateResult | None:
+    labelled = ~np.isnan(one.truth.private)
+    if not one.answers.says_private or not labelled.any():
+        return None
+    truth, answers = one.truth.private[labelled] == 1, one.answers.private[labelled]
+    predicted, is_answered = rejections_as_wrong(truth, answers), ~np.isnan(answers)
+    counted = cells(truth, predicted)
+    counts = counted.sum(axis=0)
+    classes = [name for name, is_in in zip(_texts(one.joined.labels, "class"), labelled, strict=True) if is_in]
+    parts = (stability(counts, fraction, seed=options.seed) for fraction in FRACTIONS)
+    given = one.answers.prob_private[labelled]
+    has_given = ~np.isnan(given)
+    metrics, answered = binary_metrics(truth, predicted), binary_metrics(truth[is_answered], predicted[is_answered])
+    intervals = of_private(counted, draws.of(labelled))
+    if one.truth.is_one_sided:
+        metrics, answered = replace(metrics, **OF_BOTH_SIDES), replace(answered, **OF_BOTH_SIDES)
+        intervals = {metric: interval for metric, interval in intervals.items() if metric not in OF_BOTH_SIDES}
+    return PrivateResult(
+        **vars(metrics),
+        num_rejected=int((~is_answered).sum()),
+        num_unlabelled=int((~labelled).sum()),
+        answered=answered,
+        intervals=intervals,
+        classwise=None if one.truth.is_one_sided else classwise(counts),
+        per_class=() if one.truth.is_one_sided else per_class(truth, predicted, classes, options.seed),
+        stability=() if one.truth.is_one_sided else tuple(part for part in parts if part is not None),
+        calibration=calibration(truth[has_given], given[has_given]),
+        threshold=options.threshold,
+    )
+
+
+def _score(one: JudgedRun, column: str, predicted: Numbers, draws: Draws) -> ScoreResult | None:
+    labelled = ~np.isnan(one.truth.score)
+    both = labelled & ~np.isnan(predicted)
+    if not labelled.any():
+        return None
+    truth, scores, levels = one.truth.score[both], predicted[both], one.truth.levels[both]
+    own_levels = one.answers.levels[both] if column == Col.SCORE else None
+    answered = severity.band_of(scores) if own_levels is None else own_levels
+    is_right = severity.as_four_levels(answered) == severity.as_four_levels(levels)
+    return ScoreResult(
+        **vars(severity.score_metrics(truth, scores, levels, own_levels)),
+        column=column,
+        num_not_scored=int((labelled & ~both).sum()),
+        num_unlabelled=int((~labelled).sum()),
+        intervals=of_scores(truth, scores, is_right, draws.of(both)),
+    )
+
+
+def _groups(one: JudgedRun, by: By) -> tuple[GroupResult, ...]:
+    table = one.joined.labels if by == "class" else one.joined.rows
+    names = np.array([NO_GROUP if name is None else name for name in _texts(table, by)], dtype=object)
+    distinct = sorted(set(names))
+    if len(distinct) > MAX_GROUPS:
+        raise LabelsError(f"--by {by} makes {len(distinct):,} groups; an evaluation shows at most {MAX_GROUPS:,}")
+    return tuple(_group(one, printable(name), names == name) for name in distinct)
+
+
+def _group(one: JudgedRun, name: str, members: npt.NDArray[np.bool_]) -> GroupResult:
+    labelled = members & ~np.isnan(one.truth.private)
+    truth, answers = one.truth.private[labelled] == 1, one.answers.private[labelled]
+    metrics = None
+    if one.answers.says_private and labelled.any():
+        metrics = binary_metrics(truth, rejections_as_wrong(truth, answers))
+    predicted = main_score(one.answers)
+    both = members & ~np.isnan(one.truth.score) & ~np.isnan(predicted)
+    mae = float(np.abs(one.truth.score - predicted)[both].mean()) if both.any() else None
+    return GroupResult(name, int(np.isnan(answers).sum()) if metrics else 0, metrics, mae)
+
+
+def main_score(answers: RunAnswers) -> Numbers:
+    """The model's own score if the run has one, else the formula's."""
+    return answers.holistic_score if answers.says_severity else answers.score
+
+
+def _notes(one: JudgedRun) -> tuple[str, ...]:
+    counts = one.joined.counts
+    notes = []
+    if one.truth.num_open:
+        notes.append(
+            "Not counted as private or public, since some attributes of level 1 and 2 are not labelled: "
+            f"{number_of(one.truth.num_open, 'picture')}; give the labels a column private to count them."
+        )
+    if one.truth.is_one_sided and not np.isnan(one.truth.private).all() and one.answers.says_private:
+        notes.append(
+            "No MCC, F1, precision and accuracy, which need private and public pictures as they are in the source: "
+            f"{int((one.truth.private == 1).sum()):,} are labelled private, {int((one.truth.private == 0).sum()):,} "
+            f"public, and {one.truth.num_open:,} are left open."
+        )
+    if counts.num_joined_rows > counts.num_joined_labels:
+        notes.append(
+            f"Copies of labelled pictures, of which each counts: "
+            f"{number_of(counts.num_joined_rows - counts.num_joined_labels, 'row')}."
+        )
+    if counts.num_ambiguous_rows:
+        notes.append(
+            f"Left out, since several pictures share the name: {number_of(counts.num_ambiguous_rows, 'row')}; give the "
+            'labels sha256, or keys of the form "shard/key".'
+        )
+    if one.truth.private.size and not one.answers.says_private:
+        notes.append("The protocol of this run does not say what is private.")
+    return tuple(notes)
+
+
+def _annotators(labels: pa.Table) -> tuple[str, ...]:
+    return tuple(sorted(printable(name) for name in labels["annotator"].unique().to_pylist()))
+
+
+def _texts(table: pa.Table, column: str) -> Sequence[str | None]:
+    names: list[str | None] = table[column].to_pylist()
+    return names
+
+
+def engine_name(engine: Mapping[str, Any]) -> str:
+    """Name, model and protocol; a model and its adapter with the beginning of their hashes. engine: of run.json."""
+    weights: Mapping[str, str] = engine.get("weights") or {}
+    models = ", ".join(f"{name} {sha256[:8]}" for name, sha256 in weights.items()) if len(weights) <= MAX_MODELS else ""
+    parts = (engine.get("name"), engine.get("model"), models, engine.get("protocol"))
+    return printable(" · ".join(str(part) for part in parts if part))
+
+
+def wrong_answers(judged: JudgedRun) -> list[WrongAnswer]:
+    """Each picture once, copies of it left out. Pictures without an answer, or without bytes, are none of these."""
+    given, truth = judged.answers.private, judged.truth.private
+    is_wrong = ~np.isnan(given) & ~np.isnan(truth) & (given != truth)
+    score = np.where(np.isnan(judged.answers.holistic_score), judged.answers.score, judged.answers.holistic_score)
+    of_private = np.nan_to_num(np.where(np.isnan(judged.answers.prob_private), score, judged.answers.prob_private))
+    confidence = np.where(given == 1, of_private, 1 - of_private)
+    by_hash = dict[str, WrongAnswer]()
+    rows = judged.joined.rows.select([Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256])
+    for index in sorted(np.flatnonzero(is_wrong).tolist(), key=lambda index: (-confidence[index], index)):
+        row = rows.slice(index, 1).to_pylist()[0]
+        if row[Col.SHA256] is None or row[Col.SHA256] in by_hash:
+            continue
+        by_hash[row[Col.SHA256]] = WrongAnswer(
+            row[Col.SHARD],
+            row[Col.INDEX],
+            printable(row[Col.KEY]),
+            row[Col.SHA256],
+            bool(truth[index]),
+            float(confidence[index]),
+            tuple(key for key, value in zip(KEYS, judged.answers.values[index], strict=True) if value == 1),
+        )
+    return list(by_hash.values())

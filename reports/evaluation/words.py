@@ -1,0 +1,370 @@
+"""An evaluation as tables of text, for the terminal and the page, after what it found in sentences."""
+
+from collections.abc import Iterator, Mapping
+
+from ingest.errors import number_of
+from reports.evaluation import severity
+from reports.evaluation.results import Comparison, Evaluation, PrivateResult, RunsSpread, ScoreResult
+from reports.statistics import binary
+from reports.statistics.intervals import NUM_FEW, Interval
+from reports.words import Document, Table, number, shortened
+
+NAMES = {
+    "mcc": "MCC",
+    "balanced_accuracy": "balanced accuracy",
+    "f1": "F1",
+    "spearman": "Spearman ρ",
+    "pearson": "Pearson r",
+    "mae": "mean absolute error",
+    "bias": "bias (predicted − true)",
+    "level_accuracy": "level accuracy",
+}
+"""How metrics are shown; the others by their names."""
+
+
+_FEW = "few"
+FEW_NOTE = (
+    f"{_FEW}: fewer than {NUM_FEW} pictures are behind the figure, near duplicates counted as one. The interval holds, "
+    "but more pictures would make it much narrower."
+)
+
+
+def document(evaluation: Evaluation) -> Document:
+    lines = (*headlines(evaluation), "", *findings(evaluation))
+    return Document(lines, tuple(tables(evaluation)), notes(evaluation))
+
+
+def headlines(evaluation: Evaluation) -> tuple[str, ...]:
+    """What a reader must know before any figure, one line each."""
+    join = evaluation.join
+    return (
+        *evaluation.cautions,
+        f"run     {evaluation.run}",
+        f"engine  {evaluation.engine}",
+        f"labels  {number_of(join.num_labels, 'label')} by {shortened(', '.join(evaluation.annotators))}",
+        f"joined  {join.num_joined_rows:,} of {number_of(join.num_rows, 'row')} have a label "
+        f"({join.num_rows_without_label:,} have none); {join.num_labels_without_row:,} labels are of no row",
+    )
+
+
+def tables(evaluation: Evaluation) -> Iterator[Table]:
+    """Those that the run and the labels have figures for."""
+    if evaluation.private:
+        yield from _private(evaluation.private)
+    for score in filter(None, (evaluation.score, evaluation.formula_score)):
+        yield _score(score)
+    if evaluation.attribute_summary and evaluation.attributes:
+        yield _attributes(evaluation)
+    if evaluation.groups:
+        yield _groups(evaluation)
+    if evaluation.spread:
+        yield _spread(evaluation.spread)
+    if evaluation.comparison:
+        yield from _comparison(evaluation.comparison)
+    if evaluation.errors or evaluation.errors_note:
+        yield _errors(evaluation)
+
+
+def _errors(evaluation: Evaluation) -> Table:
+    left_out = f"; {evaluation.errors_note}" if evaluation.errors_note else ""
+    return Table(
+        f"Wrong answers, the surest first{left_out}",
+        ["picture", "labelled", "answered", "how sure", "attributes found"],
+        [
+            [
+                shortened(f"{error.shard}/{error.key}"),
+                "private" if error.is_private else "public",
+                "public" if error.is_private else "private",
+                number(error.confidence, ".2f"),
+                ", ".join(error.attributes) or "–",
+            ]
+            for error in evaluation.errors
+        ],
+    )
+
+
+def notes(evaluation: Evaluation) -> tuple[str, ...]:
+    """What a reader must know after the figures, one sentence or two each."""
+    return evaluation.notes + (FEW_NOTE,) * any(interval.is_few for interval in _intervals(evaluation))
+
+
+def _intervals(evaluation: Evaluation) -> Iterator[Interval]:
+    parts = (evaluation.private, evaluation.score, evaluation.formula_score, evaluation.attribute_summary)
+    for part in (*parts, *evaluation.attributes.values()):
+        yield from part.intervals.values() if part else ()
+    if evaluation.comparison:
+        yield from filter(None, (one.interval for one in evaluation.comparison.private.values()))
+
+
+def _private(private: PrivateResult) -> Iterator[Table]:
+    answered = private.answered
+    num_private = private.num_true_positive + private.num_false_negative
+    num_public = private.num_true_negative + private.num_false_positive
+    sides = f"{num_private:,} labelled private, {num_public:,} public"
+    asked = "" if private.threshold is None else f"; private from prob_private {private.threshold:g} on"
+    unanswered = "none is without an answer"
+    if private.num_rejected:
+        are, wrong = ("is", "counts") if private.num_rejected == 1 else ("are", "count")
+        unanswered = (
+            f"{private.num_rejected:,} {are} without an answer (quarantined, or unknown to the run) and {wrong} as "
+            "answered wrong"
+        )
+    yield Table(
+        f"Private or public: {number_of(private.num_pictures, 'picture')}, {sides}; {unanswered}{asked}",
+        ["metric", "value", "95 % interval", "of the answered"],
+        [
+            [
+                _name(metric),
+                number(getattr(private, metric)),
+                _interval(private.intervals, metric),
+                number(getattr(private.answered, metric)),
+            ]
+            for metric in binary.METRICS
+        ],
+    )
+    yield Table(
+        "Answers by label",
+        ["label", "answered private", "answered public", "no answer"],
+        [
+            [
+                "private",
+                f"{answered.num_true_positive:,}",
+                f"{answered.num_false_negative:,}",
+                f"{num_private - answered.num_true_positive - answered.num_false_negative:,}",
+            ],
+            [
+                "public",
+                f"{answered.num_false_positive:,}",
+                f"{answered.num_true_negative:,}",
+                f"{num_public - answered.num_false_positive - answered.num_true_negative:,}",
+            ],
+        ],
+    )
+    if (sides_of := private.classwise) is not None:
+        yield Table(
+            "Precision, recall and F1 of both sides (overall: weighted by support)",
+            ["side", "precision", "recall", "F1", "support"],
+            [
+                [name, number(side.precision), number(side.recall), number(side.f1), f"{side.support:,}"]
+                for name, side in (
+                    ("private", sides_of.private),
+                    ("public", sides_of.public),
+                    ("overall", sides_of.overall),
+                )
+            ],
+        )
+    if private.per_class:
+        yield Table(
+            "Each private class against batches of as many public pictures (means over batches)",
+            ["class", "pictures", "batches", "MCC", "F1", "recall", "precision", "specificity"],
+            [
+                [
+                    shortened(row.name),
+                    f"{row.num_pictures:,}",
+                    f"{row.num_batches:,}",
+                    *map(number, (row.mcc, row.f1, row.recall, row.precision, row.specificity)),
+                ]
+                for row in private.per_class
+            ],
+        )
+    if private.stability:
+        yield Table(
+            "MCC over random parts of the pictures, drawn without replacement",
+            ["share of the pictures", "parts", "mean", "standard deviation"],
+            [
+                [f"{100 * row.fraction:.0f} %", f"{row.num_splits:,}", number(row.mcc_mean), f"{row.mcc_sd:.4f}"]
+                for row in private.stability
+            ],
+        )
+
+
+def _score(score: ScoreResult) -> Table:
+    missing = f"; {score.num_not_scored:,} more have no score" if score.num_not_scored else ""
+    rows = [
+        [_name(metric), number(getattr(score, metric)), _interval(score.intervals, metric)]
+        for metric in severity.METRICS
+    ]
+    for name, pairs in (("across", score.pairwise_inter), ("inside of", score.pairwise_intra)):
+        rows.append([f"pairs {name} levels in order ({pairs.num_pairs:,})", number(pairs.accuracy), "–"])
+    return Table(
+        f"Severity ({score.column}): {number_of(score.num_pictures, 'picture')}{missing}",
+        ["metric", "value", "95 % interval"],
+        rows,
+    )
+
+
+def _attributes(evaluation: Evaluation) -> Table:
+    summary = evaluation.attribute_summary
+    assert summary is not None
+    title = f"Attributes of the pictures that were answered (0.5 counts as {summary.ambiguous}): "
+    title += f"macro-F1 {number(summary.macro_f1)} ({_interval(summary.intervals, 'macro_f1')}) "
+    title += f"over {number_of(summary.num_in_macro, 'attribute')}"
+    rows = [
+        [
+            key,
+            f"{one.num_labelled:,}",
+            f"{one.num_not_answered:,}",
+            f"{one.num_present:,}",
+            f"{one.num_present_not_answered:,}",
+            *map(number, (one.precision, one.recall, one.f1)),
+            _interval(one.intervals, "f1"),
+            number(one.kappa),
+            number(one.calibration.ece if one.calibration else None),
+        ]
+        for key, one in evaluation.attributes.items()
+    ]
+    heads = ["attribute", "labelled", "no answer", "present", "of these no answer"]
+    return Table(title, [*heads, "precision", "recall", "F1", "95 % of F1", "κ", "ECE"], rows)
+
+
+def _groups(evaluation: Evaluation) -> Table:
+    return Table(
+        f"By {evaluation.by} (pictures without an answer count as answered wrong)",
+        ["group", "pictures", "private", "no answer", "MCC", "F1", "recall", "specificity", "error of score"],
+        [
+            [
+                shortened(group.group),
+                *(
+                    ["–"] * 7
+                    if (metrics := group.private) is None
+                    else [
+                        f"{metrics.num_pictures:,}",
+                        f"{metrics.num_true_positive + metrics.num_false_negative:,}",
+                        f"{group.num_rejected:,}",
+                        *map(number, (metrics.mcc, metrics.f1, metrics.recall, metrics.specificity)),
+                    ]
+                ),
+                number(group.mae),
+            ]
+            for group in evaluation.groups
+        ],
+    )
+
+
+def _spread(spread: RunsSpread) -> Table:
+    return Table(
+        f"Spread over {len(spread.runs)} runs",
+        ["metric", "mean", "standard deviation (n − 1)", *(f"run {index}" for index in range(1, len(spread.runs) + 1))],
+        [
+            [_name(metric), number(one.mean), number(one.sd), *map(number, one.values)]
+            for metric, one in {**spread.private, **spread.score}.items()
+        ],
+    )
+
+
+def _comparison(comparison: Comparison) -> Iterator[Table]:
+    pictures = number_of(comparison.num_pictures, "picture")
+    if comparison.mcnemar:
+        test = comparison.mcnemar
+        tested = "there is nothing to test"
+        if test.p_value is not None:
+            tested = f"McNemar's exact test p = {test.p_value:.3g}"
+        yield Table(
+            f"After (this run) against before ({shortened(comparison.run)}), on {pictures} of both: only after is "
+            f"right in {test.num_only_after_right:,}, only before in {test.num_only_before_right:,}; {tested}",
+            ["metric", "before", "after", "after − before", "95 % interval"],
+            [
+                [
+                    _name(metric),
+                    number(one.before),
+                    number(one.after),
+                    number(one.difference, "+.3f"),
+                    interval_cell(one.interval, "+.3f"),
+                ]
+                for metric, one in comparison.private.items()
+            ],
+        )
+    changed = {key: one for key, one in comparison.attributes.items() if one.num_fixed or one.num_broken}
+    if changed:
+        yield Table(
+            f"Attributes whose answers changed from wrong to right or back since {shortened(comparison.run)}",
+            ["attribute", "pictures", "now right", "now wrong"],
+            [
+                [key, f"{one.num_pictures:,}", f"{one.num_fixed:,}", f"{one.num_broken:,}"]
+                for key, one in changed.items()
+            ],
+        )
+
+
+def _interval(intervals: Mapping[str, Interval], metric: str) -> str:
+    return interval_cell(intervals.get(metric))
+
+
+def interval_cell(interval: Interval | None, form: str = ".3f") -> str:
+    """With the mark that `FEW_NOTE` explains; "–" without an interval."""
+    if interval is None:
+        return "–"
+    return f"{number(interval.low, form)} … {number(interval.high, form)}" + f" ({_FEW})" * interval.is_few
+
+
+def _name(metric: str) -> str:
+    return NAMES.get(metric, metric)
+
+
+def findings(evaluation: Evaluation) -> tuple[str, ...]:
+    """One sentence each; none where neither the run nor the labels say what they would need."""
+    sentences = []
+    if evaluation.private:
+        sentences += _of_private(evaluation.private)
+    if evaluation.score and evaluation.score.mae is not None:
+        off = evaluation.score.bias or 0
+        side = "neither too high nor too low" if abs(off) < 0.005 else f"on average too {'high' if off > 0 else 'low'}"
+        sentences.append(f"Its severity score is off by {evaluation.score.mae:.2f} on average, {side}.")
+    if evaluation.comparison:
+        sentences += _of_comparison(evaluation.comparison)
+    return tuple(sentences)
+
+
+def _of_private(private: PrivateResult) -> list[str]:
+    num_private = private.num_true_positive + private.num_false_negative
+    num_public = private.num_true_negative + private.num_false_positive
+    sentences = []
+    if num_private:
+        sentences.append(
+            f"Of {_pictures(num_private, 'private')} the run finds {private.num_true_positive:,}"
+            f"{_percent(private.recall, private.intervals.get('recall'))}."
+        )
+    if num_public:
+        sentences.append(
+            f"Of {_pictures(num_public, 'public')} it calls {private.num_true_negative:,} public"
+            f"{_percent(private.specificity, private.intervals.get('specificity'))}."
+        )
+    if private.num_rejected:
+        one = private.num_rejected == 1
+        sentences.append(
+            f"{_pictures(private.num_rejected, '')} without an answer {'is' if one else 'are'} counted as wrong."
+        )
+    return sentences
+
+
+def _of_comparison(comparison: Comparison) -> list[str]:
+    mcc = comparison.private.get("mcc")
+    if mcc is None or mcc.difference is None or mcc.before is None or mcc.after is None:
+        return []
+    where = f"on the {_pictures(comparison.num_pictures, '')} of both runs"
+    if mcc.interval is None:
+        sure = ""
+    elif mcc.interval.low > 0 or mcc.interval.high < 0:
+        sure = ", more than chance explains"
+    else:
+        sure = ", which may be chance"
+    way = "better" if mcc.difference > 0 else "worse" if mcc.difference < 0 else "neither better nor worse"
+    return [
+        f"It is {way} than {shortened(comparison.run)}{sure}: MCC {_number(mcc.before)} before, {_number(mcc.after)} "
+        f"now, {where}."
+    ]
+
+
+def _pictures(num: int, which: str) -> str:
+    return f"{num:,} {f'{which} ' if which else ''}picture{'' if num == 1 else 's'}"
+
+
+def _percent(share: float | None, interval: Interval | None) -> str:
+    if share is None:
+        return ""
+    within = f"; 95 % interval {100 * interval.low:.0f} – {100 * interval.high:.0f} %" if interval else ""
+    return f" ({100 * share:.0f} %{within})"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}".replace("-", "−")

@@ -1,0 +1,385 @@
+"""A report in words: its two findings, what it rests on, and how its figures are to be read."""
+
+from collections.abc import Sequence
+
+from ingest.errors import number_of
+from ingest.sample import printable
+from reports.audit.results import ALL_LABELLED, CONTRADICTED
+from reports.audit.words import label_errors
+from reports.labels.agreed import in_words
+from reports.report.headline import Headline, corrected_whole, headline_of
+from reports.report.results import Report
+from reports.run.figures import CorrectedRate, Rate
+from reports.words import percent, percent_within, shortened, spread, with_interval
+from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
+from scoring.runs.audit_sample import PRIVATE
+from scoring.runs.corrected_rates import MIN_LABELS
+from scoring.taxonomy import KEYS
+
+_NAMED = 3
+"""Groups that the second finding names."""
+
+_MAX_NAME = 60
+"""Characters of a group's name in it."""
+
+
+def findings(report: Report) -> tuple[str, str]:
+    """The two sentences that a reader should remember: how much is private, and where."""
+    return _how_much(report), _where(report)
+
+
+def _how_much(report: Report) -> str:
+    total, headline = report.total, headline_of(report)
+    if total.privacy_rate is None:
+        return "No image could be judged private or not, so there is no rate."
+    most = _most_frequent(report)
+    counts = f"{total.num_private:,} of {total.num_judged:,} images that could be judged"
+    rate, interval = _rate(headline), f"(95 % interval {spread(headline.low, headline.high)})"
+    if report.design.kind == "shards" and headline.low is None:
+        interval = "(no interval, since a single shard was drawn)"
+    if headline.is_corrected:
+        by = f"{headline.num_labels:,} {labels_of(report)}"
+        if rests_on_other_run(report):
+            by += " and right only if the engine errs as often here as there"
+        if headline.is_of_source:
+            raw = f"the engine itself finds {with_interval(headline.raw_rate, headline.raw_low, headline.raw_high)}"
+            return f"An estimated {rate} of the {headline.of} are private, corrected by {by} {interval}; {raw}{most}."
+        others = "" if report.design.kind == "whole" else "; the others can differ"
+        raw = f"the engine itself found {percent(total.privacy_rate)} ({counts})"
+        return f"{rate} of the {headline.of} are private, corrected by {by} {interval}; {raw}{most}{others}."
+    if report.design.kind == "whole":
+        return f"{percent(headline.rate)} of the {headline.of} were found private ({counts}){most}."
+    if headline.is_of_source:
+        return f"An estimated {rate} of the {headline.of} are found private {interval}{most}."
+    if report.design.kind == "per category":
+        corrected = "; labels correct the rates of categories" if has_corrected_groups(report) else ""
+        return (
+            f"{counts[0].upper()}{counts[1:]} were found private{most}; that is no rate of the whole source{corrected}."
+        )
+    where = f"first {headline.of.replace('scanned ', '')}" if report.design.kind == "first" else headline.of
+    sentence = f"{percent(headline.rate)} of the {where} were found private ({counts})"
+    return f"{sentence}{most}; the rest of the source can differ."
+
+
+def _rate(headline: Headline) -> str:
+    """With the decimals that its interval needs."""
+    return percent_within(headline.rate, headline.low, headline.high)
+
+
+def population(report: Report) -> str:
+    """Which images corrected rates are of."""
+    return "the scored images in the source" if headline_of(report).is_of_source else "the scored images"
+
+
+def has_corrected_groups(report: Report) -> bool:
+    """Whether labels gave corrected privacy rates of groups."""
+    return any(row.subject == PRIVATE and row.category is not None for row in report.corrected)
+
+
+def rests_on_other_run(report: Report) -> bool:
+    """Whether corrected rates are by labels of another run."""
+    return any(row.is_of_other_run for row in report.corrected)
+
+
+def labels_of(report: Report) -> str:
+    """Whose labels corrected the rates, and of which run."""
+    return "labels of another run" if rests_on_other_run(report) else "labels of people"
+
+
+def _most_frequent(report: Report) -> str:
+    """What makes them private, only for the usual meaning of the word."""
+    if report.private != BY_LEVEL:
+        return ""
+    severe = [row for row in report.prevalence if row.level in PRIVATE_LEVELS and row.num_present]
+    if not severe:
+        return ""
+    top = max(severe, key=lambda row: row.num_present)
+    return f", most often for “{top.title}”"
+
+
+def _where(report: Report) -> str:
+    known = [rate for rate in report.rates if rate.num_judged]
+    label = report.by_label
+    if len(known) < 2:
+        return f"Only one {label} has a rate, so there is no order." if known else f"No {label} has a rate."
+    if not report.has_claim:
+        return f"The order of the {len(known):,} groups by {label} holds for the scanned images only."
+    raw = ", as the engine answers," if headline_of(report).is_corrected or has_corrected_groups(report) else ","
+    could_be_highest = [rate for rate in known if rate.rank_low == 1]
+    if len(could_be_highest) == len(known):
+        return f"Which {label} has the highest rate cannot be said: there are too few images for an order."
+    names = [shortened(rate.group, _MAX_NAME) for rate in could_be_highest[:_NAMED]]
+    if len(could_be_highest) == 1:
+        others = "the other one" if len(known) == 2 else f"all {len(known) - 1:,} others"
+        return f"By {label}{raw} {names[0]} is highest (at least {percent(known[0].rate_low)}), ahead of {others}."
+    more = len(could_be_highest) - len(names)
+    listed = f"{', '.join(names)} or {more:,} more" if more else f"{', '.join(names[:-1])} or {names[-1]}"
+    return f"By {label}{raw} the highest of {len(known):,} is {listed}; the table has the possible ranks of each."
+
+
+def headlines(report: Report) -> tuple[str, ...]:
+    """What a reader must know before any figure, one line each."""
+    lines = [report.scope] if report.is_whole and not report.warning else []
+    lines += [
+        *report.cautions,
+        *findings(report),
+        quality_note(report),
+        *audit_cautions(report),
+        "",
+        f"run         {report.run}",
+        f"source      {report.source}",
+        f"engine      {report.engine}",
+        f"images      {report.num_images:,}: {report.num_scored:,} scored, {report.num_quarantined:,} quarantined",
+        f"attributes  the engine assesses {len(report.assessed)} of {len(KEYS)}",
+    ]
+    if not report.assessed:
+        lines.append("            its protocol asks for none, only whether a picture is private, or how severe it is")
+    elif report.not_assessed:
+        lines.append(f"            not assessed: {', '.join(report.not_assessed)}")
+        lines.append("            levels and rates count only what was assessed: the real ones can be higher")
+    return tuple(lines)
+
+
+def private_in_words(report: Report) -> str:
+    """What counts as private, for a reader who does not know the levels."""
+    if report.private != BY_LEVEL:
+        return f"{report.private_meaning.removeprefix('private: ')}."
+    return f"The image shows {SHOWS_PRIVATE}. This is the choice of privsieve; --private sets another."
+
+
+def first_of(words: Sequence[str], most: int) -> str:
+    """The first of them, and how many more there are."""
+    left = len(words) - most
+    return "; ".join(words) if left <= 1 else f"{'; '.join(words[:most])}; and {left} more"
+
+
+def bounds(rate: Rate, of: str) -> str | None:
+    """What quarantined and unknown images could change; None if there are none, or if shards are damaged.
+
+    of: as of `all_images`.
+    """
+    left = rate.num_quarantined + rate.num_unknown
+    if not left or rate.share_if_none_private is None:
+        return None
+    parts = [f"{n:,} {what}" for n, what in ((rate.num_quarantined, "quarantined"), (rate.num_unknown, "unknown")) if n]
+    shares = rate.share_if_none_private, rate.share_if_all_private
+    low, high = (percent_within(share, *shares) for share in shares)
+    noun = "image" if left == 1 else "images"
+    return f"With {' and '.join(parts)} {noun}: {low} of {of} if none of these is private, {high} if all are."
+
+
+def all_images(report: Report) -> str:
+    """What the images of the report are: all of the source, or those of the run."""
+    return "all images" if report.design.kind == "whole" and report.design.is_certain else "the scanned images"
+
+
+def bounds_of_all(report: Report) -> str | None:
+    """What images that are in no rate could change of the rate of all images; None if there are none."""
+    headline, num_images = headline_of(report), report.num_images
+    if report.damage.num_parts:  # how many images there are is not known
+        return None
+    if not headline.is_corrected:
+        return bounds(report.total, all_images(report))
+    if headline.low is None or headline.high is None or not report.num_quarantined:
+        return None
+    low = headline.low * report.num_scored / num_images
+    high = (headline.high * report.num_scored + report.num_quarantined) / num_images
+    left = number_of(report.num_quarantined, "quarantined image")
+    return (
+        f"The corrected rate leaves out {left}. With {'it' if report.num_quarantined == 1 else 'them'} it is between "
+        f"{percent_within(low, low, high)} (none of them private, low end of the interval) and "
+        f"{percent_within(high, low, high)} (all of them, high end)."
+    )
+
+
+def correction_note(report: Report) -> str | None:
+    """What corrected rates of groups rest on; None if there are none."""
+    rows = [row for row in report.corrected if row.subject == PRIVATE and row.category is not None]
+    if any(row.is_of_other_run for row in rows):
+        return (
+            "Corrected rates of groups rest on labels of another run: they assume that the engine errs in each group "
+            "as often as there, which nothing here can show."
+        )
+    assumed = [row for row in rows if row.method != "difference"]
+    if not assumed:
+        return None
+    which = "Corrected rates of groups" if len(assumed) == len(rows) else "Those with fewer than 30 labels of their own"
+    sentence = f"{which} assume that the engine errs alike in all groups"
+    if any(row.note == CONTRADICTED for row in assumed):
+        return f"{sentence}. The labels contradict that here, so these rates are left out."
+    return f"{sentence}."
+
+
+def notes(report: Report) -> tuple[str, ...]:
+    """How the rates were made, one sentence each."""
+    sentences = ["N: scored images; quarantined images are in no rate."]
+    if not report.assessed and report.total.num_unknown == report.total.num_scored:
+        sentences.append(
+            f'The engine judged no attribute. For answers of the protocol binary use --private "{BY_ANSWER}", for '
+            f'those of severity --private "{BY_SCORE}" (levels 1 and 2).'
+        )
+    if report.total.num_unknown:
+        such_as = ", such as text in a script that is not read" if report.assessed else ""
+        sentences.append(
+            f"unknown ({report.total.num_unknown:,}): scored images for which the condition needs what could not be "
+            f"judged in them{such_as}. rate: private / (N - unknown)."
+        )
+    without = sum(rate.privacy_rate is None and rate.num_unknown > 0 for rate in report.rates)
+    if without:
+        have = "has" if without == 1 else "have"
+        sentences.append(
+            f"{without:,} of {number_of(report.num_groups, 'group')} {have} no rate: all images there are unknown."
+        )
+    hidden = report.num_groups - len(report.rates)
+    if hidden:
+        few = "no scored image"
+        if report.min_count != 1:
+            few = f"fewer than {report.min_count:,} scored images (--min-count)"
+        sentences.append(f"Not listed: {hidden:,} of {report.num_groups:,} groups, with {few}.")
+    return tuple(sentences)
+
+
+def interval_note(report: Report) -> str:
+    """What the intervals and ranks are."""
+    if report.design.kind == "whole":
+        return (
+            "Rates are counts of all images. Intervals (95 %, Wilson) and ranks say how sure the order would be if "
+            "these images were drawn at random from many more of their kind."
+        )
+    if report.design.kind == "damaged":
+        return (
+            "Rates are counts of the images that could be read. Intervals (95 %, Wilson) and ranks say how sure the "
+            "order would be if these images were drawn at random from many more of their kind."
+        )
+    if report.design.kind == "random":
+        size = "corrected for the sampled share of the source" if report.design.num_in_source else "for a large source"
+        return f"Intervals (95 %) are of the rate in the source, {size}; ranks hold jointly with 95 % confidence."
+    if report.design.kind == "shards":
+        return (
+            "Intervals (95 %) are of the rate in the source and have the variance between shards; there is none for "
+            "images of a single shard. Ranks hold jointly with 95 % confidence."
+        )
+    if report.design.kind == "per category":
+        return (
+            "Intervals (95 %) are of the rate of each category in the source; ranks hold jointly with 95 % confidence."
+        )
+    return "No intervals and no ranks: these images were not drawn at random, so they say nothing sure of the others."
+
+
+def unseen_note(report: Report) -> str | None:
+    """How many files hold more than was scanned; None where it is known that none does."""
+    unseen = report.unseen
+    if not unseen.num_images:
+        if not unseen.num_unknown:
+            return None
+        return f"Whether {unseen.num_unknown:,} images hold content that was not scanned was not recorded."
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in unseen.by_kind.items() if count)
+    unknown = f"; not known of {unseen.num_unknown:,}" if unseen.num_unknown else ""
+    return f"{unseen.num_images:,} images hold content that was not scanned ({kinds}){unknown}."
+
+
+def copies_note(report: Report) -> str | None:
+    """What copies change; None where they were not looked for."""
+    copies = report.copies
+    if copies is None:
+        return None
+    if copies.num_distinct == copies.num_images:
+        return f"Copies: none of the {copies.num_images:,} judged images has the perceptual hash of another."
+    return (
+        f"Copies: {copies.num_images:,} judged images are {copies.num_distinct:,} pictures by their perceptual hash, "
+        f"the most frequent one {copies.num_in_largest:,} times. Private are {percent(copies.rate_each)} of the images "
+        f"and {percent(copies.rate_distinct)} of the pictures."
+    )
+
+
+def quality_note(report: Report) -> str:
+    """What is known of how often the answers are right."""
+    whole = corrected_whole(report)
+    if whole is not None:
+        return _measured(whole)
+    if report.audited.rates and report.design.kind == "per category":
+        return (
+            "Labels correct the rates of categories. A rate of the whole source needs their sizes: run audit apply "
+            "--category-sizes FILE."
+        )
+    if report.audited_condition is not None:
+        condition = shortened(printable(report.audited_condition), 80)
+        return f'The audit of this run is of another meaning of "private"; it is shown with --private "{condition}".'
+    if report.has_stale_audit:
+        return (
+            "There is an audit, but of other rows than the run has now, so its rates are left out. Draw and label a "
+            "new sample: privsieve audit sample."
+        )
+    return (
+        "Not measured on this run: the rates are what the engine answered, right or wrong. A few hundred labels "
+        "measure and correct them: run privsieve audit sample."
+    )
+
+
+def _measured(whole: CorrectedRate) -> str:
+    """What an audit of the private decision found."""
+    if whole.is_of_other_run:
+        return _measured_elsewhere(whole)
+    labels = f"{whole.num_labels:,} labels of people"
+    if whole.corrected_rate is None:
+        why = f" ({whole.note})" if whole.note else ""
+        return f"There are {labels}, but they give no corrected rate{why}."
+    if whole.sensitivity is None or whole.specificity is None:
+        return f"Measured by {labels}."
+    return f"Measured by {labels}: the engine {_quality(whole)}."
+
+
+def _measured_elsewhere(whole: CorrectedRate) -> str:
+    """The same by labels of another run."""
+    labels = f"{whole.num_labels:,} labels of another run"
+    if whole.corrected_rate is None:
+        why = f" ({whole.note})" if whole.note else ""
+        return f"Not measured on this run. There are {labels}, but they give no corrected rate{why}."
+    return (
+        f"Not measured on this run. By {labels}, the engine there {_quality(whole)}. The corrected rates assume that "
+        "it errs as often here, which nothing in the two runs can show: labels of this run are better."
+    )
+
+
+def _quality(whole: CorrectedRate) -> str:
+    """How often the engine is right, after "the engine"."""
+    of_private = (whole.sensitivity_low, whole.sensitivity_high)
+    of_others = (whole.specificity_low, whole.specificity_high)
+    quality = f"{percent_within(whole.sensitivity, *of_private)} ({spread(*of_private)})"
+    left = f"{percent_within(whole.specificity, *of_others)} ({spread(*of_others)})"
+    return f"finds {quality} of the private images, and is right about {left} of the others"
+
+
+def audit_cautions(report: Report) -> tuple[str, ...]:
+    """What a reader must know of the labels of an audit, one sentence each; empty without corrected rates."""
+    if not report.corrected:
+        return ()
+    gaps, cautions = report.label_gaps, list[str]()
+    few = [
+        row.subject
+        for row in report.corrected
+        if row.category is None and row.num_labels < MIN_LABELS and row.note != ALL_LABELLED
+    ]
+    if few:
+        number = f"{few[0]} and {number_of(len(few) - 1, 'attribute')}" if len(few) > 3 else ", ".join(few)
+        cautions.append(
+            f"Fewer than {MIN_LABELS} labels: label more before you rely on the corrected rate of {number}."
+        )
+    if gaps.num_without_label:
+        cautions.append(
+            f"{gaps.num_without_label:,} of {gaps.num_drawn or 0:,} drawn pictures have no label. The corrected rates "
+            "hold only if chance decided which."
+        )
+    if gaps.num_undecided:
+        whole = corrected_whole(report)
+        is_left_out = whole is not None and whole.is_of_other_run
+        end = (
+            "They are left out, and the engine seems better than it is."
+            if is_left_out
+            else "The intervals cover all of them being so, and none."
+        )
+        cautions.append(
+            f"Undecided, since people differ, cannot say, or skipped them: {in_words(dict(gaps.num_undecided))}. {end}"
+        )
+    cautions.append(label_errors(gaps.num_judged_twice, gaps.share_differing, gaps.kappa, gaps.allows_for_errors))
+    return tuple(cautions)

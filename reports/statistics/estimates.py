@@ -1,0 +1,270 @@
+"""The difference estimator: how often a subject is truly there, from the answers for all images and a few labels.
+
+In each cell (`cells.py`) the run gives all images one answer; the labels of the sample, each weighted by one over its
+inclusion probability, say how often that answer is wrong there. The rate is the raw one minus the mean error, which is
+the sum over cells of the cell's share of the images times the share that is truly there in it.
+
+The interval is of Beta distributions, one for each cell, with as many labels as the weights are worth and the prior
+Beta(1/3, 1/3), whose median is close to the plain share. They are for the images without a label; the others are known.
+Intervals of the normal distribution miss: with 400 labels and .5 % prevalence most samples hold no missed image.
+
+How many labels the weights are worth depends on who carries them. Kish's effective size takes weights and labels as
+unrelated. If an attribute that the engine never judges is present only where the sample is thin, its few positive
+labels weigh most, and that size is too large. So the size is that of the linearised variance, Σ w² (y - p)² / (Σ w)²,
+where it is the smaller one. One more label of each kind with the largest weight of the cell makes up for kinds of which
+there are few labels or none.
+
+With few positives (or few negatives) such intervals are too short as well. Then the ends are exact ones in the cell
+whose labels weigh most: one more positive there for the high end, one fewer for the low end. If there is one cell,
+these are the ends of Clopper and Pearson, or of the hypergeometric distribution if the labels are a large part of the
+images. One more count, of the largest weight, is also what Fay and Feuer add.
+
+Sensitivity and specificity are ratios that a phantom of the prior in a large cell can move far: a third of a positive
+among 200 labels that hold none is more than a good engine misses. Their ends go half of the way to the exact ones in
+every cell, as mid-P intervals do.
+
+Sources: Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992, chapters 5 to 7; L. Kish, "Survey
+Sampling", 1965, section 11.7; J. Kerman, "Neutral noninformative and informative conjugate beta and gamma prior
+distributions", Electronic Journal of Statistics, 2011; C. Clopper and E. Pearson, "The use of confidence or fiducial
+limits illustrated in the case of the binomial", 1934; M. Fay and E. Feuer, "Confidence intervals for directly
+standardized rates: a method based on the gamma distribution", 1997; H. Lancaster, "Significance tests in discrete
+distributions", 1961, for mid-P.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from reports.statistics.cells import IS_YES, NUM_CELLS, Counts, Flags, Numbers, guesses
+
+NUM_DRAWS = 4_000
+PRIOR = 1 / 3
+"""Value of both shape parameters."""
+
+FEW_COUNTS, MANY_COUNTS = 3, 6
+"""Positives or negatives, whichever are fewer: up to the first number the ends are exact, and from the second on they
+need not be. In several cells: the variance, in units of the largest weight squared. What other cells add to it smooths
+the steps of single counts, so that no exact ends are needed if they add a whole count."""
+
+MID_P = 0.5
+"""How far the ends of sensitivity and specificity go towards exact ones, 0–1."""
+
+_LEAST_SHAPE = 1e-3
+"""Instead of the 0 that a shape is at an exact end."""
+
+NOWHERE: Numbers = np.zeros(NUM_CELLS)
+"""No step towards an exact end, in no cell."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A share of the images, 0–1, with its 95 % interval; None where it is not known."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What labels say of each cell. All arrays have the shape (NUM_CELLS,)."""
+
+    num_images: Numbers
+    """Images that the rates are of."""
+
+    num_labelled: Numbers
+    """How many of these have a label."""
+
+    positives: Numbers
+    """Labels that say yes, as effective numbers."""
+
+    sizes: Numbers
+    """All labels, as effective numbers; 0 if there are none."""
+
+    donors: npt.NDArray[np.int64]
+    """The cell whose labels count for this one: itself, or the likest that has some."""
+
+    @property
+    def shares(self) -> Numbers:
+        """Share of the images, 0–1."""
+        return np.asarray(self.num_images / self.num_images.sum(), dtype=np.float64)
+
+    @property
+    def shares_labelled(self) -> Numbers:
+        """Share of the images of each cell, 0–1."""
+        return np.asarray(np.minimum(1, self.num_labelled / np.maximum(self.num_images, 1)), dtype=np.float64)
+
+    @property
+    def rates(self) -> Numbers:
+        """Share of each cell in which the subject is truly there."""
+        own = np.divide(self.positives, self.sizes, out=np.zeros(NUM_CELLS), where=self.sizes > 0)
+        return np.asarray(own[self.donors], dtype=np.float64)
+
+    @property
+    def smoothed_rates(self) -> Numbers:
+        """The same, never exactly 0 or 1."""
+        own = (self.positives + PRIOR) / (self.sizes + 2 * PRIOR)
+        return np.asarray(own[self.donors], dtype=np.float64)
+
+    def draws(self, random: np.random.Generator, steps: Numbers = NOWHERE, num_draws: int = NUM_DRAWS) -> Numbers:
+        """Rates of the cells that the labels leave possible, with what is labelled as it is. Shape (num_draws,
+        NUM_CELLS). steps: as of `chances`.
+        """
+        used = np.flatnonzero(self.num_images > 0)
+        num_open = np.rint(np.maximum(self.num_images - self.num_labelled, 0)[used]).astype(np.int64)
+        of_open = random.binomial(num_open, self.chances(random, steps, num_draws)[:, used]) / np.maximum(num_open, 1)
+        labelled = self.shares_labelled[used]
+        drawn = np.zeros((num_draws, NUM_CELLS))
+        drawn[:, used] = labelled * self.rates[used] + (1 - labelled) * of_open
+        return drawn
+
+    def chances(self, random: np.random.Generator, steps: Numbers = NOWHERE, num_draws: int = NUM_DRAWS) -> Numbers:
+        """Chances, for an image of each cell without a label, that the subject is there; never exactly 0 or 1. Shape
+        (num_draws, NUM_CELLS).
+
+        steps: for each cell 1 for an exact high end, -1 for an exact low one, 0 for neither, or a number between.
+        """
+        used = np.unique(self.donors[self.num_images > 0])
+        up, down = np.maximum(steps, 0), np.maximum(-steps, 0)
+        with_ = self.positives + PRIOR + up * (1 - PRIOR) - down * PRIOR
+        without = self.sizes - self.positives + PRIOR + down * (1 - PRIOR) - up * PRIOR
+        with_, without = np.maximum(with_, _LEAST_SHAPE), np.maximum(without, _LEAST_SHAPE)
+        drawn = np.full((num_draws, NUM_CELLS), 0.5)
+        drawn[:, used] = random.beta(with_[used], without[used], size=(num_draws, len(used)))
+        return np.asarray(np.clip(drawn[:, self.donors], 1e-12, 1 - 1e-12), dtype=np.float64)
+
+    def steps_of_prevalence(self) -> Numbers:
+        """Towards the exact high end, in the cell whose labels weigh most; 0 if there are positives and negatives
+        enough.
+        """
+        of_donors = _sums(self.donors, self.shares)
+        weights = np.divide(of_donors, self.sizes, out=np.zeros(NUM_CELLS), where=self.sizes > 0)
+        with_, without = self.positives + PRIOR, self.sizes - self.positives + PRIOR
+        counts = with_ * without / (with_ + without) * (weights / weights.max()) ** 2
+        heaviest = int(np.argmax(weights))
+        of_others = float(counts.sum() - counts[heaviest])
+        is_few = min(1.0, max(0.0, (MANY_COUNTS - float(counts.sum())) / (MANY_COUNTS - FEW_COUNTS)))
+        steps = np.zeros(NUM_CELLS)
+        steps[heaviest] = is_few * max(0.0, 1 - of_others)
+        return steps
+
+
+def evidence(
+    num_images: Counts | Numbers,
+    cells: Counts,
+    is_there: Numbers,
+    probabilities: Numbers,
+    masses: Numbers | None = None,
+) -> Evidence:
+    """num_images: images that the rates are of in each cell, shape (NUM_CELLS,). The others have the shape (m,), one
+    entry for each label; there must be one.
+
+    is_there: 1 or 0. probabilities: that the image was drawn and labelled, above 0. masses: how many of `num_images`
+    the labelled image itself is, if images count differently; None: one.
+    """
+    assert len(cells)
+    masses = np.ones(len(cells)) if masses is None else masses
+    weights = masses / probabilities
+    of_cells = _sums(cells, weights)
+    has_labels = of_cells > 0
+    of_positives = _sums(cells, weights * is_there)
+    rates = np.minimum(1, np.divide(of_positives, of_cells, out=np.zeros(NUM_CELLS), where=has_labels))
+    sizes = _effective_sizes(cells, is_there, weights, rates)
+    guess = guesses(num_images)
+    log_odds = np.log(guess / (1 - guess))
+    distances = np.abs(log_odds[:, None] - log_odds[None, :]) + np.where(has_labels, 0, np.inf)[None, :]
+    np.fill_diagonal(distances, np.where(has_labels, -1, np.inf))
+    in_population = np.asarray(num_images, dtype=np.float64)
+    return Evidence(in_population, _sums(cells, masses), rates * sizes, sizes, np.argmin(distances, axis=1))
+
+
+def _effective_sizes(cells: Counts, is_there: Numbers, weights: Numbers, rates: Numbers) -> Numbers:
+    """How many labels of equal weight those of each cell are worth, 0 without any. Shape (NUM_CELLS,)."""
+    of_cells, squares = _sums(cells, weights), _sums(cells, weights**2)
+    largest = np.zeros(NUM_CELLS)
+    np.maximum.at(largest, cells, weights)
+    has_labels = of_cells > 0
+
+    def usual_weight(members: Numbers) -> Numbers:
+        """Weighted mean weight of one kind of labels, and one more of them with the largest weight of the cell."""
+        total = _sums(cells, weights * members) + largest
+        return np.divide(
+            _sums(cells, weights**2 * members) + largest**2, total, out=np.ones(NUM_CELLS), where=total > 0
+        )
+
+    # p (1 - p) over the linearised variance of the weighted share p, sorted by kinds of labels.
+    usual = usual_weight(is_there) * (1 - rates) + usual_weight(1 - is_there) * rates
+    linearised = of_cells / usual
+    kish = np.divide(of_cells**2, squares, out=np.zeros(NUM_CELLS), where=has_labels)
+    return np.asarray(np.where(has_labels, np.minimum(kish, linearised), 0.0), dtype=np.float64)
+
+
+def prevalence(found: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
+    """Share of all images in which the subject is truly there."""
+    steps = found.steps_of_prevalence()
+    drawn = found.draws(random, -steps, num_draws) @ found.shares
+    low, high = _middle(drawn)
+    if steps.any():
+        high = _middle(found.draws(random, steps, num_draws) @ found.shares)[1]
+    return _bounded(float(found.shares @ found.rates), low, high, found)
+
+
+def standard_error(found: Evidence) -> float:
+    """Return the standard error of the prevalence: the root of the design's variance. 0 says little if no label
+    contradicts the run."""
+    sizes = np.where(found.sizes > 0, found.sizes, np.inf)
+    # Cells without labels of their own are one with their donor; what is labelled is known.
+    shares = _sums(found.donors, found.shares)
+    is_open = 1 - np.minimum(1, found.num_labelled / np.maximum(_sums(found.donors, found.num_images), 1))
+    own = np.divide(found.positives, sizes)
+    return float(np.sqrt(np.sum(shares**2 * own * (1 - own) / sizes * is_open)))
+
+
+def sensitivity(found: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
+    """Share of the images in which the subject truly is that the run answers with yes. Unknown is no yes."""
+    steps = np.where(IS_YES, MID_P, -MID_P)
+    low, high = (found.draws(random, sign * steps, num_draws) for sign in (-1, 1))
+    return _ratio(found.shares, found.rates, low, high, IS_YES)
+
+
+def specificity(found: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
+    """Share of the images without the subject that the run does not answer with yes."""
+    steps = np.where(IS_YES, -MID_P, MID_P)
+    low, high = (1 - found.draws(random, sign * steps, num_draws) for sign in (1, -1))
+    return _ratio(found.shares, 1 - found.rates, low, high, ~IS_YES)
+
+
+def share_in(shares: Numbers, rates: Numbers, cells: Flags) -> Numbers:
+    """Return the share of all images with the subject that is in these cells. rates: shape (…, NUM_CELLS). NaN if there
+    are none."""
+    whole = rates @ shares
+    return np.divide(rates[..., cells] @ shares[cells], whole, out=np.full_like(whole, np.nan), where=whole > 0)
+
+
+def _ratio(shares: Numbers, rates: Numbers, low: Numbers, high: Numbers, cells: Flags) -> Estimate:
+    """`share_in` and its interval, from draws for the low end and for the high one."""
+    value = float(share_in(shares, rates[None], cells)[0])
+    if np.isnan(value):
+        return Estimate()
+    ends = [item[~np.isnan(item)] for item in (share_in(shares, low, cells), share_in(shares, high, cells))]
+    least, most = (_middle(end) if len(end) else (value, value) for end in ends)
+    return Estimate(min(1.0, value), max(0.0, min(value, least[0])), min(1.0, max(value, most[1])))
+
+
+def _bounded(value: float, low: float, high: float, found: Evidence) -> Estimate:
+    """Within [0, 1], and exact at an end if every label is the same."""
+    used = np.unique(found.donors[found.num_images > 0])
+    is_none = not found.positives[used].any()
+    is_all = bool((found.positives[used] >= found.sizes[used]).all())
+    return Estimate(value, 0.0 if is_none else min(low, value), 1.0 if is_all else max(high, value))
+
+
+def _middle(drawn: Numbers) -> tuple[float, float]:
+    """The middle 95 % of draws, shape (num_draws,)."""
+    low, high = np.quantile(drawn, [0.025, 0.975], method="weibull")
+    return float(low), float(high)
+
+
+def _sums(cells: Counts, values: Numbers) -> Numbers:
+    return np.asarray(np.bincount(cells, values, NUM_CELLS), dtype=np.float64)
