@@ -57,6 +57,7 @@ from privsieve.checks import (
     export_labels,
     import_labels,
     review,
+    similarity,
 )
 from privsieve.notebook import show_results_as_pages
 from reports.audit.results import Audit
@@ -68,6 +69,7 @@ from reports.report.compute import Rate, Report
 from reports.report.explaining import Explanation
 from reports.report.opened import OpenRun
 from reports.report.page import Extras, write_page
+from reports.similarity.results import Similarity
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
 
@@ -95,6 +97,7 @@ __all__ = [
     "RunDifference",
     "RunError",
     "ScanResult",
+    "Similarity",
     "SourceError",
     "StorageError",
     "__version__",
@@ -115,6 +118,7 @@ __all__ = [
     "report",
     "review",
     "scan",
+    "similarity",
 ]
 
 

@@ -101,8 +101,8 @@ def test_a_package_that_hides_one_of_ours_is_named_in_one_line(tmp_path: Path, r
 
 def test_a_machine_of_a_cluster_says_which_package_hides_ours(tmp_path: Path) -> None:
     code = (
-        "from jobs.runtime.on_worker import _identity, _other_program\n"
-        "machine, version, why = _identity()()\n"
+        "from jobs.runtime.on_worker import _looking, _other_program\n"
+        "[(machine, version, why)] = _looking()(b'', '')\n"
         "print(_other_program('m1', version, why))"
     )
     done = with_hidden("reports", tmp_path, "-c", code)
