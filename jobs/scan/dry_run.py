@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from ingest.errors import number_of
-from ingest.fault import Fault
+from ingest.errors import Fault, number_of
 from ingest.formats import Source
 from ingest.formats.stated_counts import StatedCounts, stated_counts
 from ingest.images.decode import decode

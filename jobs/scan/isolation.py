@@ -22,8 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.errors import EngineError, PrivsieveError, StorageError
-from ingest.fault import Fault
+from ingest.errors import EngineError, Fault, PrivsieveError, StorageError
 from ingest.formats import parquet
 from ingest.formats.parquet_rows import READ_BYTES
 from ingest.memory import available_bytes, resident_bytes

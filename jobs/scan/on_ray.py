@@ -25,14 +25,12 @@ import ray.data
 from ingest.errors import PrivsieveError, SourceError
 from ingest.formats import Source
 from ingest.slices import Slice
+from jobs.runtime.machines import num_slicers
 from jobs.runtime.metrics import ScanMetrics
 from jobs.scan import slice_scanner
 from jobs.scan.selection import Chosen
 from jobs.scan.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
 from scoring.runs.ledger import Ledger, only_shards
-
-ENGINES_PER_SLICER = 4
-"""Listing a shard costs far less than scoring it, and each listing process takes a moment to start."""
 
 SLICER_CPUS = 0.05
 """Taken from what each engine asks for, so that wherever engines run, a slicer fits too. Where machines are lost, the
@@ -120,10 +118,10 @@ def _scanned(
         except PrivsieveError as error:
             yield dict.fromkeys(("slice", *_TASK_TEXTS), "") | {"failure": str(error)}
 
-    num_slicers = min(len(left), max(1, engines.max_size // ENGINES_PER_SLICER))
-    num_tasks = min(len(left), max(num_slicers, len(left) // SHARDS_PER_TASK))
+    num_at_once = min(len(left), num_slicers(engines.size, engines.max_size))
+    num_tasks = min(len(left), max(num_at_once, len(left) // SHARDS_PER_TASK))
     numbers = ray.data.from_items([{"number": n} for n in range(len(left))], override_num_blocks=num_tasks)
-    slices = numbers.flat_map(list_shard, num_cpus=SLICER_CPUS, compute=ray.data.TaskPoolStrategy(size=num_slicers))
+    slices = numbers.flat_map(list_shard, num_cpus=SLICER_CPUS, compute=ray.data.TaskPoolStrategy(size=num_at_once))
     counted = slices.map_batches(
         SliceScannerActor,
         fn_constructor_args=(settings, looked_at),

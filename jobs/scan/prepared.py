@@ -85,7 +85,7 @@ def gpus_per_engine(prepared: Prepared, resources: ScanResources) -> float:
     """What Ray sets aside for an engine: to be called inside of `ray_session`."""
     if resources.engine_gpus is not None:
         return resources.engine_gpus
-    from jobs.runtime.cluster import default_num_gpus
+    from jobs.runtime.machines import default_num_gpus
 
     model = prepared.module.requirements(prepared.request.options).local_model
     return default_num_gpus(resources.ray_address, 0 if model is None else model.num_gpus)

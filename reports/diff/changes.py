@@ -32,7 +32,7 @@ Cells = Mapping[tuple[int | None, int | None], int]
 def attribute_changes(
     database: duckdb.DuckDBPyConnection, declared_a: Collection[str], declared_b: Collection[str], is_tested: bool
 ) -> dict[str, AttributeChange]:
-    """By key. declared_a: attributes that the first run says it never denies (`scoring.gaps.presence_only`).
+    """By key. declared_a: attributes that the first run says it never denies (`scoring.table.presence_only`).
     is_tested: whether pictures are independent, so that there are p-values.
     """
     found = {

@@ -25,12 +25,11 @@ from reports.diff.matching import HashPart, Matched, Name, Pairs, load, match_ha
 from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, ChangedPicture, RunDifference, Side
 from reports.evaluation.compute import engine_name
 from reports.report.opened import MayName, OpenRun, all_named, open_run
-from scoring.gaps import presence_only
-from scoring.runs.differences import all_differences
+from scoring.runs.record import all_differences
 from scoring.sql.errors import first_line
 from scoring.sql.expressions import value_expression
 from scoring.sql.limits import Watch
-from scoring.table import SCHEMA
+from scoring.table import SCHEMA, presence_only
 
 MAX_GROUPS = 10_000
 MAX_PICTURES = 20

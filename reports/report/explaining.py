@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from ingest.errors import QueryError, number_of
-from ingest.fault import SHARD_REASONS
+from ingest.errors import SHARD_REASONS, QueryError, number_of
 from ingest.sample import printable
 from reports.report.evidence import MAX_RATIONALE, boxes_in_words, may_hold_own_words, whole_boxes
 from reports.report.opened import MayName, OpenRun, all_named

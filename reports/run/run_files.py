@@ -19,8 +19,7 @@ from fsspec.spec import AbstractFileSystem
 
 from ingest.errors import RunError, StorageError
 from ingest.storage.place import Place, reason_of
-from scoring.sql.columns import sql_type
-from scoring.sql.names import identifier
+from scoring.sql.names import identifier, sql_type
 from scoring.table import COLUMN_OF, COLUMNS
 
 RUN_URL = "run://"

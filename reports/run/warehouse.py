@@ -2,7 +2,7 @@
 
 Views over the score files of a run, made from the row of `scoring.table` and the taxonomy:
 
-    images       every image that was seen, one row each, with `unknown_level` (scoring.gaps)
+    images       every image that was seen, one row each, with `unknown_level` (scoring.table)
     scored       the images that have a score
     quarantined  the images that have none, with their reason
     damaged      parts of shards that could not be read: an unknown number of images each (scoring.runs.damage)
@@ -33,23 +33,21 @@ from ingest.storage.place import Place
 from reports.run.drawn_shards import degrees_sql, effective_size_sql, of_t_sql, residual_sql
 from reports.run.run_files import RUN_URL, RunFiles, score_rows
 from reports.run.statements import check_is_select, refuse
-from scoring.gaps import UNKNOWN_LEVEL, not_presence_only, unknown_level_sql
 from scoring.privacy import private_condition, private_sql
 from scoring.runs import record
-from scoring.runs.audited_rows import AuditedRows
+from scoring.runs.audit_sample import AuditedRows
 from scoring.runs.corrected_rates import CORRECTED_RATES, CORRECTED_SCHEMA, read_state
 from scoring.runs.damage import Damage, damage_of
-from scoring.runs.damaged_rows import IS_DAMAGE_SQL
 from scoring.runs.footers import CheckedFiles, refuse_foreign
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import RunRecord
 from scoring.runs.results import RunListing, is_compacted, listing
-from scoring.sql.columns import sql_type
+from scoring.runs.rows import IS_DAMAGE_SQL
 from scoring.sql.errors import first_line
 from scoring.sql.expressions import shown
 from scoring.sql.limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTimeError, StoppedError, Watch
-from scoring.sql.names import literal, location, without_wildcards
-from scoring.table import Col
+from scoring.sql.names import literal, location, sql_type, without_wildcards
+from scoring.table import UNKNOWN_LEVEL, Col, not_presence_only, unknown_level_sql
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 AUDIT_NAME = "corrected-rates.audit"
