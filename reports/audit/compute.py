@@ -78,7 +78,7 @@ def audit_of_sample(
         categories += of_categories
     subjects, categories = _tested_together(subjects, categories)
     if run.damage.num_parts:  # how many images there are is not known
-        subjects = [replace(one, with_quarantined=None) for one in subjects]
+        subjects = [replace(rates, with_quarantined=None) for rates in subjects]
     return Audit(
         run=run.url,
         private=design.private,
@@ -103,14 +103,14 @@ def _tested_together(
     subjects: list[SubjectRates], categories: list[CategoryRates]
 ) -> tuple[list[SubjectRates], list[CategoryRates]]:
     """The tests of all subjects corrected for their number; rates whose assumption one contradicts are marked."""
-    tests = {one.subject: one.shift_test for one in subjects if one.shift_test is not None}
+    tests = {rates.subject: rates.shift_test for rates in subjects if rates.shift_test is not None}
     p_values = {subject: test.p_value for subject, test in tests.items() if test.p_value is not None}
     corrected = {subject: min(1.0, p_value * len(p_values)) for subject, p_value in p_values.items()}
     return [
-        replace(one, shift_test=replace(tests[one.subject], p_corrected=corrected[one.subject]))
-        if one.subject in corrected
-        else one
-        for one in subjects
+        replace(rates, shift_test=replace(tests[rates.subject], p_corrected=corrected[rates.subject]))
+        if rates.subject in corrected
+        else rates
+        for rates in subjects
     ], [
         replace(category, note=CONTRADICTED)
         if category.method != "difference" and corrected.get(category.subject, 1.0) < SIGNIFICANCE

@@ -92,7 +92,7 @@ def _names(run: Run, rows: list[dict[str, Any]]) -> list[str | None]:
     """How labels may name each of the rows without giving a hash."""
     keys = sorted({row["key"] for row in rows})
     listed = f"[{', '.join(map(literal, keys))}]::VARCHAR[]"
-    shared = {one["key"]: one["num_images"] == one["num_shards"] for one in run.ask("audit_names", listed=listed)}
+    shared = {row["key"]: row["num_images"] == row["num_shards"] for row in run.ask("audit_names", listed=listed)}
     names: list[str | None] = []
     for row in rows:
         is_one_per_shard = shared.get(row["key"])

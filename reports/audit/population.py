@@ -169,24 +169,27 @@ def drawn_fractions(run: Run, private: str) -> Fractions:
     if draw is None:
         return {}
     sql = audit_sql(run, private)
-    counts = [f"count(*) FILTER ({one.answer} = 1) AS yes_{subject}" for subject, one in sql.subjects.items()]
-    totals = [f"sum(yes_{one}) OVER of_group AS all_{one}" for one in SUBJECTS]
-    residuals = [f"{residual_sql(f'yes_{one}', 'n', f'all_{one}', 'n_all')} AS e_{one}" for one in SUBJECTS]
+    counts = [f"count(*) FILTER ({sql_of.answer} = 1) AS yes_{subject}" for subject, sql_of in sql.subjects.items()]
+    totals = [f"sum(yes_{subject}) OVER of_group AS all_{subject}" for subject in SUBJECTS]
+    residuals = [
+        f"{residual_sql(f'yes_{subject}', 'n', f'all_{subject}', 'n_all')} AS e_{subject}" for subject in SUBJECTS
+    ]
     sums = [
-        f"sum(yes_{one})::DOUBLE AS k_{one}, sum(pow(e_{one}, 2)) AS squares_{one}, "
-        f"sum(pow(e_{one}, 4)) AS fourths_{one}"
-        for one in SUBJECTS
+        f"sum(yes_{subject})::DOUBLE AS k_{subject}, sum(pow(e_{subject}, 2)) AS squares_{subject}, "
+        f"sum(pow(e_{subject}, 4)) AS fourths_{subject}"
+        for subject in SUBJECTS
     ]
     sizes = [
-        f"{effective_size_sql(draw, f'_{one}')} AS size_{one}, {degrees_sql(f'_{one}')} AS degrees_{one}"
-        for one in SUBJECTS
+        f"{effective_size_sql(draw, f'_{subject}')} AS size_{subject}, "
+        f"{degrees_sql(f'_{subject}')} AS degrees_{subject}"
+        for subject in SUBJECTS
     ]
     rows = run.ask(
         "audit_shards",
         category=f"coalesce(category, '{NO_CATEGORY}')",
         scored=sql.scored,
         counts=", ".join(counts),
-        again=", ".join(f"sum(yes_{one}) AS yes_{one}" for one in SUBJECTS),
+        again=", ".join(f"sum(yes_{subject}) AS yes_{subject}" for subject in SUBJECTS),
         totals=", ".join(totals),
         residuals=", ".join(residuals),
         sums=", ".join(sums),

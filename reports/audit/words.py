@@ -81,15 +81,19 @@ def tables(audit: Audit) -> Iterator[Table]:
     if any(subject.is_raw_lower_bound for subject in audit.subjects if subject.num_labels):
         title += "; ≥: never ruled out, so at least"
     yield Table(title, heads, rows)
-    found = [
+    with_rate = [
         category
         for category in audit.categories
         if category.subject == PRIVATE and category.corrected.value is not None
     ]
-    if found:
-        ranked = sorted(found, key=lambda one: (-(one.corrected.low or 0), one.category))
+    if with_rate:
+        ranked = sorted(with_rate, key=lambda category: (-(category.corrected.low or 0), category.category))
         shown = ranked[:MAX_CATEGORIES_SHOWN]
-        more = f"; the first {len(shown)} of {len(found):,}, --format csv gives all" if len(found) > len(shown) else ""
+        more = (
+            f"; the first {len(shown)} of {len(with_rate):,}, --format csv gives all"
+            if len(with_rate) > len(shown)
+            else ""
+        )
         title = f"Private by category, highest lower bound first{more}"
         heads = ["category", "scored", "labels", "raw", "corrected", "by", "note"]
         yield Table(title, heads, [_category(item) for item in shown], (0, heads.index("note")))

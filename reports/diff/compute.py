@@ -230,7 +230,7 @@ def _column(database: duckdb.DuckDBPyConnection, question: str) -> list[str]:
 def _table(database: duckdb.DuckDBPyConnection, table: str, states: Sequence[str]) -> tuple[tuple[int, ...], ...]:
     """Pictures by the state in both runs."""
     question = f"SELECT a, b, sum(num)::BIGINT FROM {table} GROUP BY ALL"
-    counts = {(one, other): num for one, other, num in database.execute(question).fetchall()}
+    counts = {(of_a, of_b): num for of_a, of_b, num in database.execute(question).fetchall()}
     return tuple(tuple(counts.get((row, column), 0) for column in states) for row in states)
 
 

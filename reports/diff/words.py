@@ -203,8 +203,8 @@ def notes(difference: RunDifference) -> Iterator[str]:
         yield f"{difference.num_by_name:,} pictures were joined by name, since one of the rows has no hash."
     if difference.num_moved:
         yield f"{difference.num_moved:,} pictures are in another group in B; they count in that of A."
-    attributes = {key: one for key, one in difference.attributes.items() if one.seldom_denied_in}
-    if one_sided := [key for key, one in attributes.items() if one.num_assessed + _num_open(one)]:
+    attributes = {key: change for key, change in difference.attributes.items() if change.seldom_denied_in}
+    if one_sided := [key for key, change in attributes.items() if change.num_assessed + _num_open(change)]:
         yield (
             f"No test and no κ for {', '.join(one_sided)}: a run has no answer in more pictures than it answers with "
             "no, so which pictures are compared depends on the answer. Read instead how many pictures one run finds it "
@@ -295,11 +295,11 @@ def _transitions(title: str, states: Sequence[str], counts: Sequence[Sequence[in
 
 
 def _attributes(difference: RunDifference) -> Table:
-    assessed = {key: one for key, one in difference.attributes.items() if one.num_assessed + _num_open(one)}
+    assessed = {key: change for key, change in difference.attributes.items() if change.num_assessed + _num_open(change)}
     shown = {
-        key: one
-        for key, one in assessed.items()
-        if one.num_present_a + one.num_present_b + one.num_doubt_changed + _num_open(one)
+        key: change
+        for key, change in assessed.items()
+        if change.num_present_a + change.num_present_b + change.num_doubt_changed + _num_open(change)
     }
     left = {
         "are the same and present in no picture": len(assessed) - len(shown),
@@ -316,18 +316,20 @@ def _attributes(difference: RunDifference) -> Table:
         [
             [
                 key,
-                f"{one.num_assessed:,}",
-                f"{one.num_present_a:,}",
-                f"{one.num_present_b:,}",
-                f"{one.num_appeared:,}",
-                f"{one.num_vanished:,}",
-                f"{one.num_doubt_changed:,}",
-                number(one.kappa),
-                p_text(one.p_value),
-                p_text(one.p_holm),
-                *_reason_cells(one.num_present_a_open_b, one.num_present_b_open_a, one.seldom_denied_in, has_reasons),
+                f"{change.num_assessed:,}",
+                f"{change.num_present_a:,}",
+                f"{change.num_present_b:,}",
+                f"{change.num_appeared:,}",
+                f"{change.num_vanished:,}",
+                f"{change.num_doubt_changed:,}",
+                number(change.kappa),
+                p_text(change.p_value),
+                p_text(change.p_holm),
+                *_reason_cells(
+                    change.num_present_a_open_b, change.num_present_b_open_a, change.seldom_denied_in, has_reasons
+                ),
             ]
-            for key, one in shown.items()
+            for key, change in shown.items()
         ],
     )
 

@@ -87,19 +87,19 @@ def of_reported_images(
         return corrected.rates
     scored = {rate.group: rate.num_scored for rate in rates}
     is_pooled = design.kind == "per category" and not corrected.category_sizes
-    found = []
+    reported = []
     for row in corrected.rates:
         if design.kind == "shards":
             num_images = num_scored if row.category is None else scored.get(printable(row.category), 0)
-            found.append(_of_source(row, num_images, corrected.fractions.get((row.subject, row.category), 0.0)))
+            reported.append(_of_source(row, num_images, corrected.fractions.get((row.subject, row.category), 0.0)))
         elif row.category is not None:
             group = printable(row.category)
-            found.append(_of_source(row, scored.get(group, 0), fractions.get(group, 0.0)))
+            reported.append(_of_source(row, scored.get(group, 0), fractions.get(group, 0.0)))
         elif design.kind == "random":
-            found.append(_of_source(row, num_scored, fraction))
+            reported.append(_of_source(row, num_scored, fraction))
         elif not is_pooled:
-            found.append(row)
-    return tuple(found)
+            reported.append(row)
+    return tuple(reported)
 
 
 def _of_source(row: CorrectedRate, num_images: int, fraction: float) -> CorrectedRate:

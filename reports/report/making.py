@@ -72,7 +72,7 @@ def _value(value: object) -> str:
     if value is None or value is False or value == [] or value == {}:
         return ""
     if isinstance(value, dict):
-        return _listed({str(name): str(one) for name, one in value.items()})
+        return _listed({str(name): str(item) for name, item in value.items()})
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

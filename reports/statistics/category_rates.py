@@ -123,11 +123,12 @@ def _weights(own: Sequence[Estimate], shifted: Sequence[Estimate], has_enough: F
 def _mixed(own: Estimate, shifted: Estimate, weight: float, bias: float) -> Estimate:
     if weight >= 1 or weight <= 0:
         return own if weight >= 1 else shifted
-    one, other = _ends(own), _ends(shifted)
-    value = weight * one[0] + (1 - weight) * other[0]
+    (direct, *direct_ends), (synthetic, *synthetic_ends) = _ends(own), _ends(shifted)
+    value = weight * direct + (1 - weight) * synthetic
+    # Each end adds up the distances of both estimates as squares; that of the synthetic one has its bias in it too.
     low, high = (
-        float(np.hypot(weight * (one[0] - one[end]), (1 - weight) * np.hypot(other[0] - other[end], Z * bias)))
-        for end in (1, 2)
+        float(np.hypot(weight * (direct - end), (1 - weight) * np.hypot(synthetic - other_end, Z * bias)))
+        for end, other_end in zip(direct_ends, synthetic_ends, strict=True)
     )
     return Estimate(value, max(0.0, value - low), min(1.0, value + high))
 

@@ -200,39 +200,39 @@ def _effective_sizes(cells: Counts, is_there: Numbers, weights: Numbers, rates: 
     return np.asarray(np.where(has_labels, np.minimum(kish, linearised), 0.0), dtype=np.float64)
 
 
-def prevalence(found: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
+def prevalence(of_cells: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
     """Share of all images in which the subject is truly there."""
-    steps = found.steps_of_prevalence()
-    drawn = found.draws(random, -steps, num_draws) @ found.shares
+    steps = of_cells.steps_of_prevalence()
+    drawn = of_cells.draws(random, -steps, num_draws) @ of_cells.shares
     low, high = _middle(drawn)
     if steps.any():
-        high = _middle(found.draws(random, steps, num_draws) @ found.shares)[1]
-    return _bounded(float(found.shares @ found.rates), low, high, found)
+        high = _middle(of_cells.draws(random, steps, num_draws) @ of_cells.shares)[1]
+    return _bounded(float(of_cells.shares @ of_cells.rates), low, high, of_cells)
 
 
-def standard_error(found: Evidence) -> float:
+def standard_error(of_cells: Evidence) -> float:
     """Return the standard error of the prevalence: the root of the design's variance. 0 says little if no label
     contradicts the run."""
-    sizes = np.where(found.sizes > 0, found.sizes, np.inf)
+    sizes = np.where(of_cells.sizes > 0, of_cells.sizes, np.inf)
     # Cells without labels of their own are one with their donor; what is labelled is known.
-    shares = _sums(found.donors, found.shares)
-    is_open = 1 - np.minimum(1, found.num_labelled / np.maximum(_sums(found.donors, found.num_images), 1))
-    own = np.divide(found.positives, sizes)
+    shares = _sums(of_cells.donors, of_cells.shares)
+    is_open = 1 - np.minimum(1, of_cells.num_labelled / np.maximum(_sums(of_cells.donors, of_cells.num_images), 1))
+    own = np.divide(of_cells.positives, sizes)
     return float(np.sqrt(np.sum(shares**2 * own * (1 - own) / sizes * is_open)))
 
 
-def sensitivity(found: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
+def sensitivity(of_cells: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
     """Share of the images in which the subject truly is that the run answers with yes. Unknown is no yes."""
     steps = np.where(IS_YES, MID_P, -MID_P)
-    low, high = (found.draws(random, sign * steps, num_draws) for sign in (-1, 1))
-    return _ratio(found.shares, found.rates, low, high, IS_YES)
+    low, high = (of_cells.draws(random, sign * steps, num_draws) for sign in (-1, 1))
+    return _ratio(of_cells.shares, of_cells.rates, low, high, IS_YES)
 
 
-def specificity(found: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
+def specificity(of_cells: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
     """Share of the images without the subject that the run does not answer with yes."""
     steps = np.where(IS_YES, -MID_P, MID_P)
-    low, high = (1 - found.draws(random, sign * steps, num_draws) for sign in (1, -1))
-    return _ratio(found.shares, 1 - found.rates, low, high, ~IS_YES)
+    low, high = (1 - of_cells.draws(random, sign * steps, num_draws) for sign in (1, -1))
+    return _ratio(of_cells.shares, 1 - of_cells.rates, low, high, ~IS_YES)
 
 
 def share_in(shares: Numbers, rates: Numbers, cells: Flags) -> Numbers:
@@ -252,11 +252,11 @@ def _ratio(shares: Numbers, rates: Numbers, low: Numbers, high: Numbers, cells: 
     return Estimate(min(1.0, value), max(0.0, min(value, least[0])), min(1.0, max(value, most[1])))
 
 
-def _bounded(value: float, low: float, high: float, found: Evidence) -> Estimate:
+def _bounded(value: float, low: float, high: float, of_cells: Evidence) -> Estimate:
     """Within [0, 1], and exact at an end if every label is the same."""
-    used = np.unique(found.donors[found.num_images > 0])
-    is_none = not found.positives[used].any()
-    is_all = bool((found.positives[used] >= found.sizes[used]).all())
+    used = np.unique(of_cells.donors[of_cells.num_images > 0])
+    is_none = not of_cells.positives[used].any()
+    is_all = bool((of_cells.positives[used] >= of_cells.sizes[used]).all())
     return Estimate(value, 0.0 if is_none else min(low, value), 1.0 if is_all else max(high, value))
 
 

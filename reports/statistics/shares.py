@@ -146,17 +146,17 @@ def post_stratified(strata: Sequence[Stratum]) -> tuple[float, float, float] | N
         return None
     weights = [stratum.num_in_source * stratum.num_judged / stratum.num_images for stratum in strata]
     total = sum(weights)
-    rate = sum(w * one.num_private / one.num_judged for w, one in zip(weights, strata, strict=True)) / total
+    rate = sum(w * stratum.num_private / stratum.num_judged for w, stratum in zip(weights, strata, strict=True)) / total
     smoothed = [(stratum.num_private + 1) / (stratum.num_judged + 2) for stratum in strata]
     expected = sum(w * share for w, share in zip(weights, smoothed, strict=True)) / total
     variance = 0.0
-    for weight, share, one in zip(weights, smoothed, strata, strict=True):
-        left = 1 - min(1.0, one.num_images / one.num_in_source)
-        variance += (weight / total) ** 2 * left * share * (1 - share) / one.num_judged
+    for weight, share, stratum in zip(weights, smoothed, strata, strict=True):
+        left = 1 - min(1.0, stratum.num_images / stratum.num_in_source)
+        variance += (weight / total) ** 2 * left * share * (1 - share) / stratum.num_judged
         # How many can be judged is of the sample too, and moves the rate towards that of the category.
-        judged = one.num_judged / one.num_images
-        moves = one.num_in_source / total * (share - expected)
-        variance += moves**2 * left * judged * (1 - judged) / one.num_images
+        judged = stratum.num_judged / stratum.num_images
+        moves = stratum.num_in_source / total * (share - expected)
+        variance += moves**2 * left * judged * (1 - judged) / stratum.num_images
     if variance <= 0:
         return rate, rate, rate
     effective = expected * (1 - expected) / variance  # smoothed as the variance is: a rate near 0 would leave nothing
