@@ -11,7 +11,13 @@ from jobs.console.request_options import takes
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import on_terminal, weights_shown
-from jobs.study.request import CostRequest, CounterfactualRequest, PromptsRequest, StudyRequest
+from jobs.study.request import (
+    CostRequest,
+    CounterfactualRequest,
+    LabelQualityRequest,
+    PromptsRequest,
+    StudyRequest,
+)
 
 if TYPE_CHECKING:
     from jobs.study.asking_again import Kind
@@ -152,6 +158,33 @@ def counterfactual(request: CounterfactualRequest, output: str, quiet: bool) -> 
         for each in result.changes
     ]
     write_table(heads, rows, range(3, len(heads)))
+
+
+@study.command(name="label-quality")
+@takes(LabelQualityRequest)
+@FORMAT
+def label_quality(request: LabelQualityRequest, output: str) -> None:
+    """Draw labelled pictures for people to label again; then, with --answers, say how right the labels are.
+
+    Right is what at least three people, and more than half of those who judged a picture, say of it.
+    """
+    from jobs.study.label_quality import label_quality_finding, run_label_quality
+
+    result = run_label_quality(request)
+    if output == "json":
+        write_json(asdict(result), indent=1)
+        return
+    write_line(label_quality_finding(result))
+    if not result.reviewers:
+        write_line(f"next: privsieve labels export {request.out} --format label-studio --out tasks.json")
+        return
+    write_line(
+        f"wrong: {result.num_private_wrong} labelled private, {result.num_public_wrong} labelled public; of "
+        f"{result.num_drawn - result.num_judged} drawn pictures too few people say the same"
+    )
+    ends = result.fleiss_interval
+    interval = "" if ends is None else f" (95 %: {_shown(ends.low)} to {_shown(ends.high)})"
+    write_line(f"Fleiss' kappa of {len(result.reviewers)} people: {_shown(result.fleiss)}{interval}")
 
 
 @study.command()
