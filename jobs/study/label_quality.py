@@ -142,4 +142,5 @@ def label_quality_finding(result: LabelQualityResult) -> str:
         return f"Of no drawn picture do {MIN_ANSWERS} people say the same."
     ends = result.accuracy_interval
     interval = "" if ends is None else f" (95 %: {ends.low:.1%} to {ends.high:.1%})"
-    return f"People confirm the label of {result.num_right} of {result.num_judged} pictures, {result.accuracy:.1%}{interval}."
+    confirmed = f"{result.num_right} of {result.num_judged} pictures"
+    return f"People confirm the label of {confirmed}, {result.accuracy:.1%}{interval}."
