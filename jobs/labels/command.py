@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ingest.errors import number_of
+from ingest.errors import PrivsieveError, number_of
+from jobs.console.option_types import Names
 from jobs.console.request_options import takes
 from jobs.console.tables import write_table
-from jobs.console.terminal import write_json, write_line
+from jobs.console.terminal import answered_yes, write_json, write_line
 from jobs.labels.request import (
     AgreementRequest,
     ConsensusRequest,
@@ -22,6 +23,7 @@ from reports.words import number, percent
 
 if TYPE_CHECKING:
     from reports.labels.agreement import Agreement
+    from scoring.placement import PlacingQuestion
 
 MAX_SHOWN = 12
 """Unmapped labels on one line; the footer of the file has them all."""
@@ -127,6 +129,42 @@ def agreement(request: AgreementRequest, output: str) -> None:
     if result.pairwise.mean is not None:
         bands = ", ".join(f"{name} {count:,}" for name, count in result.pairwise.bands.items())
         write_line(f"pairwise agreement of {result.pairwise.of}: {result.pairwise.mean:.3f} ({bands})")
+
+
+@labels.command()
+@click.argument("what", default="it")
+@click.option("--answers", type=Names(), help="yes or no to each question in order, such as no,no,yes. [default: ask]")
+def place(what: str, answers: tuple[str, ...] | None) -> None:
+    """Find the level of the taxonomy for WHAT, such as "passport number", by four questions.
+
+    The first question that is answered yes decides.
+
+    Example: privsieve labels place "library card number" --answers no,yes
+    """
+    from scoring.placement import QUESTIONS, level_of_answers, placed
+
+    if answers is not None:
+        level = level_of_answers(iter(_as_yes_or_no(answers, len(QUESTIONS))))
+    else:
+        level = level_of_answers(_answered(question) for question in QUESTIONS)
+    write_line(f"{what} belongs to {placed(level)}")
+
+
+def _answered(question: "PlacingQuestion") -> bool:
+    write_line(f"Yes, for example: {', '.join(question.worked_cases)}.")
+    return answered_yes(question.text)
+
+
+def _as_yes_or_no(answers: tuple[str, ...], num_questions: int) -> list[bool]:
+    """PrivsieveError unless they decide: up to the first yes, or no to all."""
+    wrong = [answer for answer in answers if answer not in ("yes", "no")]
+    decides = "yes" in answers or len(answers) == num_questions
+    if wrong or not decides or len(answers) > num_questions:
+        raise PrivsieveError(
+            f"--answers takes yes or no to each of the {num_questions} questions in order, up to the first yes, such "
+            "as no,no,yes"
+        )
+    return [answer == "yes" for answer in answers]
 
 
 @labels.command()
