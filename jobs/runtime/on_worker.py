@@ -59,7 +59,7 @@ def on_worker(
         try:
             machine, version, code = _awaited(task, wanted, feedback, waits)
             if code != code_hash():
-                raise EngineError(_other_program(machine, version))
+                raise EngineError(_other_program(machine, version, code))
             waits(f"looking at machine {machine}")
             while not _is_ready(task):
                 pass
@@ -134,17 +134,30 @@ def _is_ready(task: Any) -> bool:
 
 
 def _looking() -> Callable[[bytes, str], Iterator[Any]]:
-    """Returns a function that Ray sends as it is, so that it also runs where privsieve cannot be imported."""
+    """Returns a function that Ray sends as it is, so that it also runs where privsieve cannot be imported.
+
+    It gives the machine's name, its version of privsieve and the hash of its code (without a version, what is wrong);
+    then the result.
+    """
 
     def look(function: bytes, code: str) -> Iterator[Any]:
         import pickle
         import platform
 
         try:
+            from jobs import hidden_room
+
+            if hidden := hidden_room():
+                yield platform.node(), None, hidden
+                return
             from ingest import __version__
-            from jobs.runtime.on_worker import caught, code_hash
         except ImportError:
             yield platform.node(), None, ""
+            return
+        try:
+            from jobs.runtime.on_worker import caught, code_hash
+        except ImportError:  # of an older version
+            yield platform.node(), __version__, ""
             return
         yield platform.node(), __version__, code_hash()
         if code_hash() == code:
@@ -167,9 +180,12 @@ def _and_gpus(num_gpus: float) -> str:
     return f" and {num_gpus:g} free GPU{'s' if num_gpus > 1 else ''}"
 
 
-def _other_program(machine: str, version: str | None) -> str:
+def _other_program(machine: str, version: str | None, code: str) -> str:
+    """Why the program of the machine is not this one. code: what is wrong there, if it has no version."""
     from ingest import __version__
 
+    if version is None and code:
+        return f"machine {machine}: {code}"
     if version is None:
         return f"machine {machine} has no privsieve: install {__version__} there, as on the machine of this command"
     if version != __version__:

@@ -51,7 +51,7 @@ def audit_of_sample(
     sizes: Mapping[str, int] | None = None,
     cautions: tuple[str, ...] = (),
 ) -> Audit:
-    """Rates of a run, corrected by labels of the sample that was drawn from it.
+    """Correct the rates of a run by labels of the sample that was drawn from it.
 
     sizes: images of each category in the source, so that the rates are of the source of a run that has as many images
     of each; None: of the scored images.
@@ -102,7 +102,7 @@ def _category_numbers(drawn: pa.Table, categories: Sequence[str]) -> Counts:
 def _tested_together(
     subjects: list[SubjectRates], categories: list[CategoryRates]
 ) -> tuple[list[SubjectRates], list[CategoryRates]]:
-    """The tests of all subjects corrected for their number; rates whose assumption one contradicts are marked."""
+    """Correct the tests of all subjects for their number, and mark the rates whose assumption a test contradicts."""
     tests = {rates.subject: rates.shift_test for rates in subjects if rates.shift_test is not None}
     p_values = {subject: test.p_value for subject, test in tests.items() if test.p_value is not None}
     corrected = {subject: min(1.0, p_value * len(p_values)) for subject, p_value in p_values.items()}
@@ -120,7 +120,8 @@ def _tested_together(
 
 
 def private_rate(sample: AuditSample, num_images: Counts, judged: JudgedLabels) -> Estimate:
-    """Share of all scored images that is private, as far as these labels go; without values if none is of use.
+    """Return the share of all scored images that is private, as far as these labels go; without values if none is of
+    use.
 
     num_images: of the run in each cell of the private decision.
     """
@@ -216,7 +217,7 @@ def _shift_test(labels: Weighted, is_yes: Flags, seed: int) -> ShiftTest:
 
 
 def _nameable(table: pa.Table) -> pa.Table:
-    """The drawn pictures under names that no other image of the run has."""
+    """Return the drawn pictures under names that no other image of the run has."""
     return table.select(["shard", "name", "sha256"]).rename_columns(["shard", "key", "sha256"])
 
 

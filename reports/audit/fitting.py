@@ -57,7 +57,7 @@ class Basis:
         return float(self.num_images(PRIVATE).sum()), float(self.of_source.num_images @ self.of_source.weights)
 
     def raw_rate(self, subject: str) -> float | None:
-        """The run's own answers for the same images."""
+        """Return the run's own answers for the same images."""
         whole = self.raw[None][subject]
         if self.of_source is None:
             return whole.rate
@@ -167,7 +167,7 @@ def _fit_taking(undecided: float | None, subject: str, basis: Basis, with_catego
 
 
 def _covering(estimates: Sequence[Estimate]) -> Estimate:
-    """The value of the first, and an interval that holds all of theirs."""
+    """Return the value of the first, and an interval that holds all of theirs."""
     first = estimates[0]
     ends = [
         (estimate.low, estimate.high)

@@ -161,7 +161,7 @@ class Audit:
 
 
 def as_table(audit: Audit, in_source: Audit | None = None) -> pa.Table:
-    """Rows of `CORRECTED_SCHEMA`: the whole run first, then the categories of each subject.
+    """Return rows of `CORRECTED_SCHEMA`: the whole run first, then the categories of each subject.
 
     in_source: the same rates for the source; None if the run is no sample of it.
     """

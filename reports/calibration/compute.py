@@ -52,7 +52,7 @@ class _Subject:
 def calibrated(
     rows: LabelledRows, record: RunRecord, at: float, seed: int
 ) -> tuple[tuple[SubjectCalibration, ...], tuple[str, ...]]:
-    """The subjects, and the attributes that have no labelled picture with a probability.
+    """Return the subjects, and the attributes that have no labelled picture with a probability.
 
     at: calibrated probability from which an attribute is present. LabelsError if nothing has a probability.
     """
@@ -113,7 +113,7 @@ def _pools(subjects: Mapping[str, _Subject]) -> list[tuple[str, ...]]:
 
 
 def _of_pool(members: Sequence[_Subject], at: float, seed: int) -> Iterator[SubjectCalibration]:
-    """Each member of a pool, in their order."""
+    """Yield each member of a pool, in their order."""
     points = joined([member.points for member in members])
     method = method_of(points)
     if method is None:
@@ -169,7 +169,7 @@ def _share(said: Flags, points: Points, members: Flags) -> float | None:
 
 
 def _threshold(map_: ProbabilityMap, at: float) -> tuple[float, str | None]:
-    """The next number in single precision, in which probabilities are stored and compared."""
+    """Return the next number in single precision, in which probabilities are stored and compared."""
     note = "its probabilities do not rise with the truth" if isinstance(map_, Platt) and map_.slope == 0 else None
     start = map_.reaching(at)
     if start is None:

@@ -237,7 +237,7 @@ def _table(database: duckdb.DuckDBPyConnection, table: str, states: Sequence[str
 def _pictures(
     database: duckdb.DuckDBPyConnection, run: OpenRun, may_name: MayName
 ) -> tuple[tuple[ChangedPicture, ...], int]:
-    """Those that changed most, and how many of these are left out because they may not be named. run: the first."""
+    """Return the pictures that changed most, and how many of these may not be named. run: the first."""
     rows = database.sql(f"FROM tally_pictures {_MOST_CHANGED}").to_arrow_table()
     named = rows.filter(pa.array(may_name(run, rows), pa.bool_()))
     return tuple(

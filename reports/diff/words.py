@@ -35,7 +35,7 @@ def document(difference: RunDifference, most_groups: int | None = None) -> Docum
 
 
 def headlines(difference: RunDifference) -> Iterator[str]:
-    """What a reader must know before any figure, one line each."""
+    """Yield what a reader must know before any figure, one line each."""
     for name, side in (("A", difference.a), ("B", difference.b)):
         yield f"{name}  {side.run}: {side.engine}, of {shortened(side.source)}"
         for caution in side.cautions:
@@ -49,7 +49,7 @@ def headlines(difference: RunDifference) -> Iterator[str]:
 
 
 def findings(difference: RunDifference) -> Iterator[str]:
-    """The result in a few sentences, first what was compared."""
+    """Yield the result in a few sentences, first what was compared."""
     yield _matched(difference)
     if not difference.num_pairs:
         return
@@ -135,7 +135,7 @@ def _interval(change: MeanChange) -> str:
 
 
 def _matched(difference: RunDifference) -> str:
-    """Which pictures of each run the comparison is of, and which not."""
+    """Return which pictures of each run the comparison is of, and which not."""
     a, b = difference.a, difference.b
     if not difference.num_pairs:
         return (
@@ -187,7 +187,7 @@ def tables(difference: RunDifference, most_groups: int | None = None) -> Iterato
 
 
 def notes(difference: RunDifference) -> Iterator[str]:
-    """What to know of the counts."""
+    """Yield what to know of the counts."""
     if difference.a.private_from != difference.b.private_from:
         a, b = difference.a.private_from, difference.b.private_from
         yield f"Private means another thing in each run: in A {a}, in B {b}."
@@ -237,7 +237,7 @@ def notes(difference: RunDifference) -> Iterator[str]:
 
 
 def _independence(difference: RunDifference) -> str:
-    """What copies do to p-values."""
+    """Return what copies do to p-values."""
     copies = "Files with the same bytes count as one picture"
     alike = difference.num_lookalikes
     if not alike:

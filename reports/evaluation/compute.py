@@ -84,7 +84,7 @@ class JudgedRun:
 
 
 def evaluate_run(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> Evaluation:
-    """How good the answers of a run are. run: folder or URL. labels: of `scoring.labels.table.read_labels`.
+    """Judge the answers of a run. run: folder or URL. labels: of `scoring.labels.table.read_labels`.
 
     LabelsError if no label belongs to a picture of the run or a picture has several; RunError, StorageError of the run.
     """
@@ -92,7 +92,7 @@ def evaluate_run(run: str, labels: pa.Table, options: EvaluationOptions = DEFAUL
 
 
 def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> JudgedRun:
-    """The run joined with the labels. Errors as with `evaluate_run`."""
+    """Join the run with the labels. Errors as with `evaluate_run`."""
     with open_run(run) as opened:
         rows = opened.rows(list(ROW_COLUMNS))
         engine, cautions = opened.record.engine, tuple(map(printable, opened.cautions))
@@ -105,7 +105,7 @@ def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) ->
 
 
 def evaluation_of(judged_run: JudgedRun, options: EvaluationOptions = DEFAULTS) -> Evaluation:
-    """Every figure of one run."""
+    """Compute every figure of one run."""
     draws = Draws(near_duplicates(judged_run.joined.rows), options.num_draws, options.seed)
     answers = judged_run.answers
     columns = {"holistic_score": answers.says_severity, "score": answers.says_attributes}
@@ -209,7 +209,7 @@ def _group(judged_run: JudgedRun, name: str, members: npt.NDArray[np.bool_]) -> 
 
 
 def main_score(answers: RunAnswers) -> Numbers:
-    """The model's own score if the run has one, else the formula's."""
+    """Return the model's own score if the run has one, else the formula's."""
     return answers.holistic_score if answers.says_severity else answers.score
 
 
@@ -260,7 +260,7 @@ def engine_name(engine: Mapping[str, Any]) -> str:
 
 
 def wrong_answers(judged: JudgedRun) -> list[WrongAnswer]:
-    """Each picture once, copies of it left out. Pictures without an answer, or without bytes, are none of these."""
+    """Return the wrong answers, each picture once. Pictures without an answer, or without bytes, are not among them."""
     given, truth = judged.answers.private, judged.truth.private
     is_wrong = ~np.isnan(given) & ~np.isnan(truth) & (given != truth)
     score = np.where(np.isnan(judged.answers.holistic_score), judged.answers.score, judged.answers.holistic_score)

@@ -17,7 +17,7 @@ from reports.words import number, shortened
 
 
 def render(evaluation: Evaluation, pictures: Mapping[str, bytes] = MappingProxyType({})) -> str:
-    """One HTML page that needs nothing else and may load nothing. pictures: sha256 -> a JPEG of an error."""
+    """Return one HTML page that needs nothing else and may load nothing. pictures: sha256 -> a JPEG of an error."""
     calibrations = [("private", evaluation.private.calibration if evaluation.private else None)]
     calibrations += [(key, metrics.calibration) for key, metrics in evaluation.attributes.items()]
     return fill(

@@ -68,7 +68,7 @@ class ScoreMetrics:
 
 
 def band_of(scores: Numbers) -> Levels:
-    """The level whose band holds the score, 1…4; an edge belongs to the more severe band. Scores without NaN."""
+    """Return the level whose band holds the score, 1…4; an edge belongs to the more severe band. Scores without NaN."""
     return np.asarray(4 - np.digitize(scores.astype(np.float32), _EDGES), dtype=np.int64)
 
 

@@ -35,7 +35,7 @@ def document(evaluation: Evaluation) -> Document:
 
 
 def headlines(evaluation: Evaluation) -> tuple[str, ...]:
-    """What a reader must know before any figure, one line each."""
+    """Return what a reader must know before any figure, one line each."""
     join = evaluation.join
     return (
         *evaluation.cautions,
@@ -48,7 +48,7 @@ def headlines(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def tables(evaluation: Evaluation) -> Iterator[Table]:
-    """Those that the run and the labels have figures for."""
+    """Yield the tables that the run and the labels have figures for."""
     if evaluation.private:
         yield from _private(evaluation.private)
     for score in filter(None, (evaluation.score, evaluation.formula_score)):
@@ -84,7 +84,7 @@ def _errors(evaluation: Evaluation) -> Table:
 
 
 def notes(evaluation: Evaluation) -> tuple[str, ...]:
-    """What a reader must know after the figures, one sentence or two each."""
+    """Return what a reader must know after the figures, one sentence or two each."""
     return evaluation.notes + (FEW_NOTE,) * any(interval.is_few for interval in _intervals(evaluation))
 
 
@@ -307,7 +307,7 @@ def _name(metric: str) -> str:
 
 
 def findings(evaluation: Evaluation) -> tuple[str, ...]:
-    """One sentence each; none where neither the run nor the labels say what they would need."""
+    """Say what was found, one sentence each; none where the run or the labels lack what it would need."""
     sentences = []
     if evaluation.private:
         sentences += _of_private(evaluation.private)

@@ -64,7 +64,7 @@ def corrected_rates(run: Run, by: str, private: str) -> Corrected:
 
 
 def _without_contradicted(rate: CorrectedRate) -> CorrectedRate:
-    """A rate whose assumption the labels contradict is shown as unknown."""
+    """Hide a rate whose assumption the labels contradict: it is shown as unknown."""
     if rate.note != CONTRADICTED:
         return rate
     return replace(rate, corrected_rate=None, low=None, high=None)
@@ -78,7 +78,7 @@ def of_reported_images(
     fraction: float,
     fractions: Mapping[str, float],
 ) -> tuple[CorrectedRate, ...]:
-    """The rates for the images that the report is of: those of the source, if the run is a sample of it.
+    """Return the rates for the images that the report is of: those of the source, if the run is a sample of it.
 
     Of a run with as many images of each category, those of the whole run are left out unless they are weighted.
     rates: of the groups. fraction, fractions: the drawn part of the source, and of each group of it; 0 if unknown.

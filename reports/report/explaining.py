@@ -105,7 +105,7 @@ class Explanation:
 
 
 def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = all_named) -> pa.Table:
-    """One row of the view `all_rows`. QueryError in one line where no image has the name, or several have it.
+    """Return one row of the view `all_rows`. QueryError in one line where no image has the name, or several have it.
 
     name: the first of these that any image has: its key, SHARD/KEY, SHARD#INDEX, its sha256. shard: as the column of
     that name has it. may_name: asked of each image that an error would name.
@@ -227,7 +227,7 @@ def _unknown(run: OpenRun, key: str, shard: str | None, may_name: MayName) -> st
 
 
 def _all_may_be_named(run: OpenRun, key: str, may_name: MayName) -> bool:
-    """Whether the images with this key may be named; not, if there are too many of them to ask."""
+    """Return whether the images with this key may be named; not, if there are too many of them to ask."""
     if may_name is all_named:
         return True
     rows = _places(run, f"key = {literal(key)}", None)

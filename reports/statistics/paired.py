@@ -92,7 +92,7 @@ def interval_of_mean(num: int, mean: float, deviation: float, level: float = 0.9
     from scipy.special import stdtrit
 
     def reach(further: float) -> tuple[float, float]:
-        """The mean with a further difference, and half of the width."""
+        """Return the mean with a further difference, and half of the width."""
         squares = (num - 1) * deviation**2 + (further - mean) ** 2 * num / (num + 1)
         half = float(stdtrit(num, (1 + level) / 2)) * math.sqrt(squares / num / (num + 1))
         return mean + (further - mean) / (num + 1), half
@@ -118,7 +118,7 @@ Counts = npt.NDArray[np.int64]
 def seldom_denies(
     num_affirmed: npt.ArrayLike, num_denied: npt.ArrayLike, num_open: npt.ArrayLike
 ) -> npt.NDArray[np.bool_]:
-    """Whether a run that has answers has none in more pictures than it answers with no. All of one shape."""
+    """Return whether a run that has answers has none in more pictures than it answers with no. All of one shape."""
     has_answers = np.add(num_affirmed, num_denied) > 0
     return np.asarray(has_answers & (np.asarray(num_open) > np.asarray(num_denied)), dtype=np.bool_)
 

@@ -77,7 +77,7 @@ def weighted_errors(evidence: Evidence, random: np.random.Generator) -> Errors:
 
 
 def rogan_gladen(num_yes: int, num_images: int, errors: Errors, random: np.random.Generator) -> Estimate:
-    """The rate behind `num_yes` answers for `num_images`. Without a value if the errors do not identify one: if
+    """Return the rate behind `num_yes` answers for `num_images`. Without a value if the errors do not identify one: if
     sensitivity + specificity is at most 1, or the result is outside of [0, 1].
 
     The interval is of Beta distributions of the three shares; one that is not identified is None too.
