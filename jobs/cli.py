@@ -35,6 +35,7 @@ VERBS: dict[str, str] = {
     "filter": "Write the corpus again without what a policy drops.",
     "verify": "Check that a release is what filter wrote.",
     "takedown": "Take pictures out of a release.",
+    "similarity": "Say whether changed pictures still show the same person or thing.",
     "tune-set": "Make a training set of labelled pictures.",
     "tune": "Tune a vision-language model on a training set.",
     "models": "Fetch, list and check the weights of models on this machine.",
@@ -50,7 +51,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
     "Scanning": ("scan", "status", "compact"),
     "Reading a run": ("report", "explain", "browse", "sql", "diff"),
     "Checking by people": ("audit", "review", "labels", "evaluate", "calibrate"),
-    "Acting on it": ("filter", "verify", "takedown"),
+    "Acting on it": ("filter", "verify", "similarity", "takedown"),
     "Tuning a model": ("tune-set", "tune", "study"),
 }
 """Heading of `--help` -> verbs; the others come last."""
@@ -82,6 +83,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "filter": ("privsieve filter my-run --policy strict --out release --dry-run",),
     "verify": ("privsieve verify release",),
     "takedown": ("privsieve takedown release requests.txt --dry-run",),
+    "similarity": ("privsieve similarity compare photos/ release/",),
     "compact": ("privsieve compact my-run",),
 }
 """Verb -> command lines for its `--help`."""

@@ -1,10 +1,13 @@
 """`privsieve takedown RELEASE LIST`: pictures leave a release that exists already.
 
-The shards that held them, `decisions.parquet` and `release.json` are written anew into `takedown.unfinished/`. Once all
-of it is there, `takedown.unfinished.json` says what replaces what. Until then the release is the old one. From then on,
-`verify` says that a takedown is unfinished, and the next takedown first does what that file says.
+The shards that held them, `decisions.parquet` and `release.json` are written anew into a folder of this takedown below
+`takedown.unfinished/`. Once all of it is there, `takedown.unfinished.json` says what replaces what. Until then the
+release is the old one. From then on, `verify` says that a takedown is unfinished, and the next takedown first does what
+that file says. A lease keeps other takedowns out; since two that begin at the same moment may both get it, each has its
+own folder, and the file has the hashes of what it puts into place.
 """
 
+import hashlib
 import json
 import posixpath
 import re
@@ -19,10 +22,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel, ValidationError
 
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.formats import FORMATS, Source, open_source
+from ingest.formats.members import name_fault
 from ingest.formats.released import DECISIONS, RELEASE, Kept
 from ingest.formats.tree import ROOT
 from ingest.sample import printable
@@ -34,7 +38,8 @@ from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.filter.decisions import DECISIONS_SCHEMA
 from jobs.filter.finishing import ROWS_PER_GROUP, as_json
-from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
+from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, Sha256
+from jobs.verify import sha256_of
 from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, TAKEDOWN
 from scoring.runs.lease import lease
 
@@ -43,13 +48,26 @@ BLOCK_BYTES = 2**22
 _SHA256 = re.compile("[0-9a-fA-F]{64}")
 
 
+def _within(name: str) -> str:
+    if name_fault(name) is not None:
+        raise ValueError("leads out of the release")
+    return name
+
+
+FileName = Annotated[str, AfterValidator(_within)]
+"""Path below a release: what its files say is not trusted."""
+
+
 class _Journal(BaseModel):
     """What is left to do once everything is written."""
 
-    replaced: list[str]
-    """Files below `takedown.unfinished/` that take the place of those of the release."""
+    folder: FileName
+    """Folder below `takedown.unfinished/` with the new files."""
 
-    removed: list[str]
+    replaced: dict[FileName, Sha256]
+    """New files that take the place of those of the release, and their hashes."""
+
+    removed: list[FileName]
     """Files of the release that go."""
 
 
@@ -98,11 +116,13 @@ def run_takedown(request: TakedownRequest) -> TakedownResult:
         if not result.num_pictures:
             return result
         try:
-            journal = _staged(root, request, decisions, is_taken)
+            journal = _staged(root, held.id, request, decisions, is_taken)
+            held.confirm()
         except BaseException:
-            remove_tree(root.at(TAKEDOWN_STAGED))
+            remove_tree(root.at(TAKEDOWN_STAGED, held.id))
+            if not root.at(TAKEDOWN_STAGED).names():
+                remove_tree(root.at(TAKEDOWN_STAGED))
             raise
-        held.confirm()
         root.at(TAKEDOWN_JOURNAL).write(journal.model_dump_json().encode())
         finish_takedown(root)
     return result
@@ -112,12 +132,20 @@ def finish_takedown(root: Place) -> None:
     """Do what the journal of an interrupted takedown says; without one, remove what was written for it."""
     journal = root.at(TAKEDOWN_JOURNAL)
     if journal.exists():
-        left = _Journal.model_validate_json(journal.read())
-        for name in left.replaced:
-            staged = root.at(TAKEDOWN_STAGED, name)
-            if staged.exists():  # else it was done before
+        try:
+            left = _Journal.model_validate_json(journal.read())
+        except ValidationError:
+            raise IncompleteError(f"{journal.path} is damaged; restore the release from a copy") from None
+        for name, sha256 in left.replaced.items():
+            staged = root.at(TAKEDOWN_STAGED, left.folder, name)
+            if staged.exists():
                 _copy(staged, root.at(name))
                 staged.remove()
+            elif not root.at(name).exists() or sha256_of(root.at(name)) != sha256:
+                raise IncompleteError(
+                    f"{name} is not what the takedown wrote, and its copy below {TAKEDOWN_STAGED}/ is gone; "
+                    "restore the release from a copy"
+                )
         for name in left.removed:
             if root.at(name).exists():
                 root.at(name).remove()
@@ -148,7 +176,10 @@ def _entries(content: bytes, name: str) -> dict[int, str]:
 def _decisions(root: Place, url: str) -> pa.Table:
     try:
         with root.at(DECISIONS).open() as stream:
-            decisions = pq.read_table(stream, page_checksum_verification=True)
+            # Without threads, as in `jobs.verify`.
+            decisions = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True).read(
+                use_threads=False
+            )
     except (pa.ArrowException, FileNotFoundError):
         raise IncompleteError(f"{url}: {DECISIONS} cannot be read; privsieve verify {url} says more") from None
     if not decisions.schema.equals(DECISIONS_SCHEMA):
@@ -159,38 +190,41 @@ def _decisions(root: Place, url: str) -> pa.Table:
 
 
 def _matched(decisions: pa.Table, entries: Mapping[int, str]) -> tuple[npt.NDArray[np.bool_], TakedownResult]:
-    """Return for each decision whether its picture goes."""
+    """Return for each decision whether its picture goes. Only rows that the list names become Python objects."""
+    names = [entry.lower() if _SHA256.fullmatch(entry) else entry for entry in entries.values()]
+    paths = pc.binary_join_element_wise(decisions["shard"], decisions["key"], "/")
     rows_of: dict[str, list[int]] = {}
-    columns = (decisions[name].to_pylist() for name in ("shard", "key", "sha256", "released_sha256"))
-    for row, (shard, key, sha256, released) in enumerate(zip(*columns, strict=True)):
-        for name in {sha256, released, f"{shard}/{key}", key or None} - {None}:
+    for column in (decisions["sha256"], decisions["released_sha256"], decisions["key"], paths):
+        rows = np.flatnonzero(pc.is_in(column, pa.array(names, pa.string())).to_numpy())
+        for row, name in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
             rows_of.setdefault(name, []).append(row)
     is_released = pc.is_valid(decisions["released_sha256"]).to_numpy()
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
     gone, unknown = list[int](), list[int]()
-    for number, entry in entries.items():
-        is_hash = _SHA256.fullmatch(entry) is not None
-        rows = rows_of.get(entry.lower() if is_hash else entry, [])
-        released = [row for row in rows if is_released[row]]
-        if not is_hash and len(released) > 1:
+    for number, name in zip(entries, names, strict=True):
+        rows_of_name = rows_of.get(name, [])
+        released = sorted({row for row in rows_of_name if is_released[row]})
+        if _SHA256.fullmatch(name) is None and len(released) > 1:
             raise PrivsieveError(
                 f"line {number} of the list is the key of {len(released):,} pictures; write SHARD/KEY, or the sha256"
             )
         is_taken[released] = True
         if not released:
-            (gone if rows else unknown).append(number)
+            (gone if rows_of_name else unknown).append(number)
     shards = pc.unique(decisions["shard"].filter(pa.array(is_taken)))
     return is_taken, TakedownResult(len(entries), int(is_taken.sum()), len(shards), tuple(gone), tuple(unknown))
 
 
-def _staged(root: Place, request: TakedownRequest, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> _Journal:
-    """Write everything that changes into `takedown.unfinished/`."""
-    staged, summary = root.at(TAKEDOWN_STAGED), _summary(root, request.release)
+def _staged(
+    root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]
+) -> _Journal:
+    """Write everything that changes into a folder below `takedown.unfinished/`."""
+    staged, summary = root.at(TAKEDOWN_STAGED, folder), _summary(root, request.release)
     source = open_source(request.release, None, None)
     names = {printable(shard): shard for shard in source.shards}
     shards = np.array(decisions["shard"].to_pylist(), dtype=object)
     hashes: dict[str, str] = summary["sha256"]
-    replaced: list[str] = []
+    replaced: dict[str, str] = {}
     removed: list[str] = []
     for shard in dict.fromkeys(shards[is_taken]):
         if shard not in names:
@@ -199,26 +233,28 @@ def _staged(root: Place, request: TakedownRequest, decisions: pa.Table, is_taken
         rest = _without(decisions["released_sha256"].take(pa.array(here)).to_pylist(), is_taken[here])
         files = _written(source, names[shard], rest, staged)
         if source.format == "tree":
-            folder = "" if names[shard] == ROOT else names[shard]
-            gone = [n for n in hashes if posixpath.dirname(n) == folder and n not in files]
+            above = "" if names[shard] == ROOT else names[shard]
+            gone = [n for n in hashes if posixpath.dirname(n) == above and n not in files]
             removed += gone
             hashes = {name: sha256 for name, sha256 in hashes.items() if name not in gone}
         else:
-            replaced += files
+            replaced |= files
             hashes |= files
     made = _marked(decisions, is_taken)
     with staged.at(DECISIONS).create() as stream:
         pq.write_table(made, stream, ROWS_PER_GROUP, compression="zstd", write_page_checksum=True)
     summary |= {**_counts(made), "sha256": hashes, "decisions_sha256": stream.sha256}
     summary.setdefault("takedowns", []).append({"on": date.today().isoformat(), "num_pictures": int(is_taken.sum())})
-    staged.at(RELEASE).write(as_json(summary))
-    return _Journal(replaced=[*replaced, DECISIONS, RELEASE], removed=removed)
+    content = as_json(summary)
+    staged.at(RELEASE).write(content)
+    replaced |= {DECISIONS: stream.sha256, RELEASE: hashlib.sha256(content).hexdigest()}
+    return _Journal(folder=folder, replaced=replaced, removed=removed)
 
 
 def _summary(root: Place, url: str) -> dict[str, Any]:
     try:
         summary = json.loads(root.at(RELEASE).read())
-        if isinstance(summary["sha256"], dict):
+        if isinstance(summary["sha256"], dict) and not any(map(name_fault, summary["sha256"])):
             return dict(summary)
     except (ValueError, KeyError, TypeError):
         pass

@@ -89,12 +89,12 @@ def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator
         for name, sha256 in written.sha256.items():
             if name_fault(name) is not None or name not in there:
                 yield f"{printable(name)}: it is not there"
-            elif _sha256(root.at(name)) != sha256:
+            elif sha256_of(root.at(name)) != sha256:
                 yield f"{printable(name)}: its content is not what was released"
             meter.advance(1)
 
 
-def _sha256(file: Place) -> str:
+def sha256_of(file: Place) -> str:
     digest = hashlib.sha256()
     with file.open() as stream:
         while block := stream.read(BLOCK_BYTES):
@@ -106,13 +106,14 @@ def _decisions(root: Place, written: _Written) -> tuple[pa.Table | None, list[st
     file = root.at(DECISIONS)
     if not file.exists():
         return None, [f"{DECISIONS}: it is not there"]
-    if written.decisions_sha256 not in (None, _sha256(file)):
+    if written.decisions_sha256 not in (None, sha256_of(file)):
         return None, [f"{DECISIONS}: its content is not what was released"]
     try:
         with file.open() as stream:
-            parquet = pq.ParquetFile(stream, page_checksum_verification=True)
+            # Without threads: those of pyarrow abort the process if it ends while they start.
+            parquet = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True)
             wanted = ("shard", "action", "rule", "released_sha256")
-            table = parquet.read([name for name in wanted if name in parquet.schema_arrow.names])
+            table = parquet.read([name for name in wanted if name in parquet.schema_arrow.names], use_threads=False)
         of_rules = Counter(zip(table["rule"].to_pylist(), table["action"].to_pylist(), strict=True))
     except (pa.ArrowException, KeyError):
         return None, [f"{DECISIONS}: it cannot be read"]

@@ -16,7 +16,11 @@ command would print. May import: all rooms. Imported by: no room. Start at: `sca
 import os
 from datetime import date
 
-import jobs  # noqa: F401  (first: it names the package that hides a room, where there is one)
+from jobs import hidden_room
+
+if _hidden := hidden_room():
+    raise ImportError(_hidden)
+
 from ingest import __version__
 from ingest.errors import (
     EngineError,
@@ -40,7 +44,7 @@ from jobs.report.request import ReportRequest
 from jobs.runtime.cluster import Executor
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.run import run_scan
-from privsieve.asking import takes
+from privsieve.asking import Url, takes, text
 from privsieve.checks import (
     Review,
     agreement,
@@ -53,9 +57,9 @@ from privsieve.checks import (
     export_labels,
     import_labels,
     review,
+    similarity,
 )
 from privsieve.notebook import show_results_as_pages
-from privsieve.urls import Url, text
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
@@ -65,6 +69,7 @@ from reports.report.compute import Rate, Report
 from reports.report.explaining import Explanation
 from reports.report.opened import OpenRun
 from reports.report.page import Extras, write_page
+from reports.similarity.results import Similarity
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
 
@@ -92,6 +97,7 @@ __all__ = [
     "RunDifference",
     "RunError",
     "ScanResult",
+    "Similarity",
     "SourceError",
     "StorageError",
     "__version__",
@@ -112,6 +118,7 @@ __all__ = [
     "report",
     "review",
     "scan",
+    "similarity",
 ]
 
 

@@ -15,13 +15,15 @@ from jobs.labels.request import AgreementRequest, ConsensusRequest, ExportReques
 from jobs.labels.run import ExportResult, run_agreement, run_consensus, run_export, run_import
 from jobs.review.request import ReviewRequest
 from jobs.review.run import ReviewResult, ReviewServing, in_background, result_of
-from privsieve.asking import takes
-from privsieve.urls import Url
+from jobs.similarity.request import CompareRequest
+from jobs.similarity.run import run_compare
+from privsieve.asking import Url, takes
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
 from reports.labels.agreement import AgreementTable
 from reports.report.explaining import Explanation
+from reports.similarity.results import Similarity
 from scoring.labels.consensus import Consensus
 from scoring.labels.importing import Imported
 from scoring.policies.shipped import SHIPPED
@@ -61,6 +63,29 @@ def diff(
     RunError, StorageError, QueryError.
     """
     return run_diff(asked(DiffRequest, locals()))
+
+
+@takes(CompareRequest)
+def similarity(
+    originals: Url,
+    changed: Sequence[Url] = (),
+    *,
+    methods: Sequence[str] = (),
+    sample: int | None = None,
+    seed: int = 0,
+    part: Literal["areas", "whole"] = "areas",
+    encoder: Url | None = None,
+    lpips: Url | None = None,
+    look_again: bool = False,
+    hash_list: Url | None = None,
+    html: Url | None = None,
+    out: Url | None = None,
+) -> Similarity:
+    """Whether changed pictures still show what the originals did; everything that `privsieve similarity compare` says.
+
+    SourceError, StorageError, EngineError, LabelsError.
+    """
+    return run_compare(asked(CompareRequest, locals()))
 
 
 @takes(ExplainRequest)

@@ -17,6 +17,8 @@ from reports.evaluation.results import Evaluation
 from reports.report.compute import Report
 from reports.report.explaining import Explanation, facts_in_words
 from reports.report.page import render as report_page
+from reports.similarity.page import render as similarity_page
+from reports.similarity.results import Similarity
 
 HEIGHT_PX = 700
 
@@ -27,6 +29,7 @@ def show_results_as_pages() -> None:
         (Report, lambda found: framed(report_page(found))),
         (Evaluation, lambda found: framed(evaluation_page(found))),
         (RunDifference, lambda found: framed(comparison_page(found))),
+        (Similarity, lambda found: framed(similarity_page(found))),
         (Audit, audit_in_html),
         (Explanation, explanation_in_html),
     )

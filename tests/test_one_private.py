@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingest.errors import LabelsError
-from ingest.fault import Fault
+from ingest.errors import Fault, LabelsError
 from ingest.storage.place import place
 from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from jobs.labels.run import labels_of
@@ -90,7 +89,7 @@ class Made:
 
 CASES = {name: {"binary": ANSWERS, "severity": SCORES}.get(name, ATTRIBUTES) for name in PROTOCOLS} | {
     "severity:intuition": SCORES,
-    "binary:p1,reason": ANSWERS,
+    "binary:ours-1,reason": ANSWERS,
     "a protocol without a name here": ATTRIBUTES,
     "levels 3 and 4 only": LEVEL_4_ONLY,
 }

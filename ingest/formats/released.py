@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ingest.errors import IncompleteError
-from ingest.fault import Fault
+from ingest.errors import Fault, IncompleteError
 from ingest.formats.members import Members
 from ingest.sample import printable
 

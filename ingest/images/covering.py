@@ -5,10 +5,10 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from PIL import ExifTags, Image, ImageFilter
+from PIL import ExifTags, Image, ImageFile, ImageFilter
 
-from ingest.images.cleaning import cleaned
-from ingest.images.files.metadata import PNG_MAGIC, frame_metadata, png_metadata
+from ingest.images.cleaning import cleaned, opened
+from ingest.images.files.metadata import frame_metadata
 
 CoverMethod = Literal["solid", "pixelate", "blur"]
 """`solid` fills an area with black. `pixelate` and `blur` look better and hide less: what they leave can be enough to
@@ -31,19 +31,30 @@ _WEBP_QUALITY = 90
 
 def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> bytes | None:
     """Return the picture with these areas covered and without metadata. A JPEG keeps its quantisation, so that pixels
-    outside of the areas and the blocks around them stay nearly as they were.
+    outside of the areas and the blocks around them stay nearly as they were; of one that holds several pictures (MPO),
+    the first one stays.
 
-    None for formats that are not in `FORMATS`, several frames, and unusual pixels such as 16-bit grey.
+    None for formats that are not in `FORMATS`, several frames, unusual pixels such as 16-bit grey, and damaged files.
+    encoded: a file that a scan has decoded.
     """
-    image = Image.open(io.BytesIO(png_metadata(encoded)[1] if encoded.startswith(PNG_MAGIC) else encoded))
-    if image.format not in FORMATS or getattr(image, "n_frames", 1) > 1 or image.mode not in _MODES:
+    try:
+        image = opened(encoded)
+        if image.format == "MPO":
+            first = cleaned(encoded, 1)
+            image = opened(first or b"")
+        if image.format not in FORMATS or getattr(image, "n_frames", 1) > 1 or image.mode not in _MODES:
+            return None
+        return cleaned(_drawn(image, areas, method, is_lossless=b"VP8L" in encoded[:64]), 1)
+    except Exception:  # the edge: hostile bytes make the decoders raise anything, as in `ingest.images.decode`
         return None
+
+
+def _drawn(image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool) -> bytes:
     orientation = frame_metadata(image)[1]
     options: dict[str, Any] = {"icc_profile": image.info.get("icc_profile")}
     if image.format == "JPEG":
         options |= {"quality": "keep"}
     elif image.format == "WEBP":
-        is_lossless = b"VP8L" in encoded[:64]
         options |= {"lossless": is_lossless, "quality": 100 if is_lossless else _WEBP_QUALITY, "exact": True}
     drawn: Image.Image = image
     if image.mode in ("P", "PA", "1"):
@@ -56,7 +67,7 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> bytes
         options["exif"] = exif.tobytes()
     target = io.BytesIO()
     drawn.save(target, image.format, **options)
-    return cleaned(target.getvalue(), 1)
+    return target.getvalue()
 
 
 def _cover(image: Image.Image, area: Area, method: CoverMethod) -> None:

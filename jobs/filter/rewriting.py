@@ -6,8 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.errors import PolicyError
-from ingest.fault import Fault
+from ingest.errors import Fault, PolicyError
 from ingest.formats.released import Rewritten
 from ingest.images.cleaning import FORMATS, cleaned
 from scoring.engines.detectors.covering import cover_attributes, cover_whole, second_look

@@ -16,6 +16,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.cluster import num_cores
 from jobs.runtime.last_word import inline_session
+from jobs.runtime.machines import num_engines, refuse_impossible, share_of_gpu
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from jobs.scan.prepared import (
     check_category,
@@ -98,7 +99,6 @@ class _Scan:
         feedback: Feedback,
         progress: Meter,
     ) -> None:
-        self._request = request
         self._resources = resources
         self._supervision = supervision
         self._feedback = feedback
@@ -109,6 +109,9 @@ class _Scan:
         self._engine_time = EngineTime()
         self._kept_s = time.monotonic()
         self._prepared = prepare(request)
+        self._request = self._prepared.request
+        if self._request.options.protocol != request.options.protocol:
+            feedback.notice(f"{request.run} is continued with {self._request.options.protocol}, with which it began")
         self._run = place(request.run)
         if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
             raise RunError(f"{request.run} is inside the source; use a folder outside of it for --run")
@@ -133,7 +136,6 @@ class _Scan:
         """By a machine that can run the engine, where the scan runs on a cluster: this one may lack the packages."""
         if not self._on_cluster:
             return self._prepared.module.describe(self._request.options)
-        from jobs.runtime.cluster import refuse_impossible
         from jobs.scan.first_look import look
 
         is_new = not self._run.at(RUN_RECORD).exists()
@@ -232,7 +234,6 @@ class _Scan:
             has_own_workers = self._description.num_gpus > 0 or self._description.batches_at_once > 1
             number = 1 if has_own_workers else num_cores()
             return partial(inline.scan_slices, num_processes=number, further_after_s=FURTHER_AFTER_S)
-        from jobs.runtime.cluster import num_engines, refuse_impossible
         from jobs.scan import on_ray
 
         address, cpus, gpus = (
@@ -251,11 +252,10 @@ class _Scan:
     def _engine_options(self) -> EngineOptions:
         """With what the engine may use of its machine; inline it has what the machine has."""
         is_inline = self._resources.executor == "inline"
-        gpus = self._resources.engine_gpus
         return replace(
             self._request.options,
             cpus=None if is_inline else self._resources.engine_cpus,
-            gpu_share=gpus if gpus is not None and 0 < gpus < 1 else None,
+            gpu_share=share_of_gpu(self._resources.engine_gpus),
         )
 
     def _settings(self, begun: RunRecord) -> ScanSettings:

@@ -1,7 +1,8 @@
-"""Studies of tuning: the work of `study`. Every figure is measured through a scan, never inside the trainer.
+"""Studies: what tuning brings, and what other words change. Every figure is measured through a scan.
 
 A study is a folder of points. A point is one model, tuned or not, that has scanned the evaluation pictures; a finished
 point is not made again.
-May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`, `jobs.scan`, `jobs.tune`, `jobs.tune_set`.
+May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.labels`, `jobs.runtime`, `jobs.scan`, `jobs.tune`,
+`jobs.tune_set`.
 Start at: `points.py`.
 """

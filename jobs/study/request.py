@@ -1,17 +1,26 @@
 """What the studies are asked for."""
 
+from dataclasses import field
 from typing import Annotated, Literal
 
 import click
 from pydantic import Field
 
-from jobs.console.option_types import Numbers
-from jobs.console.requests import Count, Option, Seed, Url, Urls, checked_request
+from jobs.console.engine_options import HEADING, EngineName
+from jobs.console.option_types import Names, Numbers
+from jobs.console.requests import Below, Count, HashListUrl, Option, Seed, Url, Urls, checked_request
+from scoring.assessment import SET_BY_SCANS, EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
+from scoring.engines.vlm.adapter_card import ENGINE
 from scoring.tuning.targets import PROTOCOLS
 
 TARGETS = [name for name in PROTOCOLS if name != "dialogue"]
 PatchesAtLeast = Annotated[int, Field(ge=28 * 28, lt=2**63)]
+
+AskedOptions = Annotated[
+    EngineOptions, HEADING, Below({}, left_out=SET_BY_SCANS | {"protocol", "thresholds", "keep_rationale"})
+]
+"""Options of an engine in studies that choose the protocol themselves."""
 
 
 @checked_request
@@ -43,7 +52,7 @@ class StudyRequest:
     """Folder of the study on this machine; continued if it exists."""
 
     protocol: str | None = None
-    """Protocol of the scans, such as binary:p1,first; that of the target by default."""
+    """Protocol of the scans, such as binary:ours-1,first; that of the target by default."""
 
     prompt_file: bytes | None = None
     """YAML file with wordings that replace the protocol's own, as in scan."""
@@ -60,7 +69,8 @@ class StudyRequest:
 
 @checked_request
 class PromptsRequest:
-    """Which model is asked about which pictures. `study.json` holds these fields, so their names stay."""
+    """Which model is asked about which pictures, in which words. `study.json` holds some of these fields, so their
+    names stay."""
 
     source: Annotated[Url, Option(argument="SOURCE")]
     """Pictures to ask about."""
@@ -68,14 +78,17 @@ class PromptsRequest:
     labels: Url
     """Labels of SOURCE."""
 
-    model: Url
-    """A folder, a hub name such as owner/name, or a URL."""
-
     out: Url
     """Folder of the study on this machine; continued if it exists."""
 
-    adapter: Url | None = None
-    """Folder of a tuned adapter."""
+    wordings: Annotated[tuple[str, ...] | None, Option(kind=Names())] = None
+    """Wordings of the binary protocol, such as ours-1,ours-3. [default: all four for prompts, ours-1 for languages]"""
+
+    languages: Annotated[tuple[str, ...] | None, Option(kind=Names())] = None
+    """Languages, such as en,de. [default: en for prompts, all four for languages]"""
+
+    private_list: Literal["class-names", "classes"] | None = None
+    """Say what is private: by names, or by definitions."""
 
     reading: Literal["lenient", "first"] | None = None
     """How answers are read; strictly by default."""
@@ -83,8 +96,66 @@ class PromptsRequest:
     evaluation: Annotated[Urls, Option("--exclude", metavar="RUN|LABELS")] = ()
     """An evaluation set, as a run or labels file; SOURCE must share nothing with it."""
 
-    max_pixels: PatchesAtLeast | None = None
-    """Width x height of pictures, as in scan."""
+    engine: EngineName = ENGINE
+    """What answers: {}"""
+
+    options: AskedOptions = field(default_factory=EngineOptions)
+    """What the engine is given."""
+
+
+@checked_request
+class CounterfactualRequest:
+    """Which pictures are asked about again, with the warning that faces are anonymised. `study.json` holds some of
+    these fields, so their names stay."""
+
+    runs: Annotated[Urls, Option(argument="RUN...")]
+    """Runs of the same pictures; those that all of them call level 1 are candidates, the most confident first."""
+
+    out: Url
+    """Folder of the study on this machine, with copies of the pictures; continued if it exists."""
+
+    ask: Annotated[tuple[str, ...], Option(kind=Names(";"), metavar="PROTOCOL;…")] = (
+        "severity:zero-shot",
+        "severity:taxonomy",
+        "json",
+    )
+    """What is asked, once as it is and once with the warning: protocols with a variant counterfactual, with ; between
+    them. [default: severity:zero-shot;severity:taxonomy;json]"""
+
+    num_pictures: Annotated[Count, Option("--n")] = 100
+    """Pictures."""
+
+    seed: Seed = 0
+    """Seed of the draw among equally confident pictures."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is left out."""
+
+    engine: EngineName = ENGINE
+    """What answers: {}"""
+
+    options: AskedOptions = field(default_factory=EngineOptions)
+    """What the engine is given."""
+
+
+@checked_request
+class LabelQualityRequest:
+    """Which labels people check."""
+
+    labels: Annotated[Url, Option(argument="LABELS")]
+    """Labels file of the data set."""
+
+    out: Url
+    """File of the drawn pictures without labels: .parquet, or .csv. Written by the first command."""
+
+    answers: Annotated[Urls, Option(metavar="LABELS|RUN")] = ()
+    """What people say of the drawn pictures: labels files, or the reviews of a run; repeatable."""
+
+    num_per_side: Annotated[Count, Option("--n")] = 25
+    """Private pictures that are drawn, and as many public ones."""
+
+    seed: Seed = 0
+    """Seed of the draw."""
 
 
 @checked_request

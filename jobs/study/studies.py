@@ -1,4 +1,4 @@
-"""The four studies: how quality grows with the number of pictures, a class left out, wordings, the cost elsewhere.
+"""The studies of tuning: how quality grows with the number of pictures, a class left out, the cost elsewhere.
 
 All follow Samson et al., "Privacy-Aware Visual Language Models". A study's finding is one sentence, which comes before
 the tables.
@@ -8,9 +8,8 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ingest.errors import EngineError, LabelsError, SourceError, did_you_mean
@@ -18,26 +17,15 @@ from ingest.extras import install_command
 from ingest.formats import open_source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
-from ingest.storage.place import place
 from jobs.runtime.progress import Feedback
-from jobs.scan.request import ScanRequest, ScanResources, Supervision
-from jobs.scan.run import run_scan
-from jobs.study.points import PointResult, begin, begin_folder, draw_set, tuned, untuned
-from jobs.study.request import CostRequest, PromptsRequest, StudyRequest
+from jobs.study.points import PointResult, begin, draw_set, tuned, untuned
+from jobs.study.request import CostRequest, StudyRequest
 from jobs.tune_set.joining import labels_by_picture
-from jobs.tune_set.labelled_pictures import evaluation_pictures
-from reports.evaluation.comparing import spread_of
-from reports.evaluation.compute import EvaluationOptions, evaluate_run
-from reports.evaluation.results import RunsSpread
-from reports.report.opened import open_run
-from scoring.assessment import EngineOptions
+from reports.words import number
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.engines.vlm.adapter import adapter, check_fits
-from scoring.engines.vlm.adapter_card import ENGINE, read_card
+from scoring.engines.vlm.adapter_card import read_card
 from scoring.engines.vlm.checkpoint import checkpoint
-from scoring.labels.contradictions import contradictions
-from scoring.labels.table import labels_sha256, read_labels
-from scoring.table import Col
 from scoring.tuning.drawing import Draw
 from scoring.tuning.targets import is_private
 
@@ -109,70 +97,6 @@ def run_leave_one_out(request: StudyRequest, classes: Sequence[str], feedback: F
     return LeaveOneOutResult(tuple(points))
 
 
-WORDINGS = ("p1", "p2", "p3", "p4")
-
-
-@dataclass(frozen=True)
-class PromptsResult:
-    """One run per wording."""
-
-    wordings: tuple[str, ...]
-    spread: RunsSpread
-    """Spread of their figures, in the same order."""
-
-
-def run_prompts(request: PromptsRequest, feedback: Feedback) -> PromptsResult:
-    """Scans with each wording and evaluates. LabelsError if the pictures are also in an evaluation set: a wording that
-    was chosen on these would make its figures too good."""
-    folder = _folder(request)
-    labels = read_labels(request.labels)
-    if caution := contradictions(labels):
-        feedback.notice(f"caution: {request.labels}: {caution}")
-    names = [f"binary:{wording}" + (f",{request.reading}" if request.reading else "") for wording in WORDINGS]
-    evaluations = []
-    for wording, name in zip(WORDINGS, names, strict=True):
-        run = str(folder / wording)
-        options = EngineOptions(
-            model=request.model, adapter=request.adapter, protocol=name, max_pixels=request.max_pixels
-        )
-        run_scan(
-            ScanRequest(request.source, run, engine=ENGINE, options=options),
-            ScanResources(executor="inline"),
-            Supervision(),
-            feedback,
-        )
-        if wording == WORDINGS[0]:
-            _refuse_shared(request, run)
-        evaluations.append(evaluate_run(run, labels, EvaluationOptions(num_draws=0)))
-    return PromptsResult(tuple(names), spread_of(evaluations))
-
-
-def _folder(request: PromptsRequest) -> Path:
-    where = place(request.out)
-    if not where.is_local:
-        raise LabelsError(f"{request.out}: a study is written to a folder of this machine")
-    folder, content = Path(where.path), {"kind": "prompts", **asdict(request)}
-    del content["out"]
-    content["evaluation"] = list(request.evaluation)
-    content["model"] = checkpoint(request.model, with_weights=True).digest()
-    content["adapter"] = None if request.adapter is None else adapter(request.adapter).digest()
-    content["labels"] = labels_sha256(request.labels)
-    begin_folder(folder, content, request.out)
-    return folder
-
-
-def _refuse_shared(request: PromptsRequest, run: str) -> None:
-    known = evaluation_pictures(request.evaluation)
-    with open_run(run) as opened:
-        rows = opened.rows([Col.SHA256, Col.PHASH])
-    same = sum(hash_ in known.sha256 for hash_ in rows[Col.SHA256].to_pylist())
-    near = sum(known.near(rows[Col.PHASH].to_pylist()))
-    if same or near:
-        raise LabelsError(
-            f"{request.source} shares {max(same, near)} pictures with an evaluation set; choose a wording on others"
-        )
-
-
 def run_cost(request: CostRequest) -> "Cost":
     """EngineError or SourceError in one line."""
     given = adapter(request.adapter)
@@ -203,18 +127,18 @@ def drawn_pictures(request: CostRequest, max_pixels: int) -> Iterator[Pixels | N
     source = open_source(request.pictures, None, None)
     ranked = []
     slices = [slice_ for shard in source.shards for slice_ in source.slices(shard)]
-    for number, slice_ in enumerate(slices):
-        for at, sample in enumerate(source.read(slice_)):
+    for slice_number, slice_ in enumerate(slices):
+        for index, sample in enumerate(source.read(slice_)):
             if sample.fault is None:
                 name = f"{request.seed} {hashlib.sha256(sample.encoded).hexdigest()}"
-                ranked.append((hashlib.sha256(name.encode()).hexdigest(), number, at))
+                ranked.append((hashlib.sha256(name.encode()).hexdigest(), slice_number, index))
     chosen: dict[int, set[int]] = defaultdict(set)
-    for _, number, at in sorted(ranked)[: request.num_pictures]:
-        chosen[number].add(at)
+    for _, slice_number, index in sorted(ranked)[: request.num_pictures]:
+        chosen[slice_number].add(index)
     limits = ImageLimits(max_frames=1, max_side_px=max_side_px(max_pixels))
-    for number, places in sorted(chosen.items()):
-        for at, sample in enumerate(source.read(slices[number])):
-            if at in places:
+    for slice_number, indices in sorted(chosen.items()):
+        for index, sample in enumerate(source.read(slices[slice_number])):
+            if index in indices:
                 decoded = decode(sample.encoded, limits)
                 yield decoded.views[0] if isinstance(decoded, DecodedImage) else None
 
@@ -233,7 +157,7 @@ def curve_finding(result: CurveResult) -> str:
     least, most = (_mean([value for size, value in values if size == end]) for end in (sizes[0], sizes[-1]))
     first = "untuned" if sizes[0] == 0 else f"tuned on {sizes[0]:,} pictures"
     way = "rises" if most > least else "falls" if most < least else "stays"
-    return f"{FIGURES[name]} {way} from {_shown(least)} ({first}) to {_shown(most)} (tuned on {sizes[-1]:,} pictures)."
+    return f"{FIGURES[name]} {way} from {number(least)} ({first}) to {number(most)} (tuned on {sizes[-1]:,} pictures)."
 
 
 def leave_one_out_finding(result: LeaveOneOutResult) -> str:
@@ -246,22 +170,7 @@ def leave_one_out_finding(result: LeaveOneOutResult) -> str:
     if not recalls:
         return "No class that was left out has a figure."
     name, found = min(recalls.items(), key=lambda one: _mean(one[1]))
-    return f"Left out of the tuning, {name} is found least: recall {_shown(_mean(found))}."
-
-
-def prompts_finding(result: PromptsResult) -> str:
-    """How far apart the best and the worst wording are."""
-    figures = {**result.spread.private, **result.spread.score}
-    name = next((figure for figure in FIGURES if figure in figures), None)
-    if name is None:
-        return "No wording has a figure."
-    pairs = zip(result.wordings, figures[name].values, strict=True)
-    known = sorted((value, wording) for wording, value in pairs if value is not None)
-    if not known:
-        return "No wording has a figure."
-    (low, worst), (high, best) = known[0], known[-1]
-    ends = f"{_shown(low)} ({worst}) to {_shown(high)} ({best})"
-    return f"The wordings differ by {high - low:.3f} in {FIGURES[name]}: {ends}."
+    return f"Left out of the tuning, {name} is found least: recall {number(_mean(found))}."
 
 
 def _figure(points: Sequence[PointResult]) -> str:
@@ -274,7 +183,3 @@ def _value(point: PointResult, name: str) -> float | None:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
-
-
-def _shown(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−")

@@ -47,7 +47,7 @@ class TuneSetRequest:
     """What the model learns to answer."""
 
     protocol: str | None = None
-    """Whose prompt the model is tuned on, such as binary:p2; that of the target by default."""
+    """Whose prompt the model is tuned on, such as binary:ours-2; that of the target by default."""
 
     prompt_file: bytes | None = None
     """YAML file that replaces texts of the protocol, as in scan."""

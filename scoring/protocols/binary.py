@@ -1,7 +1,8 @@
 """`binary`: is the image private, yes or no?
 
-Variants: the wording `p1` (the default) … `p4`; `classes` adds the list of private content. By default the
-answer must be the word alone, as tuned models give it, and anything else is a rejection. How else it is read:
+Variants: the wording `ours-1` (the default) … `ours-4`; the language `de`, `ru` or `zh`; `class-names` adds the names
+of what is private, `classes` their definitions. By default the answer must be the word alone, as tuned models give it,
+and anything else is a rejection. How else it is read:
 
 - `lenient`: the word anywhere in a short answer, for models that were not tuned.
 - `first`: nothing is generated; the probability of yes against no as the first token.
@@ -10,9 +11,9 @@ answer must be the word alone, as tuned models give it, and anything else is a r
 Generated answers are left free, since a grammar would turn every refusal into an answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -34,10 +35,17 @@ from scoring.protocols.yes_or_no import AnswerWords
 
 Reading = Literal["strict", "lenient", "first", "reason"]
 
-WORDINGS = ("p1", "p2", "p3", "p4")
+WORDINGS = ("ours-1", "ours-2", "ours-3", "ours-4")
+LANGUAGES = ("en", "de", "ru", "zh")
+"""Languages of the question and the answer; the first is not part of a name."""
+
+LISTS = ("class-names", "classes")
 READINGS: tuple[Reading, ...] = ("lenient", "first", "reason")
-VARIANTS = (*WORDINGS, "classes", *READINGS)
-REVISION = 3
+EARLIER_WORDINGS = dict(zip(("p1", "p2", "p3", "p4"), WORDINGS, strict=True))
+"""Their first names, which are those of other wordings in a paper."""
+
+VARIANTS = (*WORDINGS, *LANGUAGES, *LISTS, *READINGS, *EARLIER_WORDINGS)
+REVISIONS = (3,)
 
 MAX_TOKENS = {"strict": 8, "lenient": 16, "reason": 96}
 SUM_TOLERANCE = 1e-3
@@ -45,15 +53,25 @@ SUM_TOLERANCE = 1e-3
 
 
 class BinaryTexts(Texts):
+    EARLIER_NAMES: ClassVar[Mapping[str, str]] = {p: ours.replace("-", "_") for p, ours in EARLIER_WORDINGS.items()}
+
     system: Wording
-    p1: Wording
-    p2: Wording
-    p3: Wording
-    p4: Wording
+    ours_1: Wording
+    ours_2: Wording
+    ours_3: Wording
+    ours_4: Wording
+    class_names: Wording
     classes: Wording
     answer: Wording
     answer_with_reason: Wording
     answers: AnswerWords = AnswerWords(yes=["Yes"], no=["No"])
+
+    def hashed(self) -> dict[str, Any]:
+        content = super().hashed()
+        del content["class_names"]  # shows in the prompt that asks it
+        if not self.answers.refusals:
+            del content["answers"]["refusals"]
+        return content
 
 
 @dataclass(frozen=True)
@@ -88,28 +106,42 @@ class BinaryProtocol:
         return _judged(is_yes, probability, own_words(reason) if self.keep_rationale else "")
 
 
-def make(variants: frozenset[str], options: ProtocolOptions) -> BinaryProtocol:
+def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> BinaryProtocol:
     refuse_thresholds("binary", options)
     reading = _reading(variants)
     if reading != "reason":
         refuse_rationale("binary", options)
-    texts = load_texts("binary", BinaryTexts, options.prompts)
+    written = _one_of("wording", [*WORDINGS, *EARLIER_WORDINGS], variants) or WORDINGS[0]
+    wording = EARLIER_WORDINGS.get(written, written)
+    language = _one_of("language", LANGUAGES, variants) or LANGUAGES[0]
+    edition = None if language == LANGUAGES[0] else language
+    texts = load_texts("binary", BinaryTexts, options.prompts, edition=edition)
     texts.answers.check()
-    wordings = [wording for wording in WORDINGS if wording in variants] or ["p1"]
-    if len(wordings) > 1:
-        raise EngineError(f"the binary protocol has one wording at a time, not {' and '.join(wordings)}")
-    parts = [wordings[0], *(["classes"] if "classes" in variants else [])]
-    name = ",".join([f"binary:{wordings[0]}", *parts[1:], *([] if reading == "strict" else [reading])])
-    parts.append("answer_with_reason" if reading == "reason" else "answer")
-    asked = "\n\n".join(fill(part, getattr(texts, part), {}) for part in parts)
+    listed = _one_of("list of what is private", LISTS, variants)
+    endings = [part for part in (edition, listed, None if reading == "strict" else reading) if part]
+    parts = [wording, *([listed] if listed else []), "answer_with_reason" if reading == "reason" else "answer"]
+    asked = "\n\n".join(fill(part, getattr(texts, part.replace("-", "_")), {}) for part in parts)
     wanted: FirstToken | Generate
     if reading == "first":
         wanted = FirstToken((tuple(texts.answers.yes), tuple(texts.answers.no)))
     else:
         wanted = Generate(MAX_TOKENS[reading], probability_tokens=texts.answers.candidates)
     prompt = Prompt(with_image(texts, texts.system, asked), wanted)
-    full_version = version(name, REVISION, texts, [prompt], options)
-    return BinaryProtocol(name, full_version, prompt, reading, texts.answers, options.keep_rationale)
+    names = [",".join([f"binary:{first}", *endings]) for first in (wording, written, _first_name(wording))]
+    full_version = version(names[1], revision, texts, [prompt], options, first_name=names[2])
+    return BinaryProtocol(names[0], full_version, prompt, reading, texts.answers, options.keep_rationale)
+
+
+def _first_name(wording: str) -> str:
+    return next(first for first, now in EARLIER_WORDINGS.items() if now == wording)
+
+
+def _one_of(what: str, known: Sequence[str], variants: frozenset[str]) -> str | None:
+    """Return the variant that is one of `known`, if any. EngineError if several are."""
+    chosen = [name for name in known if name in variants]
+    if len(chosen) > 1:
+        raise EngineError(f"the binary protocol has one {what} at a time, not {' and '.join(chosen)}")
+    return chosen[0] if chosen else None
 
 
 def _reading(variants: frozenset[str]) -> Reading:

@@ -185,8 +185,12 @@ class Protocol(typing.Protocol):
 
 
 class ProtocolModule(typing.Protocol):
-    """Interface of the modules named in `PROTOCOLS`. VARIANTS: what may follow the colon."""
+    """Interface of the modules named in `PROTOCOLS`."""
 
     VARIANTS: tuple[str, ...]
+    """What may follow the colon."""
 
-    def make(self, variants: frozenset[str], options: ProtocolOptions) -> Protocol: ...
+    REVISIONS: tuple[int, ...]
+    """Revisions that can still be asked, the newest last. A revision is a way to ask and to read answers."""
+
+    def make(self, variants: frozenset[str], options: ProtocolOptions, revision: int) -> Protocol: ...

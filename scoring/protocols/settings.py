@@ -38,15 +38,17 @@ def version(
     prompts: Sequence[Prompt],
     options: ProtocolOptions,
     thresholds: Thresholds | None = None,
+    first_name: str | None = None,
 ) -> str:
     """Return `<name>-<revision> <hash>`; the hash changes with every text and setting.
 
-    revision: raised by hand when a protocol reads answers in a new way.
+    revision: raised by hand when a protocol asks or reads answers in a new way. first_name: what the same protocol was
+    called first, if it was renamed: the hash stays the same.
     """
     content = {
-        "name": name,
+        "name": first_name or name,
         "revision": revision,
-        "texts": texts.model_dump(exclude={"image_first"}),  # shows in the prompts
+        "texts": texts.hashed(),
         "prompts": [dataclasses.asdict(prompt) for prompt in prompts],
         "thresholds": {key: t.model_dump() for key, t in thresholds.by_key.items()} if thresholds else {},
         "keep_rationale": options.keep_rationale,

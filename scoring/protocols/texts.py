@@ -1,4 +1,5 @@
-"""The texts of a protocol: `texts/<name>.yaml`. A file of the user can replace any of them.
+"""The texts of a protocol: `texts/<name>.yaml`, and those of earlier revisions, which runs that began with them still
+ask: `texts/<name>-<revision>.yaml`. A file of the user can replace any of them.
 
 A prompt file is YAML (or JSON) in the form of the shipped ones: name of a text -> text. Any of them may be missing;
 under `questions` it can replace the question about single attributes, and `image_first: true` puts the image before
@@ -11,9 +12,9 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import resources
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -30,8 +31,18 @@ class Texts(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+    EARLIER_NAMES: ClassVar[Mapping[str, str]] = {}
+    """Name of a text in earlier versions, which prompt files may still use -> its name now."""
+
     image_first: bool = False
     """Whether the image comes before the text. Then engines compute the text again for every image."""
+
+    def hashed(self) -> dict[str, Any]:
+        """Return the texts and settings of which the version's hash is made, by their first names: the same words have
+        the same hash in all versions."""
+        first_names = {now: earlier for earlier, now in self.EARLIER_NAMES.items()}
+        content = self.model_dump(exclude={"image_first"})  # shows in the prompts
+        return {first_names.get(name, name): text for name, text in content.items()}
 
 
 class TextsOfAttributes(Texts):
@@ -44,13 +55,17 @@ class TextsOfAttributes(Texts):
     """One line of {attributes}, with {key} and, if needed, {number} and {question}."""
 
     def attributes(self) -> str:
-        """Return the value of {attributes}: one line per attribute, in canonical order."""
+        """Return the value of {attributes}."""
+        return "\n".join(self.attribute_lines())
+
+    def attribute_lines(self) -> list[str]:
+        """Return one line per attribute, in canonical order."""
         lines = []
         for number, key in enumerate(KEYS, 1):
             values = {"number": str(number), "key": key, "question": self.questions[key]}
             lines.append(fill("attribute_line", self.attribute_line, values))
         must_hold("attribute_line", self.attribute_line, "key", "the attributes have no names")
-        return "\n".join(lines)
+        return lines
 
     def asking(self, name: str, values: Mapping[str, str]) -> str:
         """Fill the text of this name with the attributes and with `values`.
@@ -63,19 +78,42 @@ class TextsOfAttributes(Texts):
         return asked
 
 
+class OneQuestionTexts(TextsOfAttributes):
+    """Texts of a protocol that asks about all attributes at once."""
+
+    system: Wording
+    instructions: Wording
+    counterfactual: Wording
+
+    def hashed(self) -> dict[str, Any]:
+        content = super().hashed()
+        del content["counterfactual"]  # shows in the prompt that asks it
+        return content
+
+    def question(self, variants: Collection[str], values: Mapping[str, str]) -> str:
+        """Return the instructions, after the warning that faces are anonymised if that variant is chosen."""
+        instructions = self.asking("instructions", values)
+        if "counterfactual" not in variants:
+            return instructions
+        return f"{fill('counterfactual', self.counterfactual, {})}\n\n{instructions}"
+
+
 TextsType = TypeVar("TextsType", bound=Texts)
 
 
-def load_texts(protocol: str, model: type[TextsType], replacing: bytes | None) -> TextsType:
+def load_texts(
+    protocol: str, model: type[TextsType], replacing: bytes | None, *, edition: str | int | None = None
+) -> TextsType:
     """Load the shipped texts of a protocol, replaced by those of a prompt file.
 
-    EngineError: not YAML, an unknown name, a name twice, or a value that is not text.
+    edition: an earlier revision, or a language; None for the newest English ones. EngineError: not YAML, an unknown
+    name, a name twice, or a value that is not text.
     """
-    shipped = _shipped(protocol)
+    shipped = _shipped(protocol if edition is None else f"{protocol}-{edition}")
     if issubclass(model, TextsOfAttributes):
         shipped["questions"] = {attribute.key: attribute.question for attribute in ATTRIBUTES}
     if replacing is not None:
-        given = parse_mapping(replacing, "the prompt file")
+        given = _with_names_of_today(parse_mapping(replacing, "the prompt file"), model.EARLIER_NAMES)
         _check_names(given, model.model_fields, "text", f"the prompt file, for the {protocol} protocol")
         questions = given.pop("questions", {})
         if not isinstance(questions, dict):
@@ -92,6 +130,13 @@ def load_texts(protocol: str, model: type[TextsType], replacing: bytes | None) -
         first = error.errors(include_input=False)[0]
         where = ", ".join(str(part) for part in first["loc"])
         raise EngineError(f"the prompt file: {where}: {first['msg'].lower()}") from None
+
+
+def _with_names_of_today(given: dict[str, Any], earlier_names: Mapping[str, str]) -> dict[str, Any]:
+    for earlier, now in earlier_names.items():
+        if earlier in given and now in given:
+            raise EngineError(f"the prompt file: {earlier} is an earlier name of {now}; keep one")
+    return {earlier_names.get(name, name): text for name, text in given.items()}
 
 
 def _counted(text: Any) -> Any:

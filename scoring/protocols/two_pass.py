@@ -1,13 +1,17 @@
-"""`two-pass`: the picture is asked 22 questions and answers with short reasons; a second pass, which sees only these
-answers, turns them into 0, 0.5 and 1.
+"""`two-pass`: the first pass sees the picture and says in its own words, level by level, what could be inferred; the
+second pass, which sees only these words, turns them into 0, 0.5 and 1 (Tsaprazlis et al., section 4). What the words do
+not mention is 0.
 
 There are no probabilities: those of the second pass would only say how sure it is of the wording of the first.
 The reasons can repeat what the picture shows, so they are dropped unless the rationale is to be kept.
+
+Revision 1 asked for one line per attribute instead, and is still asked where a run began with it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from scoring.assessment import Assessment, Outcome, Unscored
 from scoring.protocols.interface import Answer, Generate, Message, Prompt, ProtocolOptions, Text, TextAnswer
@@ -15,18 +19,21 @@ from scoring.protocols.json_form import form_schema
 from scoring.protocols.reading import evidence, own_words, read_form, text_of, unparsable
 from scoring.protocols.settings import refuse_thresholds, version, with_image, without_image
 from scoring.protocols.texts import TextsOfAttributes, Wording, fill, load_texts, must_hold
-from scoring.taxonomy import KEYS
+from scoring.taxonomy import ATTRIBUTES, KEYS, TAXONOMY
 
 VARIANTS: tuple[str, ...] = ()
-REVISION = 1
+REVISIONS = (1, 2)
 
 MAX_TOKENS_FIRST = 1536
 MAX_TOKENS_SECOND = 1024
+MAX_NOTES_CHARS = 12_000
+"""More than 1,536 tokens of any language; longer notes come from an endpoint that ignores the limit."""
 
 MEANING: Mapping[float, float] = {0: 0.0, 0.5: 0.5, 1: 1.0}
 """Number of the second pass -> value."""
 
-_NOTE = re.compile(
+_LEVEL = re.compile(r"^\W{0,20}level\s{0,3}([1-4])\b", re.IGNORECASE | re.MULTILINE)
+_LINE = re.compile(
     r"[\W\d_]{0,20}(" + "|".join(KEYS) + r")[*`\"' ]{0,4}[:=][*`\"' ]{0,4}(\S.*)", re.IGNORECASE | re.ASCII
 )
 _MARKUP = str.maketrans("<>[]|{}", "       ")
@@ -38,72 +45,123 @@ class TwoPassTexts(TextsOfAttributes):
     first: Wording
     second_system: Wording
     second: Wording
+
+
+class TextsByLine(TwoPassTexts):
+    """Texts of revision 1."""
+
     note_line: Wording
+
+
+class TextsByLevel(TwoPassTexts):
+    """Texts of revision 2."""
+
+    level_line: Wording
+
+    def attribute_lines(self) -> list[str]:
+        lines = super().attribute_lines()
+        for level in sorted(TAXONOMY.levels, reverse=True):
+            first = next(number for number, attribute in enumerate(ATTRIBUTES) if attribute.level == level)
+            values = {"level": str(level), "name": TAXONOMY.levels[level].name}
+            lines.insert(first, fill("level_line", self.level_line, values))
+        return lines
+
+
+@dataclass(frozen=True)
+class Notes:
+    """The answer of the first pass."""
+
+    text: str
+    """What the second pass reads, without characters that a chat template could read as its own marks."""
+
+    reasons: Mapping[str, str]
+    """Attribute key -> what the rationale says of it: its line, or what was said of its level."""
 
 
 @dataclass(frozen=True)
 class TwoPassProtocol:
-    """The protocol. second: the prompt of the second pass, with a mark where the notes go. note_line: with {key} and
-    {note}."""
+    """The protocol. second: the prompt of the second pass, with a mark where the notes go. read: reads the answer of
+    the first."""
 
     name: str
     version: str
     prompt: Prompt
     second: Prompt
-    note_line: str
+    read: Callable[[TextAnswer], Notes | Unscored]
     keep_rationale: bool
     assessed: tuple[str, ...] = KEYS
     passes: int = 2
 
     def parse(self, answers: Sequence[Answer]) -> Outcome | Prompt:
         first = text_of(answers[0])
-        if isinstance(first, Unscored):
-            return first
-        notes = _notes(first)
+        notes = first if isinstance(first, Unscored) else self.read(first)
         if isinstance(notes, Unscored):
             return notes
         if len(answers) == 1:
-            return self._second(notes)
+            return self._second(notes.text)
         second = text_of(answers[1])
         values = second if isinstance(second, Unscored) else read_form(second, MEANING)
         if isinstance(values, Unscored):
             return values
-        shown = [key for key, value in zip(KEYS, values, strict=True) if value > 0]
-        reasons = tuple(f"{key}: {notes[key]}" for key in shown)
-        return Assessment(values, reasons if self.keep_rationale else evidence(values))
+        shown = [notes.reasons[key] for key, value in zip(KEYS, values, strict=True) if value > 0]
+        return Assessment(values, tuple(dict.fromkeys(shown)) if self.keep_rationale else evidence(values))
 
-    def _second(self, notes: dict[str, str]) -> Prompt:
-        lines = (fill("note_line", self.note_line, {"key": key, "note": notes[key]}) for key in KEYS)
-        written = "\n".join(lines)
+    def _second(self, notes: str) -> Prompt:
         messages = tuple(
-            Message(m.role, tuple(Text(p.text.replace(_NOTES, written)) for p in m.parts if isinstance(p, Text)))
+            Message(m.role, tuple(Text(p.text.replace(_NOTES, notes)) for p in m.parts if isinstance(p, Text)))
             for m in self.second.messages
         )
         return Prompt(messages, self.second.wanted)
 
 
-def make(variants: frozenset[str], options: ProtocolOptions) -> TwoPassProtocol:
+def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> TwoPassProtocol:
     refuse_thresholds("two-pass", options)
-    texts = load_texts("two-pass", TwoPassTexts, options.prompts)
-    fill("note_line", texts.note_line, {"key": "", "note": ""})
-    must_hold("note_line", texts.note_line, "key", "the second pass cannot tell whose note it reads")
-    must_hold("note_line", texts.note_line, "note", "the second pass has nothing to read")
+    texts: TwoPassTexts
+    read: Callable[[TextAnswer], Notes | Unscored]
+    if revision == 1:
+        texts = load_texts("two-pass", TextsByLine, options.prompts, edition=1)
+        fill("note_line", texts.note_line, {"key": "", "note": ""})
+        must_hold("note_line", texts.note_line, "key", "the second pass cannot tell whose note it reads")
+        must_hold("note_line", texts.note_line, "note", "the second pass has nothing to read")
+        read = partial(_read_lines, note_line=texts.note_line)
+    else:
+        texts, read = load_texts("two-pass", TextsByLevel, options.prompts), _read_levels
     asked = texts.asking("first", {})
     first = Prompt(with_image(texts, texts.first_system, asked), Generate(MAX_TOKENS_FIRST))
     asked = fill("second", texts.second, {"attributes": texts.attributes(), "notes": _NOTES})
     must_hold("second", texts.second, "notes", "the second pass has nothing to read")
     wanted = Generate(MAX_TOKENS_SECOND, form_schema(MEANING))
     second = Prompt(without_image(texts.second_system, asked), wanted)
-    full_version = version("two-pass", REVISION, texts, [first, second], options)
-    return TwoPassProtocol("two-pass", full_version, first, second, texts.note_line, options.keep_rationale)
+    full_version = version("two-pass", revision, texts, [first, second], options)
+    return TwoPassProtocol("two-pass", full_version, first, second, read, options.keep_rationale)
 
 
-def _notes(answer: TextAnswer) -> dict[str, str] | Unscored:
-    """Return attribute key -> the first pass's answer, as one line without characters that a chat template could read
-    as its own marks. Unscored if an attribute is missing, since a refusal must not become 22 times "absent"."""
+def _read_levels(answer: TextAnswer) -> Notes | Unscored:
+    """Read free text that speaks of all four levels.
+
+    Unscored otherwise, or if it was cut off: a refusal or a missing end must not become "not mentioned", which is 0.
+    """
+    if len(answer.text) > MAX_NOTES_CHARS:
+        return unparsable(f"has {len(answer.text):,} characters, more than any answer needs", answer)
+    lines = (
+        " ".join("".join(c if c.isprintable() else " " for c in line).split()) for line in answer.text.splitlines()
+    )
+    text = "\n".join(line.translate(_MARKUP) for line in lines if line)
+    starts: list[int] = []
+    for heading in _LEVEL.finditer(text):
+        if int(heading[1]) == len(starts) + 1:
+            starts.append(heading.start())
+    if len(starts) < len(TAXONOMY.levels) or answer.is_cut_off:
+        return unparsable(f"speaks of {len(starts)} of the {len(TAXONOMY.levels)} levels", answer)
+    said = [own_words(text[start:end]) for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    return Notes(text, {attribute.key: said[attribute.level - 1] for attribute in ATTRIBUTES})
+
+
+def _read_lines(answer: TextAnswer, note_line: str) -> Notes | Unscored:
+    """Read one line per attribute. Unscored if one is missing: a refusal must not become 22 times "absent"."""
     notes: dict[str, str] = {}
     for line in answer.text.splitlines():
-        if (match := _NOTE.match(line)) is None:
+        if (match := _LINE.match(line)) is None:
             continue
         key = match[1].lower()
         if key in notes:
@@ -112,4 +170,5 @@ def _notes(answer: TextAnswer) -> dict[str, str] | Unscored:
             notes[key] = note
     if len(notes) < len(KEYS):
         return unparsable(f"speaks of {len(notes)} of the {len(KEYS)} attributes", answer)
-    return notes
+    text = "\n".join(fill("note_line", note_line, {"key": key, "note": notes[key]}) for key in KEYS)
+    return Notes(text, {key: f"{key}: {notes[key]}" for key in KEYS})

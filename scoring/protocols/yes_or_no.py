@@ -58,11 +58,14 @@ class AnswerWords(BaseModel):
 
     no: Spellings
 
+    refusals: Spellings = []
+    """Beginnings of refusals in other languages than English, such as "Ich kann nicht"."""
+
     def check(self) -> None:
-        """Raise EngineError if a side has no word, a word has no letter, or both sides share one."""
-        for side in ("yes", "no"):
+        """Raise EngineError if a side has no word, a word or refusal has no letter, or both sides share a word."""
+        for side in ("yes", "no", "refusals"):
             words: list[str] = getattr(self, side)
-            if not words:
+            if not words and side != "refusals":
                 raise EngineError(f"the prompt file: answers: {side} must list at least one word")
             for word in words:
                 if word.strip() != word or not any(map(_is_of_word, word)) or not word.isprintable():
@@ -95,7 +98,7 @@ class AnswerWords(BaseModel):
         plain = _plain(text)
         ends_by_side = [list(_ends_of(plain, words, is_cut_off)) for words in (self.yes, self.no)]
         ends = [*ends_by_side[0], *ends_by_side[1]]
-        if bool(ends_by_side[0]) == bool(ends_by_side[1]) or _withdraws(plain, ends):
+        if bool(ends_by_side[0]) == bool(ends_by_side[1]) or self._withdraws(plain, ends):
             return self.rejection(text)
         return bool(ends_by_side[0])
 
@@ -114,7 +117,7 @@ class AnswerWords(BaseModel):
             text,
             re.IGNORECASE | re.DOTALL,
         )
-        if read is None or _WITHDRAWN.match(read["reason"]):
+        if read is None or self._withdraws(_plain(read["reason"]), []):
             return self.rejection(text)
         return _plain(read["word"]) in set(map(_plain, self.yes)), read["reason"]
 
@@ -124,7 +127,7 @@ class AnswerWords(BaseModel):
         ends_by_side = [list(_ends_of(plain, words)) for words in (self.yes, self.no)]
         if not any(map(_is_of_word, plain)):
             kind = "empty"
-        elif _withdraws(plain, [*ends_by_side[0], *ends_by_side[1]]):
+        elif self._withdraws(plain, [*ends_by_side[0], *ends_by_side[1]]):
             kind = "refusal"
         elif all(ends_by_side):
             kind = "both"
@@ -134,15 +137,16 @@ class AnswerWords(BaseModel):
             kind = "other"
         return Unscored("rejection", REJECTIONS[kind])
 
+    def _withdraws(self, plain: str, ends: Sequence[int]) -> bool:
+        """Return whether the text, or what follows a word that ends at one of `ends`, begins as a refusal."""
+        own = [re.compile(r"\W*" + re.escape(_plain(beginning))) for beginning in self.refusals]
+        return any(refusal.match(plain, end) for refusal in [_WITHDRAWN, *own] for end in (0, *ends))
+
 
 def _plain(text: str) -> str:
     """Fold case, normalise Unicode and use single spaces."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return " ".join(folded.split())
-
-
-def _withdraws(plain: str, ends: Sequence[int]) -> bool:
-    return _WITHDRAWN.match(plain) is not None or any(_WITHDRAWN.match(plain, end) for end in ends)
 
 
 def _ends_of(plain: str, words: Sequence[str], is_cut_off: bool = False) -> Iterator[int]:

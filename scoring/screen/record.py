@@ -4,12 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from scoring.runs.audited_rows import Count, Sha256
 from scoring.screen.fusion import FusionKind
 
 ModalityName = Literal["thumbnail", "caption", "encoder"]
 MODALITIES: tuple[ModalityName, ...] = ("thumbnail", "caption", "encoder")
 
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Share = Annotated[float, Field(ge=0, le=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 

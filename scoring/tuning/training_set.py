@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ingest.errors import EngineError, LabelsError
 from ingest.sample import printable
 from ingest.storage.place import place, reason_of
-from scoring.protocols import protocol
+from scoring.protocols import protocol, recorded_name
 from scoring.protocols.interface import Protocol, ProtocolOptions
 from scoring.taxonomy import KEYS
 from scoring.tuning.targets import Target
@@ -181,7 +181,8 @@ class TrainingSet:
         """Return the protocol of the set's prompt. LabelsError if the wording has changed in this version."""
         texts = None if self.record.prompt_file is None else self.record.prompt_file.encode()
         try:
-            now = protocol(self.record.protocol, ProtocolOptions(texts))
+            name = recorded_name(self.record.protocol, self.record.protocol_version)
+            now = protocol(name, ProtocolOptions(texts))
         except EngineError as error:
             raise LabelsError(f"{self.folder}: its protocol cannot be used: {error}; make the set again") from None
         if now.version != self.record.protocol_version:

@@ -36,8 +36,9 @@ class Reply:
 
 
 class ChatServer(ThreadingHTTPServer):
-    """`script`: sha256 of the JPEG -> reply; `refuses`: parameters that every request is refused for;
-    `models`: what it answers for; `listed`: what it says that it has, where that is something else."""
+    """`script`: sha256 of the JPEG -> reply; `by_words`: words of the question -> reply, before `script`; `refuses`:
+    parameters that every request is refused for; `models`: what it answers for; `listed`: what it says that it has,
+    where that is something else."""
 
     daemon_threads = True
     # More than the default of 5: many connections come at once.
@@ -46,6 +47,7 @@ class ChatServer(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.script: dict[str, Reply] = {}
+        self.by_words: dict[str, Reply] = {}
         self.default = Reply()
         self.refuses: dict[str, str] = {}
         self.keys: frozenset[str] = frozenset()
@@ -120,6 +122,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         sha256 = _sha256_of_picture(body)
         reply = self.server.script.get(sha256, self.server.default)
+        if self.server.by_words:
+            asked = json.dumps(body["messages"], ensure_ascii=False)
+            reply = next((reply for words, reply in self.server.by_words.items() if words in asked), reply)
         for parameter in self.server.refuses.keys() & body.keys():
             named = self.server.refuses[parameter]
             self._send(400, {"error": {"message": "unsupported", "param": named, "code": "unsupported_parameter"}})

@@ -337,7 +337,7 @@ def test_the_other_protocols(server: ChatServer) -> None:
     server.default = Reply(text="Yes.")
     listed = [{"token": word, "logprob": math.log(chance)} for word, chance in (("Yes", 0.6), ("No", 0.2))]
     server.logprobs = [{"token": "Yes", "top_logprobs": listed}, {"token": ".", "top_logprobs": []}]
-    (outcome,) = engine(server, protocol="binary:p2").assess([view(1)])
+    (outcome,) = engine(server, protocol="binary:ours-2").assess([view(1)])
     assert isinstance(outcome, Assessment)
     assert outcome.private is True
     assert outcome.prob_private == pytest.approx(0.75)
@@ -348,7 +348,7 @@ def test_the_other_protocols(server: ChatServer) -> None:
 
 
 def test_two_passes_of_which_the_second_sees_no_picture(server: ChatServer) -> None:
-    server.default = Reply(text="\n".join(f"{key}: no, nothing of it" for key in KEYS))
+    server.default = Reply(text="\n".join(f"Level {level}: nothing of it" for level in (1, 2, 3, 4)))
     server.script["no picture"] = Reply(text=json.dumps(dict.fromkeys(KEYS, 0) | {"gov_ids": 0.5}))
     (outcome,) = engine(server, protocol="two-pass").assess([view(1)])
     assert judged(outcome) == {"gov_ids": 0.5}

@@ -32,8 +32,8 @@ from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.prompting import Prompter
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions
+from scoring.tuning.checks import estimated_bytes
 from scoring.tuning.examples import Collator, Encoder, Example
-from scoring.tuning.memory import estimated_bytes
 from scoring.tuning.recipe import Recipe, recipe
 from scoring.tuning.targets import Target
 from scoring.tuning.trainer import Tuner
@@ -79,7 +79,7 @@ class Steps:
     """Of the GPU's memory; None without one."""
 
     estimated_bytes: int
-    """By `scoring.tuning.memory`."""
+    """By `scoring.tuning.checks`."""
 
     host_ms: float
 
@@ -248,7 +248,7 @@ class Bench:
 @click.command()
 @click.option("--micro", "is_micro", is_flag=True, help="A tiny model and few steps: whether this script works.")
 @click.option("--tokenizer", help="Folder with the tokenizer.json of Qwen3.")
-@click.option("--protocol", "asked", default="binary:p1", show_default=True, help="slots has a longer prompt.")
+@click.option("--protocol", "asked", default="binary:ours-1", show_default=True, help="slots has a longer prompt.")
 @click.option("--rank", default=64, show_default=True)
 @click.option("--sides", default="256,512,1024", show_default=True, help="Pictures of so many px squared.")
 @click.option("--micro-batches", default="1,2,4,8", show_default=True, help="Pictures at once.")

@@ -45,7 +45,7 @@ def test_the_prompt_of_a_chat_engine(corpus: Path, capsys: pytest.CaptureFixture
     ("protocol", "assesses", "answer"),
     [
         ("severity", "no attribute; the image as a whole", r"as 0\.[0-9][0-9]|1\.00, at most 40 tokens"),
-        ("binary:p3", "no attribute; the image as a whole", "free, at most 8 tokens"),
+        ("binary:ours-3", "no attribute; the image as a whole", "free, at most 8 tokens"),
         ("two-pass", "all 22 attributes", "free, at most 1536 tokens"),
     ],
 )

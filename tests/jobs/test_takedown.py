@@ -13,7 +13,7 @@ from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_tree
 from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
 from jobs.takedown import TakedownRequest, run_takedown
-from scoring.runs.lease import lease
+from scoring.runs.lease import Lease, lease
 from tests.jobs.made import privsieve
 from tests.jobs.test_filter import files
 from tests.jobs.test_filter_rewritten import pictures
@@ -148,12 +148,64 @@ def test_wherever_it_stops_the_release_is_the_old_one_or_the_next_takedown_ends_
 
 
 def test_an_unfinished_takedown_is_said_by_verify(tars: Path, capsys: Capture) -> None:
-    (tars / TAKEDOWN_JOURNAL).write_text('{"replaced": [], "removed": []}')
+    (tars / TAKEDOWN_JOURNAL).write_text('{"folder": "a", "replaced": {}, "removed": []}')
     capsys.readouterr()
     assert privsieve("verify", tars) == 1
     assert capsys.readouterr().out == "a takedown is unfinished; run the same takedown again\n"
     assert privsieve("takedown", tars, asked(tars, "nothing of it")) == 1
     assert privsieve("verify", tars) == 0
+
+
+@pytest.mark.parametrize(
+    ("journal", "message"),
+    [
+        ("{", "takedown.unfinished.json is damaged; restore the release from a copy"),
+        ('{"folder": "a", "replaced": {}, "removed": ["../secret"]}', "takedown.unfinished.json is damaged"),
+        ('{"folder": "..", "replaced": {}, "removed": []}', "takedown.unfinished.json is damaged"),
+        (
+            f'{{"folder": "a", "replaced": {{"0.tar": "{"0" * 64}"}}, "removed": []}}',
+            "0.tar is not what the takedown wrote, and its copy below takedown.unfinished/ is gone",
+        ),
+    ],
+)
+def test_what_an_unfinished_takedown_says_is_not_trusted(
+    tars: Path, capsys: Capture, journal: str, message: str
+) -> None:
+    (tars.parent / "secret").write_text("stays")
+    before = files(tars)
+    (tars / TAKEDOWN_JOURNAL).write_text(journal)
+    capsys.readouterr()
+    assert privsieve("takedown", tars, asked(tars, "a")) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    (tars / TAKEDOWN_JOURNAL).unlink()
+    assert files(tars) == before
+    assert (tars.parent / "secret").read_text() == "stays"
+
+
+def test_of_two_takedowns_that_both_got_the_lease_only_the_later_one_changes_the_release(
+    tars: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """The other one begins, and ends, just before the first would put its files into place."""
+    confirm, first = Lease.confirm, asked(tars, "c")
+    second = tars.parent / "second.txt"
+    second.write_text("b\n")
+
+    def confirmed(held: Lease) -> None:
+        monkeypatch.setattr(Lease, "confirm", confirm)
+        (tars / RELEASE_LEASE).unlink()
+        assert privsieve("takedown", tars, second) == 0
+        confirm(held)
+
+    monkeypatch.setattr(Lease, "confirm", confirmed)
+    assert privsieve("takedown", tars, first) == 1
+    assert "another command has taken this run over" in capsys.readouterr().err
+    assert privsieve("verify", tars) == 0
+    assert {key: row["rule"] for key, row in decisions(tars).items() if row["rule"] == "(takedown)"} == {
+        "b": "(takedown)"
+    }
+    assert not list(tars.glob("takedown*"))
 
 
 def test_two_takedowns_at_once_are_refused(tars: Path, capsys: Capture) -> None:

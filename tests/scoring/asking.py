@@ -7,20 +7,26 @@ from scoring.protocols.interface import Prompt, Protocol, ProtocolOptions
 ALL_NAMES = (
     "slots",
     "json",
+    "slots:counterfactual",
+    "json:counterfactual",
     "two-pass",
     "severity:zero-shot",
     "severity:intuition",
     "severity:taxonomy",
     "severity:taxonomy,counterfactual",
-    "binary:p1",
-    "binary:p2",
-    "binary:p3",
-    "binary:p4",
-    "binary:p1,classes",
-    "binary:p1,reason",
-    "binary:p1,lenient",
-    "binary:p1,first",
-    "binary:p2,classes,first",
+    "binary:ours-1",
+    "binary:ours-2",
+    "binary:ours-3",
+    "binary:ours-4",
+    "binary:ours-1,classes",
+    "binary:ours-1,reason",
+    "binary:ours-1,lenient",
+    "binary:ours-1,first",
+    "binary:ours-2,classes,first",
+    "binary:ours-1,class-names",
+    "binary:ours-1,de",
+    "binary:ours-3,ru,lenient",
+    "binary:ours-1,zh,class-names,first",
 )
 
 
@@ -31,3 +37,10 @@ def ask(name: str, **options: bytes | bool) -> Protocol:
 def assessed(outcome: Outcome | Prompt) -> Assessment:
     assert isinstance(outcome, Assessment), outcome
     return outcome
+
+
+def file_of(name: str) -> str:
+    """Name of the file with the texts of a protocol, in the language of its variant."""
+    base, _, variants = name.partition(":")
+    language = {"de", "ru", "zh"} & set(variants.split(","))
+    return "-".join([base, *language])

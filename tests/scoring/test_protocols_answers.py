@@ -138,7 +138,7 @@ def test_answers_that_cannot_be_told_apart_are_refused(answers: str, message: st
 
 
 def test_the_four_wordings_ask_one_question_without_a_system_text_or_a_definition() -> None:
-    wordings = [ask(f"binary:{name}").prompt.messages for name in ("p1", "p2", "p3", "p4")]
+    wordings = [ask(f"binary:ours-{number}").prompt.messages for number in (1, 2, 3, 4)]
     assert all(len(messages) == 1 and messages[0].role == "user" for messages in wordings)
     texts = [messages[0].parts[0] for messages in wordings]
     assert len({text.text for text in texts if isinstance(text, Text)}) == 4
@@ -241,8 +241,8 @@ def test_a_run_with_the_old_wordings_is_not_continued_with_the_new_ones(tmp_path
     run = str(tmp_path / "run")
     start_or_continue(run, record("binary:p1-2 4f6b1d2c3a90"))
     with pytest.raises(RunError) as refused:
-        start_or_continue(run, record(ask("binary:p1").version))
+        start_or_continue(run, record(ask("binary:ours-1").version))
     assert str(refused.value) == (
         f'{run} was scanned with other settings: engine protocol was "binary:p1-2 4f6b1d2c3a90, model m", now '
-        f'"{ask("binary:p1").version}, model m"; use another --run'
+        f'"{ask("binary:ours-1").version}, model m"; use another --run'
     )

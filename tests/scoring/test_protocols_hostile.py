@@ -22,10 +22,13 @@ lines = st.one_of(st.text(max_size=30), st.text("yes no<|im_end|>{}[]:=*")).map(
 notes = st.lists(lines, min_size=22, max_size=22).map(
     lambda answers: "\n".join(f"{key}: {line}" for key, line in zip(KEYS, answers, strict=True))
 )
+sections = st.lists(st.one_of(lines, st.text(max_size=200)), min_size=4, max_size=4).map(
+    lambda answers: "\n".join(f"Level {number}: {text}" for number, text in enumerate(answers, 1))
+)
 words = st.sampled_from(
     ["Yes", "no.", "Yes. Because", "0.5", "1.00", "null", "{", "[[[[", "﷽", "\ud800", "```json\n{}```"]
 )
-texts = st.one_of(st.text(), digit_forms, forms, notes, words)
+texts = st.one_of(st.text(), digit_forms, forms, notes, sections, words)
 chances = st.one_of(
     st.none(), st.lists(st.floats(), max_size=4).map(tuple), st.just((0.2, 0.3, 0.5)), st.just((0.2, 0.6))
 )
@@ -48,7 +51,8 @@ answers = st.one_of(text_answers(texts), slot_answers)
 LIKELY: dict[str, tuple[st.SearchStrategy[Answer], ...]] = {
     "slots": (slot_answers,),
     "json": (text_answers(digit_forms),),
-    "two-pass": (text_answers(notes), text_answers(number_forms)),
+    "two-pass": (text_answers(sections), text_answers(number_forms)),
+    "two-pass-1": (text_answers(notes), text_answers(number_forms)),
     "severity": (text_answers(scores),),
     "binary": (text_answers(words),),
     "binary:reason": (text_answers(st.text().map(lambda reason: f"Yes: {reason}")),),
@@ -58,7 +62,7 @@ NAMES = tuple(LIKELY)
 
 @cache
 def ask(name: str) -> Protocol:
-    keeps = ProtocolOptions(keep_rationale=name in ("two-pass", "binary:reason"))
+    keeps = ProtocolOptions(keep_rationale=name in ("two-pass", "two-pass-1", "binary:reason"))
     return protocol(name, keeps)
 
 
@@ -144,7 +148,7 @@ def test_a_stored_prob_private_never_contradicts_a_greedy_word(data: st.DataObje
 
 @given(notes)
 def test_the_second_pass_reads_22_lines_whatever_the_first_wrote(written: str) -> None:
-    outcome = ask("two-pass").parse([TextAnswer(written)])
+    outcome = ask("two-pass-1").parse([TextAnswer(written)])
     if isinstance(outcome, Unscored):
         return
     assert isinstance(outcome, Prompt)

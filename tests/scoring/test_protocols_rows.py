@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from reports.report.compute import summarise
 from reports.run.warehouse import open_run
 from scoring.assessment import Assessment, Unscored, not_assessed, worst
@@ -126,7 +126,7 @@ def test_an_animation_with_a_frame_without_any_probabilities_keeps_those_of_the_
 def test_a_report_of_a_binary_run_counts_what_was_asked_and_no_level(tmp_path: Path) -> None:
     (tmp_path / "scores").mkdir()
     write_result(tmp_path, "s", 0, True, to_table(facts(4), verdicts("binary", "Yes", "No", "Yes", "?")))
-    record = run_record({"name": "vllm", "protocol": "binary:p1-1 0", "assessed": []})
+    record = run_record({"name": "vllm", "protocol": "binary:ours-1-1 0", "assessed": []})
     (tmp_path / "run.json").write_text(record.model_dump_json())
     report = summarise(open_run(str(tmp_path)), private="private = 1")
     assert (report.total.num_scored, report.total.num_private, report.total.num_unknown) == (3, 2, 0)

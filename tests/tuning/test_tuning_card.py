@@ -24,7 +24,7 @@ def test_the_card_names_data_recipe_curves_and_results(few_set: Path, short: Pat
     assert card is not None
     assert card.set_sha256 == made_of.digest
     assert card.labels_sha256 == made_of.record.labels_sha256
-    assert (card.model, card.protocol, card.max_pixels) == ("base", "binary:p1", MAX_PIXELS)
+    assert (card.model, card.protocol, card.max_pixels) == ("base", "binary:ours-1", MAX_PIXELS)
     assert card.recipe["learning_rate"] == 4e-3
     assert "CC0-1.0" in card.licences
     assert card.packages.keys() == set(PACKAGES)
@@ -109,16 +109,16 @@ def test_a_scan_takes_words_and_picture_size_from_the_card(short: Path) -> None:
     assert card is not None
     found = _asked(short)
     assert (found.protocol.version, found.max_pixels) == (card.protocol_version, MAX_PIXELS)
-    assert _asked(short, protocol="binary:p1,first").protocol.name == "binary:p1,first"
+    assert _asked(short, protocol="binary:ours-1,first").protocol.name == "binary:ours-1,first"
 
 
 def test_the_texts_of_the_card_are_asked_with_every_reading(short: Path, tmp_path: Path) -> None:
     texts = 'p1: "Ist etwas Privates zu sehen?"'
-    plain = _asked(short, protocol="binary:p1,first").protocol
+    plain = _asked(short, protocol="binary:ours-1,first").protocol
     card = json.loads((short / "privsieve.json").read_text())
     shutil.copytree(short, tmp_path / "german")
     (tmp_path / "german" / "privsieve.json").write_text(json.dumps(card | {"prompt_file": texts}))
-    german = _asked(tmp_path / "german", protocol="binary:p1,first").protocol
+    german = _asked(tmp_path / "german", protocol="binary:ours-1,first").protocol
     assert german.version != plain.version
     assert "Ist etwas Privates zu sehen?" in str(german.prompt)
 
@@ -126,10 +126,10 @@ def test_the_texts_of_the_card_are_asked_with_every_reading(short: Path, tmp_pat
 @pytest.mark.parametrize(
     ("change", "options", "problem"),
     [
-        ({"protocol_version": "binary:p1-99 000000000000"}, {}, "was tuned on the texts of binary:p1-99"),
+        ({"protocol_version": "binary:ours-1-99 000000000000"}, {}, "was tuned on the texts of binary:ours-1-99"),
         ({"max_pixels": 0}, {}, "is damaged"),
         ({"format_version": 99}, {}, "is damaged"),
-        ({}, {"protocol": "slots"}, "was tuned to answer binary:p1"),
+        ({}, {"protocol": "slots"}, "was tuned to answer binary:ours-1"),
         ({}, {"max_pixels": 10_000}, "was tuned with pictures of at most"),
     ],
 )

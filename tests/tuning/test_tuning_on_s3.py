@@ -48,7 +48,7 @@ def _names(bucket: s3fs.S3FileSystem) -> set[str]:
 def test_a_run_from_a_bucket_continues_from_a_folder(
     few: Pictures, bucket: s3fs.S3FileSystem, tmp_path: Path, capsys: Capture
 ) -> None:
-    run, options = tmp_path / "run", ("--executor", "inline", "--protocol", "binary:p1", "--max-pixels", MAX_PIXELS)
+    run, options = tmp_path / "run", ("--executor", "inline", "--protocol", "binary:ours-1", "--max-pixels", MAX_PIXELS)
     assert privsieve(*_scan(few.folder, run, MODEL, *options)) == 0
     record, rows = (run / "run.json").read_text(), _rows(run)
     assert list(json.loads(record)["engine"]["weights"]) == ["base"]
@@ -150,9 +150,9 @@ def test_an_adapter_is_not_written_over_other_files(
 
 def test_a_machine_that_fetched_other_weights_is_refused(bucket: s3fs.S3FileSystem) -> None:
     module = engine_module("transformers")
-    described = module.describe(EngineOptions(model=MODEL, protocol="binary:p1"))
+    described = module.describe(EngineOptions(model=MODEL, protocol="binary:ours-1"))
     expected = frozenset(described.weights.values())
     config = json.loads((BASE / "generation_config.json").read_bytes()) | {"temperature": 0.5}
     bucket.pipe_file(f"{BUCKET}/models/base/generation_config.json", json.dumps(config).encode())
     with pytest.raises(EngineError, match="what this machine fetched as base differs from the weights of the run"):
-        module.load(EngineOptions(model=MODEL, protocol="binary:p1", weights_sha256=expected))
+        module.load(EngineOptions(model=MODEL, protocol="binary:ours-1", weights_sha256=expected))

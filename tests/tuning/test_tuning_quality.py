@@ -30,7 +30,7 @@ from tests.tuning.made import (
     tune_command,
 )
 
-FIRST = "binary:p1,first"
+FIRST = "binary:ours-1,first"
 
 SHORT_PROMPT = {
     "system": "",
@@ -114,7 +114,7 @@ def tuned_slots(room: Path, recipe: Path, learnt: Pictures) -> Path:
 
 
 def test_an_untuned_model_gives_no_usable_answer(room: Path, unseen: Pictures) -> None:
-    options = ["--protocol", "binary:p1", "--max-pixels", MAX_PIXELS]
+    options = ["--protocol", "binary:ours-1", "--max-pixels", MAX_PIXELS]
     assert privsieve(*scan_command(unseen.folder, room / "before", *options)) == 0
     private = evaluation(room / "before", unseen.labels).private
     assert private is not None
@@ -126,7 +126,7 @@ def test_after_320_pictures_it_tells_private_from_public(
     reading: str, room: Path, unseen: Pictures, tuned: Path
 ) -> None:
     run = room / f"after{reading}"
-    options = ["--adapter", tuned, "--protocol", f"binary:p1{reading}"]
+    options = ["--adapter", tuned, "--protocol", f"binary:ours-1{reading}"]
     assert privsieve(*scan_command(unseen.folder, run, *options)) == 0
     private = evaluation(run, unseen.labels).private
     assert private is not None

@@ -13,10 +13,12 @@ from safetensors.torch import load_file, save_file
 from ingest.errors import LabelsError
 from jobs.demo.tuning.signs import PRIVATE, UNMARKED, drawn
 from jobs.runtime.progress import SILENT
+from jobs.study.asking_again import run_prompts
 from jobs.study.points import PointResult
 from jobs.study.request import CostRequest, PromptsRequest, StudyRequest
-from jobs.study.studies import LeaveOneOutResult, run_cost, run_curve, run_leave_one_out, run_prompts
+from jobs.study.studies import LeaveOneOutResult, run_cost, run_curve, run_leave_one_out
 from reports.labels.agreement import agreement_table
+from scoring.assessment import EngineOptions
 from scoring.labels.judgements import judgements
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 
@@ -58,7 +60,7 @@ def request_(tmp_path_factory: pytest.TempPathFactory) -> StudyRequest:
         target="binary",
         model=str(DEMO / "base"),
         recipe=str(DEMO / "recipe.yaml"),
-        protocol="binary:p1,first",
+        protocol="binary:ours-1,first",
         max_pixels=MAX_PIXELS,
     )
 
@@ -173,19 +175,18 @@ def test_the_four_wordings_are_asked_and_their_spread_given(
     asked = PromptsRequest(
         source=request_.evaluation_source,
         labels=request_.evaluation_labels,
-        model=request_.model,
         out=str(tmp_path / "out"),
-        adapter=adapter,
         reading="first",
+        options=EngineOptions(model=request_.model, adapter=adapter),
     )
     found = run_prompts(asked, SILENT)
-    assert found.wordings == tuple(f"binary:p{n},first" for n in (1, 2, 3, 4))
+    assert found.wordings == tuple(f"binary:ours-{n},first" for n in (1, 2, 3, 4))
     mcc = found.spread.private["mcc"]
     assert mcc.values[0] == _point(left_out, None).mcc
     assert mcc.sd == pytest.approx(np.std([value for value in mcc.values if value is not None], ddof=1))
 
     with pytest.raises(LabelsError, match="shares 160 pictures with an evaluation set"):
-        run_prompts(replace(asked, out=str(tmp_path / "other"), evaluation=(str(tmp_path / "out" / "p1"),)), SILENT)
+        run_prompts(replace(asked, out=str(tmp_path / "other"), evaluation=(str(tmp_path / "out" / "ours-1"),)), SILENT)
 
 
 def test_the_cost_is_zero_for_an_adapter_that_changes_nothing(

@@ -1,14 +1,8 @@
 """A study begins with its finding."""
 
+from jobs.study.asking_again import PromptsResult, prompts_finding
 from jobs.study.points import PointResult
-from jobs.study.studies import (
-    CurveResult,
-    LeaveOneOutResult,
-    PromptsResult,
-    curve_finding,
-    leave_one_out_finding,
-    prompts_finding,
-)
+from jobs.study.studies import CurveResult, LeaveOneOutResult, curve_finding, leave_one_out_finding
 from reports.evaluation.results import RunsSpread
 from reports.statistics.stability import spread
 
@@ -38,6 +32,6 @@ def test_the_class_that_is_found_least_is_named() -> None:
 
 def test_the_best_and_the_worst_wording_are_named() -> None:
     runs = RunsSpread(("a", "b", "c"), {"f1": spread([0.1, 0.2, 0.3]), "mcc": spread([0.5, None, 0.8])}, {})
-    assert prompts_finding(PromptsResult(("binary:p1", "binary:p2", "binary:p3"), runs)) == (
-        "The wordings differ by 0.300 in MCC: 0.500 (binary:p1) to 0.800 (binary:p3)."
+    assert prompts_finding(PromptsResult(("binary:ours-1", "binary:ours-2", "binary:ours-3"), runs)) == (
+        "The wordings differ by 0.300 in MCC: 0.500 (binary:ours-1) to 0.800 (binary:ours-3)."
     )

@@ -140,7 +140,7 @@ def test_the_severity_answer_is_one_that_the_protocol_reads(texts: bytes, score:
 
 
 def test_the_binary_answer_is_in_the_words_of_the_prompt_file() -> None:
-    asked = protocol("binary:p2", ProtocolOptions(b"answers: {yes: [ja, jawohl], no: [nein]}"))
+    asked = protocol("binary:ours-2", ProtocolOptions(b"answers: {yes: [ja, jawohl], no: [nein]}"))
     found = [target(Label(NOT_JUDGED, private=private), asked) for private in (True, False)]
     assert [one and one.answer for one in found] == ["ja", "nein"]
     read = [asked.parse([TextAnswer(one.answer or "")]) for one in found if one]

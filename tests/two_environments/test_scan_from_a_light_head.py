@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]  # of t
 
 ROOT = Path(__file__).parents[2]
 BUCKET = "privsieve-test"
-QUESTION = "--protocol binary:p1,first --max-pixels 4096"
+QUESTION = "--protocol binary:ours-1,first --max-pixels 4096"
 
 
 @dataclass(frozen=True)

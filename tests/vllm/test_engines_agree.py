@@ -12,9 +12,8 @@ from scoring.assessment import Assessment, Outcome, View, not_assessed
 from scoring.protocols import protocol
 from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, ProtocolOptions, TextAnswer
 from scoring.protocols.two_pass import MAX_TOKENS_FIRST, TwoPassProtocol
-from scoring.taxonomy import KEYS
 
-GENERATING = ("json", "severity", "severity:taxonomy", "binary:p1", "binary:p3,classes,reason")
+GENERATING = ("json", "severity", "severity:taxonomy", "binary:ours-1", "binary:ours-3,classes,reason")
 
 
 class Verbatim:
@@ -100,7 +99,7 @@ def test_two_passes(engine: Callable[..., Any], views: list[View], tuned: str | 
     nonsense for 1,536 tokens otherwise, and never gets to the second pass."""
     shipped = protocol("two-pass", ProtocolOptions())
     assert isinstance(shipped, TwoPassProtocol)
-    notes = "".join(rf"{key}: (yes|no|unclear), [a-z]{{3,9}}( [a-z]{{3,9}}){{0,2}}\n" for key in KEYS)
+    notes = "".join(rf"Level {level}: [a-z]{{3,9}}( [a-z]{{3,9}}){{0,2}}\n" for level in (1, 2, 3, 4))
     first = replace(shipped.prompt, wanted=Generate(MAX_TOKENS_FIRST, regex=notes))
     found = same_words(engine, views[:3], replace(shipped, prompt=first), tuned)
     for result, outcome in found:

@@ -86,7 +86,7 @@ def test_transformers_tells_what_it_spent(engine: Callable[..., Any]) -> None:
     assert spent == {"requests": 40, "prompt": 40 * num_prompt, "cached": 40 * before_picture}
 
 
-@pytest.mark.parametrize("name", ["json", "severity", "binary:p1"])
+@pytest.mark.parametrize("name", ["json", "severity", "binary:ours-1"])
 def test_both_engines_count_alike_what_they_read_and_write(engine: Callable[..., Any], name: str) -> None:
     """What is cached differs, as each has a cache of its own; answers that are cut off are counted to their end."""
     views, counts = [picture(seed, 96, 128) for seed in (130, 131, 132)], {}

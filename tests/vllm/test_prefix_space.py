@@ -56,30 +56,30 @@ def test_the_tokens_of_answers_are_those_of_their_place(
     prompter = Prompter(folder(prepend, splits_digits=splits_digits), MAX_PIXELS)
     alone = prompter.tokenizer.tokenize("Yes"), prompter.tokenizer.tokenize("0")
     assert alone == (["▁Yes"], ["▁", "0"] if splits_digits else ["▁0"]), "else this tests nothing"
-    assert candidates(prompter, "binary:p1") == ["Yes", "No"]
+    assert candidates(prompter, "binary:ours-1") == ["Yes", "No"]
     assert candidates(prompter, "json") == ["0", "1", "2"]
     assert candidates(prompter, "slots") == ["0", "1", "2"]
 
 
 def test_an_answer_right_after_a_special_token_begins_with_a_space(folder: Callable[..., Path]) -> None:
     opening = "{{- '<|im_start|>' -}}"
-    assert candidates(Prompter(folder("always", opening=opening), MAX_PIXELS), "binary:p1") == ["▁Yes", "▁No"]
+    assert candidates(Prompter(folder("always", opening=opening), MAX_PIXELS), "binary:ours-1") == ["▁Yes", "▁No"]
 
 
 def test_words_without_a_token_of_their_own_get_no_probabilities(folder: Callable[..., Path]) -> None:
     """After the space that the prompt ends with, the tokenizer would write `▁Yes` in one, which the model cannot."""
     prompter = Prompter(folder("first", opening="{{- '<|im_start|>assistant ' -}}"), MAX_PIXELS)
-    assert candidates(prompter, "binary:p1") == []
+    assert candidates(prompter, "binary:ours-1") == []
 
 
 def test_a_word_that_only_reads_like_a_candidate_is_not_taken_for_it(folder: Callable[..., Path]) -> None:
     """Both decode to "Yes" at the start of an answer. The second is not what the probabilities speak of, unless yes and
     no hold together half of all probability."""
     prompter = Prompter(folder("first"), MAX_PIXELS)
-    wanted = asked("binary:p1").prompt.wanted
+    wanted = asked("binary:ours-1").prompt.wanted
     assert isinstance(wanted, Generate)
     without, with_space = prompter.tokenizer.convert_tokens_to_ids(["Yes", "▁Yes"])
-    prompt = prompter.tokens(asked("binary:p1").prompt)
+    prompt = prompter.tokens(asked("binary:ours-1").prompt)
 
     def read(token: int, spread: tuple[float, float]) -> tuple[str, tuple[float, ...] | None]:
         (one,) = generated_tokens(prompter.tokenizer, [token], [spread], prompt, wanted)
@@ -147,7 +147,7 @@ def test_both_engines_agree_on_slots(engine: Callable[..., Any], views: list[Vie
     assert np.ptp(found[0], axis=0).max() > 0.01, "the answers must depend on the picture"
 
 
-@pytest.mark.parametrize("name", ["json", "binary:p1"])
+@pytest.mark.parametrize("name", ["json", "binary:ours-1"])
 def test_both_engines_say_the_same(engine: Callable[..., Any], views: list[View], spaced: Path, name: str) -> None:
     found = same_words(lambda each, **options: engine(each, model=str(spaced), **options), views[:3], asked(name), None)
     assert all(options[0].tokens for options, _ in found)

@@ -81,9 +81,10 @@ _LOOP = b"NETSCAPE2.0"
 
 
 def cleaned(encoded: bytes, num_frames: int) -> Cleaned:
-    """Write the file again with its first frames, how each is shown, and how often they are repeated."""
+    """Write the file again with its first frames, how each is shown, and how often they are repeated. Never usual:
+    decoders differ in how they read damaged blocks."""
     offset = _SCREEN_BYTES + _table_bytes(encoded, 10)
-    parts, index, is_usual, has_end, has_loop = [encoded[:offset]], 0, True, False, False
+    parts, index, has_end, has_loop = [encoded[:offset]], 0, False, False
     while offset < len(encoded) and index < num_frames and not has_end:
         block = encoded[offset]
         if block == _TRAILER:
@@ -93,7 +94,6 @@ def cleaned(encoded: bytes, num_frames: int) -> Cleaned:
             label = encoded[offset + 1]
             if label == _CONTROL and len(content) >= _CONTROL_BYTES:
                 parts.append(bytes([_EXTENSION, _CONTROL, _CONTROL_BYTES, *content[:_CONTROL_BYTES], 0]))
-                is_usual &= len(content) == _CONTROL_BYTES
             elif label == _APPLICATION and content.startswith(_LOOP) and content[11:12] == b"\1" and not has_loop:
                 loop = content[_NAME_BYTES : _NAME_BYTES + 3].ljust(3, b"\0")
                 parts.append(bytes([_EXTENSION, _APPLICATION, _NAME_BYTES, *_LOOP, 3, *loop, 0]))
@@ -105,6 +105,6 @@ def cleaned(encoded: bytes, num_frames: int) -> Cleaned:
             index += 1
         else:
             next_block = _BLOCK.search(encoded, offset)
-            last, is_usual = next_block.start() if next_block else len(encoded), False
+            last = next_block.start() if next_block else len(encoded)
         offset = last
-    return Cleaned(b"".join([*parts, bytes([_TRAILER])]), is_usual and (has_end or index == num_frames))
+    return Cleaned(b"".join([*parts, bytes([_TRAILER])]), is_usual=False)

@@ -33,5 +33,5 @@ class Cleaned(NamedTuple):
     content: bytes
 
     is_usual: bool
-    """Whether the parts of the original came in the usual order. If not, decoders may read it in another way than
-    privsieve does, so the pixels of both files have to be compared."""
+    """Whether it is a still picture whose parts came in the usual order. If not, decoders may read it in another way
+    than privsieve does, so the pixels of both files have to be compared."""

@@ -146,7 +146,7 @@ def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts) -> Cleaned:
     is_animated = len(controls) > 0 and len(num_loops) == _NUMBER_BYTES
     if is_animated:
         parts.append(_chunk(b"acTL", len(controls).to_bytes(4) + num_loops))
-    number, of_frame, is_usual = 0, dict(controls), _is_usual(names)
+    number, of_frame, is_usual = 0, dict(controls), len(frames) == 1 and not controls and _is_usual(names)
     for index, frame in enumerate(frames):
         if is_animated and index in of_frame:
             parts.append(_chunk(b"fcTL", number.to_bytes(4) + of_frame[index]))

@@ -98,7 +98,7 @@ def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts) -> Cleaned:
         parts += [_chunk(b"EXIF", facts.exif)] if facts.exif else []
     body = b"WEBP" + b"".join(parts)
     names = [name for name, _, _ in chunks]
-    is_usual = b"VP8X" not in names[1:] and names.count(b"ANIM") <= 1 and (not is_animated or b"ANIM" in names)
+    is_usual = b"VP8X" not in names[1:] and not is_animated
     return Cleaned(b"RIFF" + len(body).to_bytes(4, "little") + body, is_usual)
 
 

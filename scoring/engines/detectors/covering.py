@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from ingest.formats.released import Rewritten
 from ingest.images.covering import FORMATS, Area, CoverMethod, covered
 from ingest.images.decode import DecodedImage, decode

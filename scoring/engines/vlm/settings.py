@@ -12,8 +12,8 @@ from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.engines.vlm.adapter import Adapter, adapter_in, check_fits
 from scoring.engines.vlm.adapter_card import BEGUN, CARD, Card, read_card
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
-from scoring.protocols import chosen_protocol
-from scoring.protocols.interface import Protocol
+from scoring.protocols import chosen_protocol, name_to_continue, protocol, recorded_name
+from scoring.protocols.interface import Protocol, ProtocolOptions
 from scoring.weights.sources import find_weights
 
 DEFAULT_PROTOCOL = "slots"
@@ -105,19 +105,20 @@ def _as_tuned(options: EngineOptions, card: Card) -> EngineOptions:
     texts = None if card.prompt_file is None else card.prompt_file.encode()
     options = replace(options, max_pixels=card.max_pixels, prompt_file=options.prompt_file or texts)
     if options.protocol is None:
-        return replace(options, protocol=card.protocol)
+        return replace(options, protocol=recorded_name(card.protocol, card.protocol_version))
     base, tuned = options.protocol.partition(":")[0], card.protocol.partition(":")[0]
     if base != tuned:
         raise EngineError(
             f"the adapter was tuned to answer {card.protocol}; leave out --protocol {options.protocol}, or remove "
             f"{CARD} from the adapter's folder to use it all the same"
         )
-    return options
+    return replace(options, protocol=name_to_continue(options.protocol, card.protocol_version))
 
 
 def _refuse_other_texts(card: Card, asked: Protocol) -> None:
     """Raise EngineError if the adapter was tuned on other words of the same protocol."""
-    if card.protocol == asked.name and card.protocol_version != asked.version:
+    tuned_on = protocol(recorded_name(card.protocol, card.protocol_version), ProtocolOptions())
+    if tuned_on.name == asked.name and card.protocol_version != asked.version:
         raise EngineError(
             f"the adapter was tuned on the texts of {card.protocol_version}, and the model would be asked with those "
             f"of {asked.version}; leave out --prompt-file, tune again with this version of privsieve, or remove {CARD} "

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from scoring.assessment import Assessment, not_assessed
 from scoring.labels.table import to_labels
 from scoring.table import Facts, Verdict, to_table
@@ -38,7 +38,7 @@ def scored(score: float) -> Assessment:
 
 
 REJECTED = Fault("rejection", "the answer is neither yes nor no")
-BINARY: dict[str, Any] = {"name": "canned", "protocol": "binary:p1", "assessed": []}
+BINARY: dict[str, Any] = {"name": "canned", "protocol": "binary:ours-1", "assessed": []}
 SEVERITY: dict[str, Any] = {"name": "canned", "protocol": "severity", "assessed": []}
 ATTRIBUTES: dict[str, Any] = {"name": "canned", "protocol": "slots", "assessed": list(KEYS)}
 

@@ -1,0 +1,14 @@
+"""What `similarity` does: says whether changed pictures still show what the originals did.
+
+    request.py     what is asked for
+    changing.py    changed versions that the command makes itself
+    pairing.py     which changed picture belongs to which original
+    areas.py       where two pictures differ
+    comparing.py   one pair -> its numbers
+    run.py         all pairs -> the tables of `compare`
+    ranking.py     the same numbers against people
+    training.py    labelled versions -> an encoder
+
+May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`.
+Start at: `run.py`.
+"""

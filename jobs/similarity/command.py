@@ -1,0 +1,100 @@
+"""The verb `similarity`: whether changed pictures still show what the originals did."""
+
+from dataclasses import asdict
+
+import click
+
+from ingest.errors import number_of
+from jobs.console.request_options import takes
+from jobs.console.terminal import write_json, write_line
+from jobs.runtime.progress import on_terminal
+from jobs.similarity.request import CompareRequest, RankRequest, SimilarityTrainRequest
+
+
+@click.group()
+def similarity() -> None:
+    """Say whether covered, blurred or otherwise changed pictures still show the same person or thing.
+
+    "similarity compare" has the figures, "similarity rank" says which of them follows what people recognise, and
+    "similarity train" makes an encoder that follows it better.
+    """
+
+
+@similarity.command()
+@takes(CompareRequest)
+@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def compare(request: CompareRequest, output: str, quiet: bool) -> None:
+    """Compare ORIGINALS with CHANGED pictures of the same keys, or with versions made in memory.
+
+    Each CHANGED, and each method at each strength, is a set with a row of figures: how many pictures can be found again
+    among all originals, SemSim, SSIM, PSNR, MSE and FID.
+
+    Example: privsieve similarity compare photos/ release/
+
+    Example: privsieve similarity compare photos/ --method blur --method pixelate=8 --sample 500
+    """
+    from jobs.similarity.run import run_compare
+
+    found = run_compare(request, on_terminal(quiet))
+    if output == "json":
+        from reports.similarity.results import as_json
+
+        write_json(as_json(found), indent=1)
+        return
+    from jobs.console.tables import write_document
+    from reports.similarity.words import document
+
+    write_document(document(found))
+    for what, where in (("rows", request.out), ("page", request.html)):
+        if where is not None:
+            write_line(f"{what} written to {where}")
+
+
+@similarity.command()
+@takes(RankRequest)
+@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def rank(request: RankRequest, output: str) -> None:
+    """Say how well each metric of PAIRS follows what people, or else detectors, recognise.
+
+    Kendall's and Spearman's rank correlation over the sets: the mean of a metric against the share of pairs that were
+    recognised. Several votes for one pair are decided by the majority.
+
+    Example: privsieve similarity rank pairs.parquet --labels votes.csv
+    """
+    from jobs.similarity.ranking import run_rank
+
+    ranking = run_rank(request)
+    if output == "json":
+        write_json(asdict(ranking), indent=1)
+        return
+    from jobs.console.tables import write_document
+    from reports.similarity.words import rank_document
+
+    write_document(rank_document(ranking))
+
+
+@similarity.command()
+@takes(SimilarityTrainRequest)
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def train(request: SimilarityTrainRequest, quiet: bool) -> None:
+    """Train an encoder on versions of pictures that people recognised, and versions that they did not.
+
+    Needs the extra tune. The encoder is for "similarity compare --encoder", on other pictures than these.
+
+    Example: privsieve similarity train labelled/ --out encoder.safetensors
+    """
+    from jobs.similarity.training import run_train
+
+    trained = run_train(request, on_terminal(quiet))
+    card = trained.card
+    write_line(
+        f"{number_of(card.num_triplets, 'triplet')} of {number_of(card.num_originals, 'original')}, {card.network}"
+    )
+    if trained.num_unused:
+        write_line(f"not used: {number_of(trained.num_unused, 'file')}")
+    write_line(f"in order: {card.in_order:.3f} of the triplets")
+    if card.in_order_held_back is not None:
+        held_back = number_of(trained.num_held_back, "held-back original")
+        write_line(f"in order: {card.in_order_held_back:.3f} of those of {held_back}")
+    write_line(f"encoder written to {request.out}")

@@ -1,0 +1,104 @@
+"""One original and one changed picture -> the numbers of the pair."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ingest.images.pixels import Pixels
+from jobs.similarity.areas import PixelBox, changed_areas, cropped
+from reports.statistics.feature_likeness import Features, distance
+from reports.statistics.picture_likeness import mean_squared_error, psnr, ssim
+from scoring.similarity.encoders import PictureEncoder
+
+MAX_SIDE_PX = 1600
+"""Pictures are decoded to this longer side, as the detectors see them, …"""
+
+MAX_COMPARED_PX = 512
+"""… and what is compared of them is reduced to this one. PSNR and SSIM depend on it."""
+
+PerceptualDistance = Callable[[Pixels, Pixels], float]
+
+
+@dataclass(frozen=True)
+class PairComparison:
+    """A pair of different pictures. If several areas differ, the numbers are those of the area that is most alike by
+    SemSim: one face that can be recognised is enough."""
+
+    mse: float
+    psnr: float | None
+    """None if the area differs in no pixel after it is reduced."""
+
+    ssim: float | None
+    """None if the area is too small."""
+
+    semsim: float
+    lpips: float | None
+    """None without a model."""
+
+    num_areas: int
+    had_other_size: bool
+    """Whether the changed picture had another shape, and was resized."""
+
+    original_features: Features
+    changed_features: Features
+    """As of the encoder, of that area."""
+
+
+class EncodedPicture:
+    """A picture and the features of its parts, each computed once."""
+
+    def __init__(self, pixels: Pixels, encoder: PictureEncoder):
+        self.pixels, self._encoder = pixels, encoder
+        self._parts = dict[PixelBox, tuple[Pixels, Features]]()
+
+    def part(self, area: PixelBox) -> tuple[Pixels, Features]:
+        """An area, reduced to `MAX_COMPARED_PX`, and its features."""
+        if area not in self._parts:
+            pixels = _part(self.pixels, area)
+            self._parts[area] = pixels, self._encoder.of(pixels)
+        return self._parts[area]
+
+
+def compared(
+    original: EncodedPicture, changed: Pixels, is_whole: bool, encoder: PictureEncoder, lpips: PerceptualDistance | None
+) -> PairComparison | None:
+    """None if the pictures are equal, pixel by pixel."""
+    height, width = original.pixels.shape[:2]
+    had_other_size = changed.shape != original.pixels.shape
+    if had_other_size:
+        changed = _resized(changed, (width, height))
+    areas = changed_areas(original.pixels, changed)
+    if not areas:
+        return None
+    second = EncodedPicture(changed, encoder)
+    parts = [(original.part(area), second.part(area)) for area in ([(0, 0, width, height)] if is_whole else areas)]
+    (a, features_a), (b, features_b) = min(parts, key=lambda pair: distance(pair[0][1], pair[1][1]))
+    mse = mean_squared_error(a, b)
+    return PairComparison(
+        mse=mse,
+        psnr=psnr(mse),
+        ssim=ssim(a, b),
+        semsim=distance(features_a, features_b),
+        lpips=lpips(a, b) if lpips is not None else None,
+        num_areas=len(parts),
+        had_other_size=had_other_size,
+        original_features=features_a,
+        changed_features=features_b,
+    )
+
+
+def _part(pixels: Pixels, area: PixelBox) -> Pixels:
+    part = cropped(pixels, area)
+    factor = MAX_COMPARED_PX / max(part.shape[:2])
+    if factor >= 1:
+        return part
+    return _resized(part, (max(1, round(part.shape[1] * factor)), max(1, round(part.shape[0] * factor))))
+
+
+def _resized(pixels: Pixels, size: tuple[int, int]) -> Pixels:
+    """size: width and height."""
+    from PIL import Image
+
+    image = Image.fromarray(np.ascontiguousarray(pixels))
+    return np.asarray(image.resize(size, Image.Resampling.BILINEAR, reducing_gap=2.0))

@@ -1,0 +1,99 @@
+"""Which changed picture belongs to which original: by shard and key, else by a key that both corpora have once.
+
+Corpora are listed by names alone. A picture is read where it is, when its pair is compared.
+"""
+
+import hashlib
+import heapq
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ingest.errors import SourceError
+from ingest.formats import FORMATS, Source, open_source
+from ingest.formats.members import IMAGE_EXTENSIONS
+from ingest.sample import Sample, printable
+from ingest.slices import Locator, Slice
+
+
+@dataclass(frozen=True)
+class PicturePlace:
+    """A picture of a corpus that was listed."""
+
+    shard: str
+    locator: Locator
+
+    name: str
+    """Its key, of a file without the extension of a picture."""
+
+    path: str
+    """Shard and name, without the extension of the shard."""
+
+
+class Corpus:
+    """The names of a corpus, and where each picture is."""
+
+    def __init__(self, url: str):
+        """SourceError or StorageError if there is no corpus, or it cannot be listed."""
+        self.source = open_source(url, None, None)
+        self.places = list(_places(self.source))
+        self._by_path = _unique((place.path, place) for place in self.places)
+        self._by_name = _unique((place.name, place) for place in self.places)
+
+    def partner_of(self, place: PicturePlace, others: "Corpus") -> PicturePlace | None:
+        """The picture of this corpus that belongs to one of another; None if there is none, or it is not clear."""
+        if (same := self._by_path.get(place.path)) is not None and others._by_path.get(place.path) is not None:
+            return same
+        return self._by_name.get(place.name) if others._by_name.get(place.name) is not None else None
+
+    def has_copies(self, place: PicturePlace) -> bool:
+        """Whether it has the name of another picture, so that no path and no name finds it."""
+        return self._by_path.get(place.path) is None and self._by_name.get(place.name) is None
+
+    def read(self, place: PicturePlace) -> Sample:
+        """StorageError if the storage fails."""
+        return next(iter(self.source.read(Slice(place.shard, 0, True, [place.locator]))))
+
+
+def drawn(places: list[PicturePlace], count: int | None, seed: int) -> list[PicturePlace]:
+    """Draw this many of the pictures at random, in their order. The draw depends on the paths and the seed alone."""
+    if count is None or count >= len(places):
+        return places
+    marks = ((hashlib.sha256(f"{seed}/{place.path}".encode()).digest(), n) for n, place in enumerate(places))
+    return [places[n] for n in sorted(n for _, n in heapq.nsmallest(count, marks))]
+
+
+def _places(source: Source) -> Iterator[PicturePlace]:
+    for shard in source.shards:
+        shown = "" if shard == "." else _without_extension(printable(shard), source.format)
+        names = (key for key, _ in _names(source, shard))
+        locators = (locator for slice_ in source.slices(shard) for locator in slice_.locators)
+        for key, locator in zip(names, locators, strict=False):
+            name = _without_picture_extension(key)
+            yield PicturePlace(shard, locator, name, posixpath.join(shown, name))
+
+
+def _names(source: Source, shard: str) -> Iterator[tuple[str, str | None]]:
+    try:
+        yield from FORMATS[source.format].names(source.root, shard, None)
+    except SourceError:
+        return  # a shard that cannot be read has no names
+
+
+def _without_extension(shard: str, format_name: str) -> str:
+    if format_name == "tree":
+        return shard
+    return posixpath.join(posixpath.dirname(shard), posixpath.basename(shard).partition(".")[0])
+
+
+def _without_picture_extension(key: str) -> str:
+    stem, extension = posixpath.splitext(key)
+    return stem if extension.lower().lstrip(".") in IMAGE_EXTENSIONS else key
+
+
+def _unique(named: Iterator[tuple[str, PicturePlace]]) -> dict[str, PicturePlace | None]:
+    """Name -> place; None if two places have the name."""
+    places = dict[str, PicturePlace | None]()
+    for name, place in named:
+        places[name] = None if name in places else place
+    return places

@@ -1,0 +1,212 @@
+"""`similarity compare`: all pairs, set by set."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest import __version__
+from ingest.errors import SourceError
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits, Pixels
+from ingest.sample import Sample
+from ingest.storage.place import place
+from jobs.console.requests import refuse_existing
+from jobs.runtime.hash_list import HashList, hash_list_of
+from jobs.runtime.progress import SILENT, Feedback
+from jobs.similarity.changing import MadeSet, methods_of
+from jobs.similarity.comparing import MAX_SIDE_PX, EncodedPicture, PerceptualDistance, compared
+from jobs.similarity.looking_again import Looking
+from jobs.similarity.pairing import Corpus, PicturePlace, drawn
+from jobs.similarity.request import CompareRequest
+from reports.page.pages import check_path
+from reports.similarity.compute import PairFigures, SetPairs
+from reports.similarity.page import write_page
+from reports.similarity.results import Similarity
+from scoring.similarity.encoders import PictureEncoder, frozen_encoder, trained_encoder
+from scoring.similarity.lpips import Lpips
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """A picture that was read."""
+
+    is_withheld: bool
+    """Whether it is on the hash list, or cannot be compared with it."""
+
+    pixels: Pixels | None
+    """Those of its first frame; None if it cannot be decoded."""
+
+
+@dataclass(frozen=True)
+class _Original:
+    picture: _Picture
+    encoded: EncodedPicture | None
+    """None if there are no pixels."""
+
+
+@dataclass(frozen=True)
+class _ComparedSet:
+    """One set of changed pictures."""
+
+    pairs: SetPairs
+
+    changed: Callable[[PicturePlace, _Picture], _Picture | None]
+    """Original -> its changed picture; None if there is none."""
+
+    is_whole: bool
+    """Whether whole pictures are compared."""
+
+
+@dataclass(frozen=True)
+class _Comparer:
+    """Compares one pair after the other."""
+
+    encoder: PictureEncoder
+    lpips: PerceptualDistance | None
+    hash_list: HashList
+    looking: Looking | None
+
+    def read(self, sample: Sample) -> _Picture:
+        """The first frame, unless the picture is on the hash list or cannot be compared with it."""
+        limits = ImageLimits(max_side_px=MAX_SIDE_PX, max_frames=1, has_pdq=self.hash_list.needs_pdq)
+        decoded = decode(sample.encoded, limits) if sample.fault is None else None
+        image = decoded if isinstance(decoded, DecodedImage) else None
+        sha256 = hashlib.sha256(sample.encoded).hexdigest()
+        listing = self.hash_list.listings([sha256], [image.pdq if image else None])[0]
+        return _Picture(listing != "clear", image.views[0] if image else None)
+
+    def add(self, of_set: _ComparedSet, key: str, original: _Original, changed: _Picture) -> None:
+        pairs = of_set.pairs
+        if original.picture.is_withheld or changed.is_withheld:
+            pairs.add(key, "withheld")
+        elif original.encoded is None or changed.pixels is None:
+            pairs.add(key, "unreadable")
+        else:
+            found = compared(original.encoded, changed.pixels, of_set.is_whole, self.encoder, self.lpips)
+            if found is None:
+                pairs.add(key, "same")
+                return
+            metrics = {name: getattr(found, name) for name in ("mse", "psnr", "ssim", "lpips", "semsim")}
+            still = self.looking.share_still_found(original.encoded.pixels, changed.pixels) if self.looking else None
+            figures = PairFigures(
+                metrics,
+                found.original_features,
+                found.changed_features,
+                found.num_areas,
+                found.had_other_size,
+                still,
+            )
+            pairs.add(key, "compared", figures)
+
+
+def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similarity:
+    """Compare every changed picture with its original. Nothing is written but the page and the rows.
+
+    SourceError or StorageError of a corpus, or if no changed picture has an original; EngineError if an encoder or
+    model cannot be loaded; LabelsError of the hash list.
+    """
+    if request.html is not None:
+        check_path(request.html)
+    if request.out is not None:
+        refuse_existing(request.out)
+    made = methods_of(request.methods)
+    comparer = _Comparer(
+        frozen_encoder() if request.encoder is None else trained_encoder(request.encoder),
+        None if request.lpips is None else Lpips(request.lpips).distance,
+        hash_list_of(request.hash_list),
+        Looking() if request.look_again else None,
+    )
+    originals = Corpus(request.originals)
+    wanted = drawn(originals.places, request.sample, request.seed)
+    corpora = {name: Corpus(url) for name, url in _names_of(request.changed).items()}
+    num_pairs = len(wanted) * (len(corpora) + len(made))
+    num_dimensions, is_whole = comparer.encoder.num_dimensions, request.part == "whole"
+    sets = [
+        _ComparedSet(SetPairs(name, num_dimensions), _reading(comparer, originals, corpus), is_whole)
+        for name, corpus in corpora.items()
+    ]
+    for each in made:
+        is_everywhere = is_whole or each.method.is_everywhere
+        sets.append(_ComparedSet(SetPairs(each.name, num_dimensions), _making(each, request.seed), is_everywhere))
+    with feedback.meter("compare", num_pairs) as meter:
+        for place_ in wanted:
+            picture = comparer.read(originals.read(place_))
+            encoded = None if picture.pixels is None else EncodedPicture(picture.pixels, comparer.encoder)
+            original = _Original(picture, encoded)
+            for of_set in sets:
+                changed = of_set.changed(place_, picture)
+                if changed is None:
+                    of_set.pairs.num_originals_without += 1
+                else:
+                    comparer.add(of_set, place_.path, original, changed)
+                meter.advance(1)
+    for of_set, corpus in zip(sets, corpora.values(), strict=False):  # those of --method have no corpus
+        _add_strangers(of_set.pairs, corpus, originals)
+    collected = [of_set.pairs.result() for of_set in sets]
+    similarity = Similarity(
+        num_originals=len(originals.places),
+        num_drawn=len(wanted),
+        part=request.part,
+        encoder=comparer.encoder.name,
+        has_lpips=comparer.lpips is not None,
+        sets=tuple(found for found, _ in collected),
+        seed=request.seed,
+        version=__version__,
+    )
+    for found in similarity.sets:
+        if not found.num_compared and not found.counts.get("same"):
+            feedback.notice(f"{found.name}: no picture could be compared")
+    if not any(found.num_compared or found.counts.get("same") for found in similarity.sets):
+        raise SourceError(
+            f"no changed picture could be compared with one of {request.originals}; keys must be the same"
+        )
+    if request.out is not None:
+        _write_rows(pa.concat_tables([table for _, table in collected]), request.out)
+    if request.html is not None:
+        write_page(similarity, request.html)
+    return similarity
+
+
+def _names_of(urls: tuple[str, ...]) -> dict[str, str]:
+    """Name of a set -> URL: the last part of the URL that tells it from the others."""
+    parts = [url.rstrip("/").split("/") for url in urls]
+    depth = 1
+    while len({tuple(each[-depth:]) for each in parts}) < len(urls) and depth < max(map(len, parts)):
+        depth += 1
+    if len(set(urls)) < len(urls):
+        raise SourceError("CHANGED names one corpus twice; give each once")
+    return {"/".join(each[-depth:]): url for each, url in zip(parts, urls, strict=True)}
+
+
+def _reading(
+    comparer: _Comparer, originals: Corpus, corpus: Corpus
+) -> Callable[[PicturePlace, _Picture], _Picture | None]:
+    def changed(place_: PicturePlace, original: _Picture) -> _Picture | None:
+        partner = corpus.partner_of(place_, originals)
+        return None if partner is None else comparer.read(corpus.read(partner))
+
+    return changed
+
+
+def _making(made: MadeSet, seed: int) -> Callable[[PicturePlace, _Picture], _Picture]:
+    def changed(place_: PicturePlace, original: _Picture) -> _Picture:
+        if original.pixels is None or original.is_withheld:
+            return original
+        return _Picture(False, made.of(original.pixels, place_.path, seed))
+
+    return changed
+
+
+def _add_strangers(pairs: SetPairs, corpus: Corpus, originals: Corpus) -> None:
+    """Count the changed pictures that belong to no original at all, drawn or not."""
+    for place_ in corpus.places:
+        if originals.partner_of(place_, corpus) is None:
+            pairs.add(place_.path, "no_original")
+
+
+def _write_rows(rows: pa.Table, url: str) -> None:
+    with place(url).create() as stream:
+        pq.write_table(rows, stream, compression="zstd", write_page_checksum=True)

@@ -1,0 +1,138 @@
+"""`similarity train`: folders of labelled versions -> a file with an encoder."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ingest.errors import EngineError, LabelsError
+from ingest.extras import install_command
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits, Pixels
+from ingest.storage.place import place
+from jobs.console.requests import refuse_existing
+from jobs.runtime.progress import SILENT, Feedback
+from jobs.similarity.comparing import MAX_SIDE_PX
+from jobs.similarity.pairing import Corpus
+from jobs.similarity.request import SimilarityTrainRequest
+from scoring.similarity.card import EncoderCard
+from scoring.similarity.encoders import FROZEN_SHA256, frozen_encoder
+from scoring.similarity.triplets import LabelledOriginal, Triplets, labelled_versions
+
+
+@dataclass(frozen=True)
+class TrainedSimilarity:
+    """What `similarity train` did."""
+
+    card: EncoderCard
+    num_held_back: int
+    """Originals that were held back."""
+
+    num_unused: int
+    """Files that belong to no triplet, or cannot be decoded."""
+
+
+def run_train(request: SimilarityTrainRequest, feedback: Feedback = SILENT) -> TrainedSimilarity:
+    """Train an encoder and write it, whole or not at all.
+
+    LabelsError if the folders hold no triplet, SourceError or StorageError if they cannot be read, EngineError if a
+    package is missing, IncompleteError if the loss is no number.
+    """
+    out = str(request.out)
+    refuse_existing(out)
+    try:
+        from safetensors.numpy import save
+
+        from scoring.similarity import networks, training
+    except ImportError as error:
+        raise EngineError(f"similarity train needs the package {error.name}: {install_command('tune')}") from None
+    is_head = request.network == "head"
+    frozen = frozen_encoder() if is_head else None
+    side_px = 0 if is_head else request.side_px
+    given = _Inputs(frozen.of if frozen else lambda pixels: networks.square(pixels, side_px))
+    originals, num_unused = list[list[Triplets]](), 0
+    for url in request.folders:
+        corpus = Corpus(url)
+        places = {each.path: each for each in corpus.places}
+        versions = labelled_versions(places)
+        num_unused += versions.num_unused
+        wanted = dict.fromkeys(
+            path for each in versions.originals for path in (each.original, *each.recognised, *each.unrecognised)
+        )
+        with feedback.meter("read", len(wanted)) as meter:
+            numbers = dict[str, int]()
+            for path in wanted:
+                if (number := given.add(corpus.read(places[path]).encoded)) is not None:
+                    numbers[path] = number
+                meter.advance(1)
+        num_unused += len(wanted) - len(numbers)
+        originals += filter(None, (_triplets(each, numbers) for each in versions.originals))
+    if not originals:
+        raise LabelsError("no original of which both kinds of versions can be decoded")
+    held_back, kept = _split(originals, request.held_back, request.seed)
+    triplets, others = list(chain(*kept)), list(chain(*held_back))
+    how = training.TripletTraining(
+        request.network, request.margin, request.learning_rate, request.batch_size, request.epochs, request.seed
+    )
+    with feedback.meter("train", request.epochs * len(triplets)) as meter:
+        result = training.train(how, given.stacked(), triplets, others, lambda epoch: meter.advance(len(triplets)))
+    card = EncoderCard(
+        network=request.network,
+        side_px=side_px,
+        num_dimensions=result.num_dimensions,
+        num_originals=len(kept),
+        num_triplets=len(triplets),
+        margin=request.margin,
+        learning_rate=request.learning_rate,
+        batch_size=request.batch_size,
+        epochs=request.epochs,
+        seed=request.seed,
+        features_sha256=FROZEN_SHA256 if is_head else "",
+        in_order=result.in_order,
+        in_order_held_back=result.in_order_held_back,
+    )
+    place(out).write(save(result.tensors, card.as_metadata()))
+    return TrainedSimilarity(card, len(held_back), num_unused)
+
+
+class _Inputs:
+    """What the network takes of each picture."""
+
+    def __init__(self, input_of: Callable[[Pixels], npt.NDArray[Any]]):
+        self._input_of = input_of
+        self._inputs = list[npt.NDArray[Any]]()
+
+    def add(self, encoded: bytes) -> int | None:
+        """The number of the picture; None if it cannot be decoded."""
+        image = decode(encoded, ImageLimits(max_side_px=MAX_SIDE_PX, max_frames=1))
+        if not isinstance(image, DecodedImage):
+            return None
+        self._inputs.append(self._input_of(image.views[0]))
+        return len(self._inputs) - 1
+
+    def stacked(self) -> npt.NDArray[Any]:
+        return np.stack(self._inputs)
+
+
+def _triplets(original: LabelledOriginal, numbers: dict[str, int]) -> list[Triplets]:
+    """One for each recognised version; none if the original or all versions of a kind cannot be decoded.
+
+    numbers: of the pictures that can be decoded, by path.
+    """
+    unrecognised = tuple(numbers[path] for path in original.unrecognised if path in numbers)
+    if original.original not in numbers or not unrecognised:
+        return []
+    of_original = numbers[original.original]
+    return [Triplets(of_original, numbers[path], unrecognised) for path in original.recognised if path in numbers]
+
+
+def _split(
+    originals: list[list[Triplets]], share: float, seed: int
+) -> tuple[list[list[Triplets]], list[list[Triplets]]]:
+    """Held back, and trained on: at least one."""
+    order = np.random.default_rng(seed).permutation(len(originals))
+    num = min(len(originals) - 1, round(share * len(originals)))
+    return [originals[n] for n in sorted(order[:num])], [originals[n] for n in sorted(order[num:])]

@@ -1,0 +1,142 @@
+"""How much the answers depend on the words and the language of the question, as in Samson et al., Tables 6 and 12."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from ingest.errors import LabelsError, did_you_mean
+from ingest.storage.place import place
+from jobs.runtime.progress import Feedback
+from jobs.scan.request import ScanRequest, ScanResources, Supervision
+from jobs.scan.run import run_scan
+from jobs.study.points import begin_folder
+from jobs.study.request import PromptsRequest
+from jobs.study.studies import FIGURES
+from jobs.tune_set.labelled_pictures import evaluation_pictures
+from reports.evaluation.comparing import spread_of
+from reports.evaluation.compute import EvaluationOptions, evaluate_run
+from reports.evaluation.results import Evaluation, RunsSpread
+from reports.report.opened import open_run
+from reports.words import number
+from scoring.labels.contradictions import contradictions
+from scoring.labels.table import labels_sha256, read_labels
+from scoring.protocols.binary import EARLIER_WORDINGS, LANGUAGES, WORDINGS
+from scoring.table import Col
+
+Kind = Literal["prompts", "languages"]
+
+ASKED: Mapping[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "prompts": (WORDINGS, LANGUAGES[:1]),
+    "languages": (WORDINGS[:1], LANGUAGES),
+}
+"""Wordings and languages of a study that names none."""
+
+
+@dataclass(frozen=True)
+class PromptsResult:
+    """One run per wording and language."""
+
+    wordings: tuple[str, ...]
+    """The protocols that were asked."""
+
+    spread: RunsSpread
+    """Spread of their figures, in the same order."""
+
+    num_rejected: tuple[int | None, ...] = ()
+    """Answers of each run that are neither yes nor no, of pictures with a label; they count as the wrong answer. None
+    if no picture has a label."""
+
+    kind: Kind = "prompts"
+
+
+def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "prompts") -> PromptsResult:
+    """Scans with each wording and evaluates. LabelsError if the pictures are also in an evaluation set: a wording that
+    was chosen on these would make its figures too good."""
+    protocols = _protocols(request, kind)
+    folder = _folder(request, kind)
+    labels = read_labels(request.labels)
+    if caution := contradictions(labels):
+        feedback.notice(f"caution: {request.labels}: {caution}")
+    evaluations = list[Evaluation]()
+    for name, protocol in protocols.items():
+        run = str(folder / name)
+        options = replace(request.options, protocol=protocol)
+        run_scan(
+            ScanRequest(request.source, run, engine=request.engine, options=options),
+            ScanResources(executor="inline"),
+            Supervision(),
+            feedback,
+        )
+        if not evaluations:
+            _refuse_shared(request, run)
+        evaluations.append(evaluate_run(run, labels, EvaluationOptions(num_draws=0)))
+    rejected = tuple(None if each.private is None else each.private.num_rejected for each in evaluations)
+    return PromptsResult(tuple(protocols.values()), spread_of(evaluations), rejected, kind)
+
+
+def _protocols(request: PromptsRequest, kind: Kind) -> dict[str, str]:
+    """Name of a run's folder -> protocol. LabelsError for an unknown wording or language."""
+    wordings, languages = request.wordings or ASKED[kind][0], request.languages or ASKED[kind][1]
+    for option, names, known in (("--wordings", wordings, WORDINGS), ("--languages", languages, LANGUAGES)):
+        for name in names:
+            if name not in known:
+                raise LabelsError(
+                    f'{option}: there is no "{name}"{did_you_mean(name, known)}; there are: {", ".join(known)}'
+                )
+    folder = Path(place(request.out).path)
+    earlier_names = {now: earlier for earlier, now in EARLIER_WORDINGS.items()}
+    endings = [ending for ending in (request.private_list, request.reading) if ending]
+    protocols = {}
+    for wording in wordings:
+        for language in languages:
+            name = wording if language == LANGUAGES[0] else f"{wording}-{language}"
+            if (folder / earlier_names[wording]).is_dir() and name == wording:
+                name = earlier_names[wording]  # a study that an older version began
+            parts = [wording, *([language] if language != LANGUAGES[0] else []), *endings]
+            protocols[name] = f"binary:{','.join(parts)}"
+    return protocols
+
+
+def _folder(request: PromptsRequest, kind: Kind) -> Path:
+    """LabelsError if it holds another study. The runs in it refuse another model, adapter or text themselves."""
+    where = place(request.out)
+    if not where.is_local:
+        raise LabelsError(f"{request.out}: a study is written to a folder of this machine")
+    folder = Path(where.path)
+    content: dict[str, object] = {
+        "kind": kind,
+        "source": request.source,
+        "labels": labels_sha256(request.labels),
+        "reading": request.reading,
+        "evaluation": list(request.evaluation),
+    }
+    begin_folder(folder, content, request.out)
+    return folder
+
+
+def _refuse_shared(request: PromptsRequest, run: str) -> None:
+    known = evaluation_pictures(request.evaluation)
+    with open_run(run) as opened:
+        rows = opened.rows([Col.SHA256, Col.PHASH])
+    same = sum(hash_ in known.sha256 for hash_ in rows[Col.SHA256].to_pylist())
+    near = sum(known.near(rows[Col.PHASH].to_pylist()))
+    if same or near:
+        raise LabelsError(
+            f"{request.source} shares {max(same, near)} pictures with an evaluation set; choose a wording on others"
+        )
+
+
+def prompts_finding(result: PromptsResult) -> str:
+    """How far apart the best and the worst wording or language are."""
+    figures = {**result.spread.private, **result.spread.score}
+    name = next((figure for figure in FIGURES if figure in figures), None)
+    pairs = zip(result.wordings, figures[name].values, strict=True) if name else ()
+    known = sorted((value, wording) for wording, value in pairs if value is not None)
+    if name is None or not known:
+        return "No wording has a figure."
+    (low, worst), (high, best) = known[0], known[-1]
+    what = "wordings" if result.kind == "prompts" else "languages"
+    return (
+        f"The {what} differ by {high - low:.3f} in {FIGURES[name]}: {number(low)} ({worst}) to {number(high)} ({best})."
+    )

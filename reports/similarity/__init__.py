@@ -1,0 +1,11 @@
+"""Whether changed pictures still show what the originals did: figures of pairs, their tables and page, and how well
+each figure follows what people recognise.
+
+    results.py      what is known of each pair, each set and all
+    compute.py      pairs, one after the other -> results
+    ranks.py        figures of sets against what was recognised
+    words.py, page.py   the results in words
+
+May import: `ingest`, `reports.page`, `reports.statistics`.
+Start at: `results.py`.
+"""

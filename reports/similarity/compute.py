@@ -1,0 +1,98 @@
+"""The pairs of one set, one after the other, in memory that does not grow with them but for their figures."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from reports.similarity.results import MAX_NEAREST, METRICS, PAIRS_SCHEMA, PairState, SetSimilarity
+from reports.statistics.feature_likeness import Features, Moments, frechet_distance, nearest
+from reports.statistics.shares import wilson
+
+
+@dataclass(frozen=True)
+class PairFigures:
+    """A compared pair, as `SetPairs.add` takes it: METRICS -> value, and the features."""
+
+    metrics: dict[str, float | None]
+    original_features: Features
+    changed_features: Features
+    num_areas: int
+    had_other_size: bool
+    still_detected: float | None
+
+
+@dataclass
+class SetPairs:
+    """Collects the pairs of a set."""
+
+    name: str
+    num_dimensions: int
+    """Length of the features."""
+
+    _columns: dict[str, list[object]] = field(default_factory=lambda: {name: [] for name in PAIRS_SCHEMA.names})
+    _counts: Counter[PairState] = field(default_factory=Counter)
+    _originals: list[Features] = field(default_factory=list)
+    _changed: list[Features] = field(default_factory=list)
+    _num_other_size: int = 0
+    num_originals_without: int = 0
+
+    def __post_init__(self) -> None:
+        self._moments = Moments(self.num_dimensions), Moments(self.num_dimensions)
+
+    def add(self, key: str | None, state: PairState, figures: PairFigures | None = None) -> None:
+        """figures: of a compared pair."""
+        self._counts[state] += 1
+        row: dict[str, object] = {"set": self.name, "key": None if state == "withheld" else key, "state": state}
+        if figures is not None:
+            row |= figures.metrics
+            row |= {"still_detected": figures.still_detected, "num_areas": figures.num_areas}
+            self._num_other_size += figures.had_other_size
+            for moments, features in zip(self._moments, (figures.original_features, figures.changed_features)):  # noqa: B905
+                moments.add(features)
+            if len(self._originals) < MAX_NEAREST:
+                self._originals.append(figures.original_features)
+                self._changed.append(figures.changed_features)
+        for name, column in self._columns.items():
+            column.append(row.get(name))
+
+    def result(self) -> tuple[SetSimilarity, pa.Table]:
+        """The set as a whole, and a row of each pair (`PAIRS_SCHEMA`)."""
+        is_nearest = self._is_nearest()
+        num_asked = len(is_nearest)
+        compared = [row for row, state in enumerate(self._columns["state"]) if state == "compared"]
+        for row, answer in zip(compared, is_nearest.tolist(), strict=False):  # of the first ones
+            self._columns["is_nearest"][row] = answer
+        num_nearest = int(is_nearest.sum())
+        low, high = wilson(num_nearest, num_asked) if num_asked > 1 else (None, None)
+        detected = self._known("still_detected")
+        found = SetSimilarity(
+            name=self.name,
+            counts=dict(self._counts),
+            num_originals_without=self.num_originals_without,
+            means={metric: _mean(self._known(metric)) for metric in METRICS},
+            fid=frechet_distance(*self._moments),
+            num_nearest=num_nearest,
+            num_nearest_of=num_asked,
+            nearest_low=low,
+            nearest_high=high,
+            still_detected=_mean(detected),
+            num_detected_in=len(detected),
+            num_other_size=self._num_other_size,
+        )
+        return found, pa.table(self._columns, schema=PAIRS_SCHEMA)
+
+    def _is_nearest(self) -> npt.NDArray[np.bool_]:
+        """Nothing can be said of a single pair."""
+        if len(self._originals) < 2:
+            return np.zeros(0, dtype=np.bool_)
+        return nearest(np.stack(self._changed), np.stack(self._originals))
+
+    def _known(self, column: str) -> list[float]:
+        return [value for value in self._columns[column] if isinstance(value, float)]
+
+
+def _mean(values: list[float]) -> float | None:
+    return float(np.mean(values)) if values else None

@@ -1,0 +1,29 @@
+"""Fills the page. Names of corpora are hostile: Jinja escapes them, and the page may run no script."""
+
+from pathlib import Path
+
+from reports.page.pages import fill, write
+from reports.similarity.results import Similarity
+from reports.similarity.words import headlines, notes, tables
+from reports.words import percent
+
+
+def render(similarity: Similarity) -> str:
+    """One HTML page that needs nothing else and may load nothing. It holds no picture."""
+    shares = [
+        (found.name, found.num_nearest / found.num_nearest_of) for found in similarity.sets if found.num_nearest_of
+    ]
+    return fill(
+        "similarity",
+        {"percent": percent},
+        headlines=list(headlines(similarity)),
+        notes=list(notes(similarity)),
+        tables=list(tables(similarity)),
+        shares=shares,
+        version=similarity.version,
+    )
+
+
+def write_page(similarity: Similarity, path: Path) -> None:
+    """The page as a file of this machine, whole or not at all. StorageError."""
+    write(render(similarity), path)

@@ -1,0 +1,146 @@
+"""What `similarity` found, as tables of text for the terminal and the page."""
+
+from collections.abc import Iterator
+
+from ingest.errors import number_of
+from reports.similarity.ranks import METRIC_NAMES, Ranking
+from reports.similarity.results import SetSimilarity, Similarity
+from reports.words import Document, Table, number, percent, shortened, spread
+
+MIN_SETS = 14
+"""Sets with which the source of the ranks compared metrics; with fewer, chance orders them as well as a good metric."""
+
+FORMS = {"psnr": ".1f", "mse": ".0f"}
+"""Metric -> decimals; three for the others."""
+
+
+def document(similarity: Similarity) -> Document:
+    return Document(list(headlines(similarity)), list(tables(similarity)), list(notes(similarity)))
+
+
+def headlines(similarity: Similarity) -> Iterator[str]:
+    drawn = f", {similarity.num_drawn:,} drawn" if similarity.num_drawn < similarity.num_originals else ""
+    yield f"{number_of(similarity.num_originals, 'original')}{drawn}; {number_of(len(similarity.sets), 'set')}"
+    where = "the areas that differ" if similarity.part == "areas" else "the whole pictures"
+    yield f"compared: {where}; SemSim by the {similarity.encoder}"
+
+
+def tables(similarity: Similarity) -> Iterator[Table]:
+    heads = ["set", "pairs", "nearest", "95 %", "SemSim", "SSIM", "PSNR dB", "MSE", "LPIPS", "FID"]
+    if not similarity.has_lpips:
+        heads.remove("LPIPS")
+    rows = [[shortened(found.name), *_figures(found, similarity.has_lpips)] for found in similarity.sets]
+    yield Table("How alike changed pictures and originals are", heads, rows)
+    if any(found.num_detected_in for found in similarity.sets):
+        cells = [
+            [shortened(found.name), f"{found.num_detected_in:,}", percent(found.still_detected)]
+            for found in similarity.sets
+        ]
+        yield Table("What detectors still find of what they find in the originals", ["set", "pairs", "found"], cells)
+    if any(set(found.counts) - {"compared"} or found.num_originals_without for found in similarity.sets):
+        names = ["compared", "same", "unreadable", "withheld", "no_original"]
+        rows = [
+            [
+                shortened(found.name),
+                *(f"{found.counts.get(name, 0):,}" for name in names),  # type: ignore[call-overload]  # of PairState
+                f"{found.num_originals_without:,}",
+            ]
+            for found in similarity.sets
+        ]
+        heads = ["set", "compared", "equal", "unreadable", "withheld", "without original", "originals without"]
+        yield Table("What became of the pictures", heads, rows)
+
+
+def _figures(found: SetSimilarity, has_lpips: bool) -> list[str]:
+    share = found.num_nearest / found.num_nearest_of if found.num_nearest_of else None
+    cells = [
+        f"{found.num_compared:,}",
+        percent(share),
+        spread(found.nearest_low, found.nearest_high),
+        number(found.means["semsim"]),
+        number(found.means["ssim"]),
+        number(found.means["psnr"], FORMS["psnr"]),
+        number(found.means["mse"], FORMS["mse"]),
+        *([number(found.means["lpips"])] if has_lpips else []),
+        number(found.fid),
+    ]
+    return cells
+
+
+def notes(similarity: Similarity) -> Iterator[str]:
+    asked = max((found.num_nearest_of for found in similarity.sets), default=0)
+    if asked:
+        yield (
+            f"nearest: changed pictures that are nearer to their own original than to any other of up to {asked:,}, by "
+            f"SemSim; by chance it would be {percent(1 / asked)}. Such pictures can be found again."
+        )
+    yield "SemSim, MSE, LPIPS and FID are 0 for equal pictures; SSIM is 1. PSNR falls with the difference."
+    yield (
+        "FID is the Fréchet distance of these features: it is not that of other tools, and only sets of about as many "
+        "pairs can be compared by it."
+    )
+    if not similarity.has_lpips:
+        yield "LPIPS is not available: no weights are installed; give an ONNX model by --lpips."
+    if resized := sum(found.num_other_size for found in similarity.sets):
+        yield f"{number_of(resized, 'changed picture')} had another size than the original and was resized to compare."
+    yield "A low likeness is no proof: other people, models and attacks may recognise more (privsieve help similarity)."
+
+
+def rank_document(ranking: Ranking) -> Document:
+    return Document(list(_rank_headlines(ranking)), list(_rank_tables(ranking)), list(_rank_notes(ranking)))
+
+
+def _rank_headlines(ranking: Ranking) -> Iterator[str]:
+    yield f"recognised: {ranking.judge}"
+    for each in ranking.collections:
+        num_pairs = sum(found.num_pairs for found in each.sets)
+        line = f"{shortened(each.name)}: {number_of(num_pairs, 'judged pair')} of {number_of(len(each.sets), 'set')}"
+        left_out = [
+            f"{count:,} {what}"
+            for count, what in ((each.num_without_answer, "without an answer"), (each.num_tied, "with a tie"))
+            if count
+        ]
+        yield f"{line}; left out: {', '.join(left_out)}" if left_out else line
+
+
+def _rank_tables(ranking: Ranking) -> Iterator[Table]:
+    for each in ranking.collections:
+        heads = ["metric", "Kendall τ", "without any one set", "Spearman ρ", "AUC of pairs"]
+        rows = [
+            [
+                METRIC_NAMES[metric],
+                number(ranks.of_sets.kendall),
+                _range(ranks.of_sets.kendall_low, ranks.of_sets.kendall_high),
+                number(ranks.of_sets.spearman),
+                number(ranks.of_pairs),
+            ]
+            for metric, ranks in each.metrics.items()
+        ]
+        yield Table(f"Agreement with what was recognised: {shortened(each.name)}", heads, rows)
+        ordered = sorted(each.sets, key=lambda found: -found.recognised)
+        shown = list(each.metrics)
+        cells = [
+            [
+                shortened(found.name),
+                f"{found.num_pairs:,}",
+                percent(found.recognised),
+                *(number(found.means[metric], FORMS.get(metric, ".3f")) for metric in shown),
+            ]
+            for found in ordered
+        ]
+        heads = ["set", "pairs", "recognised", *(METRIC_NAMES[metric] for metric in shown)]
+        yield Table(f"Sets: {shortened(each.name)}", heads, cells)
+
+
+def _range(low: float | None, high: float | None) -> str:
+    return "–" if low is None or high is None else f"{number(low)} to {number(high)}"
+
+
+def _rank_notes(ranking: Ranking) -> Iterator[str]:
+    yield "1: the metric has the order of what was recognised; 0: no relation; −1: the opposite order."
+    few = [each for each in ranking.collections if len(each.sets) < MIN_SETS]
+    if few:
+        yield (
+            f"{shortened(few[0].name)} has {len(few[0].sets)} sets: below {MIN_SETS} a high figure can be chance; "
+            "compare more methods and strengths."
+        )

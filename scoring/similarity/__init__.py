@@ -1,0 +1,13 @@
+"""Encoders: pictures become features whose distance says how alike their content is.
+
+    encoders.py    the frozen features of the detectors, or a file that training wrote
+    card.py        what is stored with the weights
+    networks.py    the networks that can be trained
+    triplets.py    the folders of labelled versions that training reads
+    training.py    triplet loss -> a file of safetensors
+    lpips.py       LPIPS by an ONNX file of the user's
+
+torch is imported by `networks.py` and `training.py` alone.
+May import: `ingest`, `scoring.engines.detectors`.
+Start at: `encoders.py`.
+"""

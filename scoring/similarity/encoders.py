@@ -1,0 +1,96 @@
+"""Encoders of pictures: the frozen one, which is installed with the detectors, and those of `similarity train`."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ingest.errors import EngineError
+from ingest.extras import install_command
+from ingest.images.pixels import Pixels
+from scoring.engines.detectors.features import NUM_FEATURES, PictureFeatures
+from scoring.similarity.card import FOOTER_KEY, EncoderCard
+
+FROZEN_SHA256 = PictureFeatures.sha256
+"""Hash of the model whose features are frozen, in hex."""
+
+MAX_FILE_BYTES = 2**30
+
+HEAD_WEIGHT, HEAD_BIAS = "weight", "bias"
+"""Tensors of a head, of shape (outputs, 1024) and (outputs,)."""
+
+
+@dataclass(frozen=True)
+class PictureEncoder:
+    """Pixels -> features of length 1, so that distances go from 0 to 2."""
+
+    name: str
+    """With the beginning of the sha256 of its weights."""
+
+    num_dimensions: int
+    of: Callable[[Pixels], npt.NDArray[np.float32]]
+
+
+def frozen_encoder() -> PictureEncoder:
+    """The features that are installed with the detectors. EngineError if they are not installed."""
+    features = PictureFeatures()
+    return PictureEncoder(
+        f"frozen features of open_nsfw ({FROZEN_SHA256[:12]})",
+        NUM_FEATURES,
+        lambda pixels: _unit(features.of(pixels)),
+    )
+
+
+def trained_encoder(path: Path) -> PictureEncoder:
+    """An encoder of `similarity train`. EngineError if the file is none, or a package that it needs is missing."""
+    card, tensors, sha256 = _read(path)
+    name = f"{path.name}, {card.network} ({sha256[:12]})"
+    if card.network == "head":
+        return PictureEncoder(name, card.num_dimensions, _head(path, card, tensors))
+    try:
+        from scoring.similarity.networks import loaded
+    except ImportError as error:
+        raise _missing(error) from None
+    return PictureEncoder(name, card.num_dimensions, loaded(card.network, card.side_px, tensors, str(path)))
+
+
+def _read(path: Path) -> tuple[EncoderCard, dict[str, Any], str]:
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        raise _missing(error) from None
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise EngineError(f"{path}: is too large for an encoder of similarity train")
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+        with safe_open(path, framework="np") as file:
+            card = EncoderCard(**json.loads((file.metadata() or {})[FOOTER_KEY]))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dict
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+        raise EngineError(f"{path}: is no encoder that similarity train wrote") from None
+    return card, tensors, sha256
+
+
+def _head(path: Path, card: EncoderCard, tensors: dict[str, Any]) -> Callable[[Pixels], npt.NDArray[np.float32]]:
+    features = PictureFeatures()
+    if card.features_sha256 != FROZEN_SHA256:
+        raise EngineError(f"{path}: was trained on other features than those that are installed; train it again")
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    if shapes != {HEAD_WEIGHT: (card.num_dimensions, NUM_FEATURES), HEAD_BIAS: (card.num_dimensions,)}:
+        raise EngineError(f"{path}: its tensors do not have the shapes of a head")
+    weight, bias = tensors[HEAD_WEIGHT], tensors[HEAD_BIAS]
+    return lambda pixels: _unit(weight @ _unit(features.of(pixels)) + bias)
+
+
+def _unit(features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    length = float(np.linalg.norm(features))
+    return features if length == 0 else np.asarray(features / length, dtype=np.float32)
+
+
+def _missing(error: ImportError) -> EngineError:
+    return EngineError(f"an encoder of similarity train needs the package {error.name}: {install_command('tune')}")

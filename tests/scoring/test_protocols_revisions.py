@@ -1,0 +1,141 @@
+"""Earlier names and revisions of protocols: what began with them is asked with the same words for ever."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from scoring.protocols import name_to_continue, protocol, recorded_name
+from scoring.protocols.interface import Prompt, ProtocolOptions, Text
+from scoring.runs.begin import start_or_continue
+from scoring.runs.record import RunRecord
+from tests.records import run_record
+from tests.scoring.asking import ask
+
+RECORDED = {
+    "slots": "slots-1 e10eaceabbee",
+    "json": "json-1 f679a2c4ceff",
+    "two-pass": "two-pass-1 4178ea5b6604",
+    "severity:zero-shot": "severity:zero-shot-1 36c4a114beda",
+    "severity:intuition": "severity:intuition-1 09ca916fc6bb",
+    "severity:taxonomy": "severity:taxonomy-1 6912dee874fe",
+    "severity:taxonomy,counterfactual": "severity:taxonomy,counterfactual-1 1238f93a7899",
+    "binary:p1": "binary:p1-3 ceaab01d52af",
+    "binary:p2": "binary:p2-3 6d8014898714",
+    "binary:p3": "binary:p3-3 62c915dd8e67",
+    "binary:p4": "binary:p4-3 7d98dd3a278c",
+    "binary:p1,classes": "binary:p1,classes-3 9bc4e41d1d85",
+    "binary:p1,reason": "binary:p1,reason-3 a445dfe51225",
+    "binary:p1,lenient": "binary:p1,lenient-3 9baecdb200ce",
+    "binary:p1,first": "binary:p1,first-3 84a1ed72c333",
+    "binary:p2,classes,first": "binary:p2,classes,first-3 c818f1a731cc",
+}
+"""Name that a user gave before there were these revisions and names -> version that the run recorded."""
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_run_that_began_earlier_is_continued_by_the_same_command(name: str, tmp_path: Path) -> None:
+    recorded = f"{RECORDED[name]}, 262144 pixels, stored precision"
+    before = run_record({"name": "vllm", "protocol": recorded, "assessed": []})
+    start_or_continue(str(tmp_path / "run"), before)
+    again = ask(name_to_continue(name, recorded))
+    assert again.version == RECORDED[name]
+    now: RunRecord = before.model_copy(
+        update={"engine": before.engine | {"protocol": f"{again.version}, 262144 pixels, stored precision"}}
+    )
+    assert start_or_continue(str(tmp_path / "run"), now).engine["protocol"] == recorded
+
+
+@pytest.mark.parametrize(
+    ("name", "recorded", "asked"),
+    [
+        ("binary", "binary:p1-3 ceaab01d52af", "binary:p1-3"),
+        ("binary:ours-1,first", "binary:p1,first-3 84a1ed72c333", "binary:p1,first-3"),
+        ("binary:ours-2", "binary:p1-3 ceaab01d52af", "binary:ours-2"),
+        ("severity", "severity:taxonomy-1 6912dee874fe", "severity:taxonomy-1"),
+        ("severity:taxonomy-2", "severity:taxonomy-1 6912dee874fe", "severity:taxonomy-2"),
+        ("severity:intuition", "severity:taxonomy-1 6912dee874fe", "severity:intuition"),
+        ("severity:taxonomy", "severity:taxonomy-7 6912dee874fe", "severity:taxonomy"),
+        ("json", "slots-1 e10eaceabbee", "json"),
+        ("slots", "sha256", "slots"),
+    ],
+)
+def test_only_an_earlier_revision_of_the_same_protocol_is_continued(name: str, recorded: str, asked: str) -> None:
+    assert name_to_continue(name, recorded) == asked
+
+
+def test_an_earlier_name_asks_the_same_words() -> None:
+    for number in (1, 2, 3, 4):
+        earlier, now = ask(f"binary:p{number}"), ask(f"binary:ours-{number}")
+        assert (earlier.prompt, earlier.name) == (now.prompt, now.name)
+        assert earlier.version.split()[1] == now.version.split()[1], "the same words have the same hash"
+    texts = ProtocolOptions(b"p1: Is it private?")
+    assert protocol("binary", texts).prompt == protocol("binary", ProtocolOptions(b"ours_1: Is it private?")).prompt
+
+
+def test_prompt_files_of_older_runs_keep_their_hash() -> None:
+    assert ask("severity:taxonomy-1", prompts=b"score_field: risk").version == "severity:taxonomy-1 0182101124dc"
+    assert ask("two-pass-1", prompts=b"first_system: x").version == "two-pass-1 9d0b3ca91f0c"
+    german = b"p2: Ist etwas privat?\nanswers: {yes: [ja], no: [nein]}"
+    assert ask("binary:p2", prompts=german).version == "binary:p2-3 3cec3d059d88"
+
+
+def test_a_revision_that_is_gone_falls_back_on_the_name() -> None:
+    assert recorded_name("binary:p1", "binary:p1-1 000000000000") == "binary:p1"
+    assert recorded_name("severity:taxonomy", "severity:taxonomy-1 6912dee874fe") == "severity:taxonomy-1"
+
+
+GIVES_THE_SCORE_AWAY = re.compile(
+    r"outweigh|weighs? more|any number of|more details|decides? first|how many|number of|the count|within (?:it|the)"
+    r"|below it|lexicographic|square root|formula|\bband|0\.[0-9]*[1-9]|\b330\b|\b30\b|very bottom",
+    re.IGNORECASE,
+)
+"""Words that state how the true score is computed: the order of levels by counts, and the limits of its bands."""
+
+
+def said(prompt: Prompt) -> str:
+    return "\n".join(part.text for message in prompt.messages for part in message.parts if isinstance(part, Text))
+
+
+@pytest.mark.parametrize("mode", ["zero-shot", "intuition", "taxonomy", "intuition,counterfactual"])
+def test_no_severity_prompt_says_how_the_score_is_computed(mode: str) -> None:
+    assert GIVES_THE_SCORE_AWAY.findall(said(ask(f"severity:{mode}").prompt)) == []
+
+
+@pytest.mark.parametrize("mode", ["intuition", "taxonomy"])
+def test_the_check_finds_what_revision_1_gave_away(mode: str) -> None:
+    assert len(GIVES_THE_SCORE_AWAY.findall(said(ask(f"severity:{mode}-1").prompt))) >= 2
+
+
+def test_intuition_names_its_points_in_order_and_no_level() -> None:
+    text = said(ask("severity:intuition").prompt)
+    points = [
+        "Identification",
+        "Sensitive",
+        "Harm by itself",
+        "Harm in context",
+        "Expectations",
+        "high",
+        "moderate",
+        "low",
+    ]
+    places = [text.index(point) for point in points]
+    assert places == sorted(places)
+    assert "level" not in text.lower()
+
+
+def test_taxonomy_names_the_elements_of_the_papers_prompt() -> None:
+    text = " ".join(said(ask("severity:taxonomy").prompt).split())
+    levels = re.split(r"- Level \d", text)[1:]
+    for level, elements in enumerate(
+        (
+            ("biometric", "government"),
+            ("user names", "dates of birth", "medical", "financial", "nudity", "race", "mental health"),
+            ("age", "looks", "addresses", "landmarks", "habits"),
+            ("vehicles", "homes without an address", "documents", "background", "crowds"),
+        )
+    ):
+        assert [element for element in elements if element not in levels[level]] == []
+    assert not re.search("tattoo|scar|birthmark", text), "the paper's prompt names no body markings"
+    for guidance in ("highest-risk element", "cumulative risk", "own judgement", "must be above 0"):
+        assert guidance in text

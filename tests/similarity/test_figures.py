@@ -1,0 +1,113 @@
+"""The figures are those of their definitions, computed another way."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+from sklearn.metrics import roc_auc_score
+
+from reports.statistics.feature_likeness import Moments, distance, frechet_distance, nearest, unit
+from reports.statistics.picture_likeness import mean_squared_error, psnr, ssim
+from reports.statistics.rank_correlation import area_under_curve, rank_correlation
+
+RANDOM = np.random.default_rng(5)
+
+
+def picture(height: int = 20, width: int = 16) -> np.ndarray:
+    return RANDOM.integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def test_a_difference_of_ten_steps_everywhere_is_an_mse_of_a_hundred_and_28_db() -> None:
+    a = np.full((4, 5, 3), 100, np.uint8)
+    mse = mean_squared_error(a, a + 10)
+    assert mse == 100
+    assert psnr(mse) == pytest.approx(28.1308, abs=1e-4)
+
+
+def test_black_against_white_does_not_overflow() -> None:
+    white = np.full((4, 4, 3), 255, np.uint8)
+    assert mean_squared_error(np.zeros_like(white), white) == 255**2
+    assert psnr(255.0**2) == 0
+
+
+def test_equal_pictures_have_no_psnr_and_an_ssim_of_one() -> None:
+    a = picture()
+    assert psnr(mean_squared_error(a, a)) is None
+    assert ssim(a, a) == pytest.approx(1)
+
+
+def test_ssim_is_the_mean_over_all_windows_computed_one_by_one() -> None:
+    a = picture()
+    b = np.clip(a.astype(int) // 2 + RANDOM.integers(0, 80, a.shape), 0, 255).astype(np.uint8)
+    steps = np.arange(-5, 6)
+    weights = np.exp(-(steps[:, None] ** 2 + steps[None, :] ** 2) / (2 * 1.5**2))
+    weights /= weights.sum()
+    c1, c2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
+    values = []
+    for top in range(a.shape[0] - 10):
+        for left in range(a.shape[1] - 10):
+            for channel in range(3):
+                x, y = (p[top : top + 11, left : left + 11, channel].astype(float) for p in (a, b))
+                mean_x, mean_y = (weights * x).sum(), (weights * y).sum()
+                var_x, var_y = (weights * (x - mean_x) ** 2).sum(), (weights * (y - mean_y) ** 2).sum()
+                covariance = (weights * (x - mean_x) * (y - mean_y)).sum()
+                alike = (2 * mean_x * mean_y + c1) * (2 * covariance + c2)
+                values.append(alike / ((mean_x**2 + mean_y**2 + c1) * (var_x + var_y + c2)))
+    assert ssim(a, b) == pytest.approx(np.mean(values), abs=1e-9)
+
+
+def test_a_picture_that_is_smaller_than_the_window_has_no_ssim() -> None:
+    assert ssim(picture(10, 40), picture(10, 40)) is None
+
+
+def test_the_distance_of_unit_features_follows_from_their_cosine() -> None:
+    a, b = (unit(RANDOM.normal(size=8).astype(np.float32)) for _ in range(2))
+    assert distance(a, b) == pytest.approx(np.sqrt(2 * (1 - float(a @ b))), abs=1e-6)
+    assert unit(np.zeros(3, np.float32)).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("num", [4, 50])
+def test_the_frechet_distance_is_that_of_its_formula_also_with_fewer_pictures_than_dimensions(num: int) -> None:
+    sets = [RANDOM.normal(shift, 1 + shift, (num, 6)).astype(np.float32) for shift in (0, 0.5)]
+    moments = [Moments(6), Moments(6)]
+    for of_set, features in zip(moments, sets, strict=True):
+        for row in features:
+            of_set.add(row)
+    means = [features.mean(axis=0) for features in sets]
+    covariances = [np.cov(features, rowvar=False) for features in sets]
+    root = scipy.linalg.sqrtm(covariances[0] @ covariances[1]).real
+    expected = np.sum((means[0] - means[1]) ** 2) + np.trace(covariances[0] + covariances[1] - 2 * root)
+    assert frechet_distance(*moments) == pytest.approx(expected, rel=1e-3)
+    assert frechet_distance(moments[0], moments[0]) == pytest.approx(0, abs=1e-5)
+
+
+def test_one_picture_has_no_frechet_distance() -> None:
+    moments = Moments(2)
+    moments.add(np.ones(2, np.float32))
+    assert frechet_distance(moments, moments) is None
+
+
+def test_a_picture_is_found_again_only_if_its_own_original_is_the_nearest() -> None:
+    originals = np.eye(3, dtype=np.float32)
+    changed = np.array([[0.9, 0.1, 0], [0.1, 0.2, 0.9], [0.5, 0, 0.5]], np.float32)  # own, another, a tie
+    assert nearest(changed, originals).tolist() == [True, False, False]
+
+
+def test_the_area_under_the_curve_is_that_of_scikit_learn_with_ties() -> None:
+    positive, negative = np.array([1.0, 2, 2, 5]), np.array([0.0, 2, 3])
+    truth = [1] * 4 + [0] * 3
+    expected = roc_auc_score(truth, np.concatenate([positive, negative]))
+    assert area_under_curve(positive, negative) == pytest.approx(expected)
+    assert area_under_curve(positive, np.array([])) is None
+
+
+def test_two_orders_that_differ_in_one_pair() -> None:
+    ranks = rank_correlation(np.array([1.0, 2, 3, 4]), np.array([1.0, 2, 4, 3]))
+    assert ranks.kendall == pytest.approx(4 / 6)
+    assert ranks.spearman == pytest.approx(0.8)
+    assert ranks.kendall_low == pytest.approx(1 / 3)
+    assert ranks.kendall_high == pytest.approx(1)
+
+
+def test_equal_values_and_two_items_have_no_order() -> None:
+    assert rank_correlation(np.ones(5), np.array([0.0, 1, 2, 3, 4])).kendall is None
+    assert rank_correlation(np.array([0.0, 1]), np.array([0.0, 1])).spearman is None

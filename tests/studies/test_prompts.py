@@ -1,0 +1,95 @@
+"""`study prompts` and `study languages`: the same pictures asked about in other words."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.engines.chat_server import ChatServer, Reply
+from tests.jobs.made import privsieve
+from tests.studies.made import corpus, labels, sent
+
+PRIVATE = [1, 1, 1, 0, 0, 0]
+
+
+@pytest.fixture
+def asked(server: ChatServer, tmp_path: Path) -> list[object]:
+    """Six pictures, of which the model knows three private ones."""
+    server.script = {sent(number): Reply(text="Yes" if private else "No") for number, private in enumerate(PRIVATE)}
+    source = corpus(tmp_path / "pictures", len(PRIVATE))
+    options = ["--labels", labels(tmp_path / "labels.parquet", PRIVATE), "--out", tmp_path / "study", "--quiet"]
+    return [source, *options, "--engine", "openai", "--endpoint", server.url, "--model", "tiny-vl"]
+
+
+@pytest.mark.slow
+def test_four_languages_are_compared(
+    asked: list[object], server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.by_words = {
+        "Informationen": Reply(text="Nein."),
+        "информация": Reply(text="Я вижу дерево."),
+        "图片": Reply(text="抱歉，我无法回答。"),
+    }
+    assert privsieve("study", "languages", *asked) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "The languages differ by 2.000 in MCC: −1.000 (binary:ours-1,ru) to 1.000 (binary:ours-1)."
+    (mcc,) = [line.split()[1:5] for line in shown if line.lstrip().startswith("mcc ")]
+    assert mcc == ["1.000", "0.000", "-1.000", "-1.000"]
+    assert shown[-2].split() == ["no", "answer", "0", "0", "6", "6"]
+    assert sorted(folder.name for folder in (tmp_path / "study").iterdir() if folder.is_dir()) == [
+        "ours-1",
+        "ours-1-de",
+        "ours-1-ru",
+        "ours-1-zh",
+    ]
+    num_asked = len(server.bodies)
+    assert privsieve("study", "languages", *asked, "--languages", "en,de") == 0
+    assert len(server.bodies) <= num_asked + 2, "finished runs are not asked again"
+    assert capsys.readouterr().out.startswith("The languages differ by 1.000 in MCC: 0.000 (binary:ours-1,de)")
+
+
+@pytest.mark.slow
+def test_wordings_of_a_file_are_asked_in_place_of_ours(
+    asked: list[object], server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = {f"ours_{number}": f"Question {number}?" for number in (1, 2, 3, 4)} | {"answer": ""}
+    (tmp_path / "theirs.yaml").write_text(json.dumps(texts))
+    server.by_words = {"Question 3?": Reply(text="No")}
+    assert privsieve("study", "prompts", *asked, "--prompt-file", tmp_path / "theirs.yaml", "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["wordings"] == [f"binary:ours-{number}" for number in (1, 2, 3, 4)]
+    assert found["spread"]["private"]["mcc"]["values"] == [1, 1, 0, 1]
+    assert found["spread"]["private"]["mcc"]["sd"] == pytest.approx(0.5)
+    assert found["num_rejected"] == [0, 0, 0, 0]
+    questions = [part["text"] for body in server.bodies for part in body["messages"][-1]["content"] if "text" in part]
+    assert {question for question in questions if "Question" in question} == {
+        f"Question {n}?\n\n" for n in (1, 2, 3, 4)
+    }
+
+
+@pytest.mark.slow
+def test_a_study_that_began_with_the_earlier_names_is_continued(
+    asked: list[object], tmp_path: Path, server: ChatServer
+) -> None:
+    assert privsieve("study", "prompts", *asked) == 0
+    for number in (1, 2, 3, 4):
+        run = (tmp_path / "study" / f"ours-{number}").rename(tmp_path / "study" / f"p{number}")
+        record = (run / "run.json").read_text()
+        (run / "run.json").write_text(record.replace(f"binary:ours-{number}-3", f"binary:p{number}-3"))
+    num_asked = len(server.bodies)
+    assert privsieve("study", "prompts", *asked) == 2
+    assert len(server.bodies) == num_asked
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--languages", "en,fr"], 'privsieve: --languages: there is no "fr"; there are: en, de, ru, zh'),
+        (["--wordings", "p1"], 'privsieve: --wordings: there is no "p1"; there are: ours-1, ours-2, ours-3, ours-4'),
+    ],
+)
+def test_an_unknown_word_is_one_line(
+    options: list[str], message: str, asked: list[object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert privsieve("study", "prompts", *asked, *options) != 0
+    assert capsys.readouterr().err.strip() == message
