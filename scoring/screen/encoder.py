@@ -36,7 +36,7 @@ def encoder_identity(content: bytes) -> dict[str, str]:
     return {"features": VERSION, "encoder": hashlib.sha256(content).hexdigest()}
 
 
-class PictureEncoder:
+class OnnxEncoder:
     """Embeddings of an ONNX model on one CPU thread."""
 
     def __init__(self, content: bytes, cache: Path | None = None) -> None:

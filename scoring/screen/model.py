@@ -9,7 +9,7 @@ import numpy as np
 
 from ingest.errors import EngineError
 from scoring.screen.caption import Caption, caption_identity
-from scoring.screen.encoder import PictureEncoder, encoder_identity
+from scoring.screen.encoder import OnnxEncoder, encoder_identity
 from scoring.screen.features import Features, Modality, PictureView
 from scoring.screen.fusion import Fusion
 from scoring.screen.heads import Head, Numbers
@@ -106,7 +106,7 @@ def loaded_modalities(
     modalities = dict[ModalityName, Modality]()
     for name in names:
         if name == "encoder":
-            modalities[name] = PictureEncoder(encoder or b"", cache)
+            modalities[name] = OnnxEncoder(encoder or b"", cache)
         else:
             modalities[name] = Thumbnail() if name == "thumbnail" else Caption()
     return modalities

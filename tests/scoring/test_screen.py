@@ -13,7 +13,7 @@ from reports.screening.compute import MadeScreen
 from scoring.assessment import View
 from scoring.captions import CAPTION_KINDS
 from scoring.screen.caption import NUM_PLACES, Caption, caption_features
-from scoring.screen.encoder import PictureEncoder
+from scoring.screen.encoder import OnnxEncoder
 from scoring.screen.features import Features, PictureView
 from scoring.screen.fusion import KINDS, Fusion, fitted_fusion
 from scoring.screen.guard import is_guarded
@@ -91,7 +91,7 @@ def averaging_model(side: int = 8, channels: int = 3) -> bytes:
 
 
 def test_an_encoder_embeds_a_picture_and_keeps_it_by_its_hash(tmp_path: Path) -> None:
-    encoder = PictureEncoder(averaging_model(), tmp_path)
+    encoder = OnnxEncoder(averaging_model(), tmp_path)
     assert encoder.length == 3
     red = np.full((20, 30, 3), (255, 0, 0), np.uint8)
     values = encoder.features(_seen(pixels=red)).values
@@ -109,7 +109,7 @@ def test_an_encoder_embeds_a_picture_and_keeps_it_by_its_hash(tmp_path: Path) ->
 )
 def test_a_file_that_is_no_encoder_of_pictures_is_refused(content: bytes, error: str) -> None:
     with pytest.raises(EngineError, match=error):
-        PictureEncoder(content)
+        OnnxEncoder(content)
 
 
 def _two_sides(num: int, seed: int) -> tuple[list[Features], np.ndarray]:
