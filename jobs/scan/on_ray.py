@@ -137,7 +137,7 @@ def _scanned(
         num_gpus=engines.num_gpus,
     )
     for row in counted.iter_rows():
-        texts = {name: str(row[name]) for name in ("failure", "name", "built_with", "engine_time")}
+        texts = {name: str(row[name]) for name in ("failure", "name", "built_with", "engine_time", "guard")}
         yield SliceCounts(int(row["num_rows"]), bool(row["is_last"]), is_fatal=bool(row["is_fatal"]), **texts)
 
 
