@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scoring.table import KEYS
+from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve, rows
 from tests.screens import planted_corpus, write_labels
 
@@ -17,15 +17,13 @@ TARGET = 0.05
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """shards/ and labels.csv, other/ and turned/, whose captions mean the opposite; screen/ and other-screen/."""
     folder = tmp_path_factory.mktemp("screened")
-    truth = planted_corpus(folder / "shards", 200, 400, 1, noise=0.02, without_caption=0.05, for_canned=True)
+    truth = planted_corpus(folder / "shards", 180, 260, 1, noise=0.02, without_caption=0.05, for_canned=True)
     write_labels(folder / "labels.csv", truth)
-    planted_corpus(folder / "turned", 150, 250, 3, noise=0.9, for_canned=True)
+    planted_corpus(folder / "turned", 120, 120, 3, noise=0.9, for_canned=True)
     for name, seed in (("screen", 0), ("other-screen", 1)):
         given = ("--labels", folder / "labels.csv", "--target-miss", TARGET, "--modality", "caption", "--guard", 0.2)
-        assert (
-            privsieve("screen", "fit", folder / "shards", *given, "--seed", seed, "--out", folder / name, "--quiet")
-            == 0
-        )
+        given = (*given, "--seed", seed, "--out", folder / name, "--quiet")
+        assert privsieve("screen", "fit", folder / "shards", *given) == 0
     return folder
 
 
@@ -47,10 +45,10 @@ def full_run(made: Path) -> Path:
 
 def test_every_picture_has_one_row_and_what_is_screened_out_has_no_answer(run: Path) -> None:
     found = rows(run)
-    assert len(found) == len({row["sha256"] for row in found}) == 600
+    assert len(found) == len({row["sha256"] for row in found}) == 440
     stages = Counter((row["stage"], row["status"]) for row in found)
     assert set(stages) == {("full", "scored"), ("guard", "scored"), ("screen", "screened")}
-    assert stages["screen", "screened"] > 150
+    assert stages["screen", "screened"] > 100
     for row in found:
         if row["stage"] == "screen":
             assert [row[name] for name in (*KEYS, "private", "level", "score", "num_assessed", "rationale")] == [
