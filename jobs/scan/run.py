@@ -238,7 +238,7 @@ class _Scan:
             raise IncompleteError(broken)
 
     def _notice_drift(self, guard: GuardCounts) -> None:
-        if self._prepared.screen is None:
+        if self._prepared.screen is None or not self._num_new:
             return
         from reports.screening.drift import drifted_share
 

@@ -77,7 +77,7 @@ def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str,
     values = ", ".join(f"CAST({key} * 2 AS TINYINT) AS {key}" for key in KEYS)
     rows = f"""SELECT n, shard, "index", "key", sha256, phash,
         coalesce(CAST({group} AS VARCHAR), '{NO_GROUP}') AS category,
-        status = 'quarantined' AS is_quarantined, level, score, holistic_score,
+        status = 'quarantined' AS is_quarantined, status = 'screened' AS is_screened, level, score, holistic_score,
         CASE WHEN status = 'scored' THEN CAST(({condition}) AS BOOLEAN) END AS is_private, {values}
     FROM incoming WHERE {part.condition}"""
     num_rows = 0

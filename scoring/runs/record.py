@@ -90,6 +90,15 @@ class ScreenSettings(BaseModel):
 
     guard_share: Annotated[float, Field(gt=0, le=1)]
 
+    @property
+    def caution(self) -> str:
+        """What readers of figures of the run must know."""
+        level_1 = "" if self.miss_high_level_1 is None else f", of level 1 {100 * self.miss_high_level_1:.2g} %"
+        return (
+            f"SCREENED: the engine has not seen the pictures that a screen left out; by labels that is at most "
+            f"{100 * self.miss_high:.2g} % of the private ones{level_1} ({100 * self.confidence:.3g} % confidence)"
+        )
+
 
 @dataclass(frozen=True)
 class ShardDraw:

@@ -61,6 +61,12 @@ class GuardCounts:
         )
 
 
+def left_out(rows: pa.Table) -> GuardCounts:
+    """Count the images that a screen has seen, and those that it left out; the answers of the engine are not read."""
+    num_screened = int((np.array(rows[Col.STATUS].to_pylist(), dtype=object) == SCREENED).sum())
+    return GuardCounts(num_seen=rows.num_rows - rows[Col.PROB_SCREEN].null_count, num_screened=num_screened)
+
+
 def guard_counts(rows: pa.Table, engine: Mapping[str, Any]) -> GuardCounts:
     """Count what a screen did with the images of these rows. engine: as run.json describes it."""
     from scoring.privacy import private_of_rows  # loads DuckDB

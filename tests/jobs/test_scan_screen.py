@@ -22,8 +22,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     planted_corpus(folder / "turned", 120, 120, 3, noise=0.9, for_canned=True)
     for name, seed in (("screen", 0), ("other-screen", 1)):
         given = ("--labels", folder / "labels.csv", "--target-miss", TARGET, "--modality", "caption", "--guard", 0.2)
-        given = (*given, "--seed", seed, "--out", folder / name, "--quiet")
-        assert privsieve("screen", "fit", folder / "shards", *given) == 0
+        out = ("--seed", seed, "--out", folder / name, "--quiet")
+        assert privsieve("screen", "fit", folder / "shards", *given, *out) == 0
     return folder
 
 
