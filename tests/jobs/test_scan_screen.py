@@ -1,11 +1,17 @@
 """A scan with a screen: what the engine does not see, what the guard notices, and that nothing is lost."""
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from reports.report.opened import open_run
+from scoring.policies.policy import load_policy
+from scoring.table import SCHEMA
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve, rows
 from tests.screens import planted_corpus, write_labels
@@ -139,3 +145,117 @@ def test_a_folder_that_is_no_screen_is_refused(made: Path, tmp_path: Path, capsy
     assert _scan(made, tmp_path / "run", "--screen", made / "shards") == 2
     assert "is no screen: it has no screen.json" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_figures_with_and_without_a_screen_agree_within_their_intervals(run: Path, full_run: Path) -> None:
+    with open_run(str(run)) as screened, open_run(str(full_run)) as whole:
+        report, truth = screened.summary(), whole.summary()
+    assert report.num_images == truth.num_images == 440
+    assert report.total.num_screened > 100
+    assert report.total.num_scored + report.total.num_screened == 440
+    assert report.overall.low is not None
+    assert report.overall.high is not None
+    assert truth.overall.rate is not None
+    assert report.overall.low <= truth.overall.rate <= report.overall.high
+    assert report.total.num_unknown == truth.total.num_unknown == 0
+    assert report.total.share_if_none_private is not None
+    assert report.total.share_if_all_private is not None
+    assert report.total.share_if_none_private <= truth.overall.rate <= report.total.share_if_all_private
+
+
+def test_a_report_says_that_a_screen_left_pictures_out(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert privsieve("report", run) == 0
+    text = capsys.readouterr().out
+    assert "SCREENED: the engine has not seen the pictures that a screen left out" in text
+    assert "screened out, 0 quarantined" in text
+    assert "guarded ones, of which" in text
+
+
+def test_sql_counts_them_apart(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT num_scored, num_screened, num_unknown, num_quarantined FROM rates"
+    assert privsieve("sql", run, query, "--format", "json") == 0
+    (counts,) = json.loads(capsys.readouterr().out)
+    assert counts["num_scored"] + counts["num_screened"] == 440
+    assert (counts["num_unknown"], counts["num_quarantined"]) == (0, 0)
+
+
+def test_explain_says_what_the_screen_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = next(row["key"] for row in rows(run) if row["stage"] == "screen")
+    assert privsieve("explain", run, key, "--policy", "strict") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "left out, so the engine has not seen it" in text
+    assert "not judged" not in text
+
+
+def test_a_screened_picture_is_a_state_of_its_own_in_a_comparison(
+    run: Path, full_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert privsieve("diff", full_run, run, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    states = found["private_states_named"]
+    column = states.index("screened")
+    public, private = (found["private_states"][states.index(name)][column] for name in ("public", "private"))
+    assert public > 100
+    assert private < 10
+    assert all(row[states.index("unknown")] == 0 for row in found["private_states"])
+
+
+def test_evaluate_leaves_them_out_and_says_how_many(made: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert privsieve("evaluate", run, "--labels", made / "labels.csv", "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["private"]["num_rejected"] == 0
+    assert found["private"]["accuracy"] == 1.0  # the labels are the engine's own answers
+    assert any("The screen of the scan left out" in note for note in found["notes"])
+
+
+def test_status_counts_them(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert privsieve("status", run) == 0
+    assert "screened out, 0 quarantined" in capsys.readouterr().out
+
+
+SILENT = "name: silent\nrules:\n  - {name: a, when: level = 1, then: drop, reason: r}\ndefault: keep\n"
+
+
+def test_a_policy_that_says_nothing_of_them_is_refused_in_one_line(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "policy.yaml").write_text(SILENT)
+    given = ("filter", run, "--policy", tmp_path / "policy.yaml", "--out", tmp_path / "release", "--dry-run")
+    assert privsieve(*given) == 2
+    error = capsys.readouterr().err
+    assert (
+        "the policy says nothing of them; add screened: keep, flag or drop, or a rule about stage = 'screen'" in error
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "action_of"),
+    [
+        ("screened: keep\n", "keep"),
+        ("screened: drop\n", "drop"),
+        ("", "drop"),
+    ],
+)
+def test_a_policy_decides_about_them_by_key_or_by_rule(run: Path, more: str, action_of: str, tmp_path: Path) -> None:
+    text = SILENT + more
+    if not more:
+        rule = "  - {name: seen, when: stage = 'screen', then: drop, reason: r}\n"
+        text = SILENT.replace("rules:\n", f"rules:\n{rule}")
+    table = pa.concat_tables(pq.read_table(file, schema=SCHEMA) for file in sorted((run / "scores").glob("*.parquet")))
+    decided = load_policy(text.encode(), "p").decide(table)
+    of_screened = {
+        action
+        for action, stage in zip(decided["action"].to_pylist(), table["stage"].to_pylist(), strict=True)
+        if stage == "screen"
+    }
+    assert of_screened == {action_of}
+
+
+def test_a_compacted_run_counts_the_same(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    assert privsieve("status", tmp_path / "run") == 0
+    before = next(line for line in capsys.readouterr().out.splitlines() if "screened out" in line)
+    assert privsieve("compact", tmp_path / "run") == 0
+    capsys.readouterr()
+    assert privsieve("status", tmp_path / "run") == 0
+    assert before in capsys.readouterr().out
