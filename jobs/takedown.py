@@ -255,14 +255,16 @@ def _staged(
 
 def _rest_of_redactions(root: Place, staged: Place, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> str:
     """Write how the pictures that stay were covered, and return the hash of the file."""
-    taken = decisions.filter(pa.array(is_taken)).select(["shard", "index"])
+    taken = {
+        *zip(*(decisions[name].filter(pa.array(is_taken)).to_pylist() for name in ("shard", "index")), strict=True)
+    }
     try:
         with root.at(REDACTIONS).open() as stream:
             steps = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True).read(use_threads=False)
-        rest = steps.join(taken, ["shard", "index"], join_type="left anti", use_threads=False)
+        places = zip(steps["shard"].to_pylist(), steps["index"].to_pylist(), strict=True)
     except (pa.ArrowException, KeyError):
         raise IncompleteError(f"{REDACTIONS} cannot be read; privsieve verify says more") from None
-    rest = rest.sort_by([(name, "ascending") for name in ("shard", "index", "number")])
+    rest = steps.filter(pa.array([one not in taken for one in places], pa.bool_()))
     with staged.at(REDACTIONS).create() as target:
         pq.write_table(rest, target, ROWS_PER_GROUP, compression="zstd", write_page_checksum=True)
     return target.sha256

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
@@ -37,7 +37,7 @@ def finish(
     decisions_sha256 = join_decisions(out, plan.shares, counts.num_images + counts.num_damaged_parts)
     redactions_sha256 = None
     if identity.second_look is not None:
-        redactions_sha256 = _joined(out, plan.shares, REDACTIONS, REDACTIONS_SCHEMA)[0]
+        redactions_sha256 = _joined(out, plan.shares, REDACTIONS, REDACTIONS_SCHEMA)
     rules: dict[str, dict[str, int]] = {}
     for (action, rule), count in sorted(counts.by_rule.items()):
         rules.setdefault(rule, {})[action] = count
@@ -66,18 +66,24 @@ def finish(
 def join_decisions(out: Place, shares: Sequence[Share], num_counted: int) -> str:
     """Write `decisions.parquet` from the files of the shards, in their order, and return its hash."""
     num_planned = sum(share.num_rows for share in shares)
-    sha256, num_joined = _joined(out, shares, DECISIONS, DECISIONS_SCHEMA)
-    if not num_planned == num_joined == num_counted:
-        raise IncompleteError(
-            f"{num_joined} decisions written and {num_counted} counted of {num_planned} rows; nothing is released; "
-            "filter again with --overwrite"
-        )
-    return sha256
+
+    def check(num_joined: int) -> None:
+        if not num_planned == num_joined == num_counted:
+            raise IncompleteError(
+                f"{num_joined} decisions written and {num_counted} counted of {num_planned} rows; nothing is released; "
+                "filter again with --overwrite"
+            )
+
+    return _joined(out, shares, DECISIONS, DECISIONS_SCHEMA, check)
 
 
-def _joined(out: Place, shares: Sequence[Share], name: str, schema: pa.Schema) -> tuple[str, int]:
-    """Join the tables of the shards; return the hash of the file and its number of rows. Few rows are in memory at
-    once."""
+def _joined(
+    out: Place, shares: Sequence[Share], name: str, schema: pa.Schema, check: Callable[[int], None] | None = None
+) -> str:
+    """Join the tables of the shards and return the hash of the file. Few rows are in memory at once.
+
+    check: takes the number of rows; there is no file if it raises.
+    """
     num_rows = 0
     with (
         out.at(name).create() as stream,
@@ -86,7 +92,9 @@ def _joined(out: Place, shares: Sequence[Share], name: str, schema: pa.Schema) -
         for group in _row_groups(out, shares, name, schema):
             writer.write_table(group, ROWS_PER_GROUP)
             num_rows += group.num_rows
-    return stream.sha256, num_rows
+        if check is not None:
+            check(num_rows)
+    return stream.sha256
 
 
 def _row_groups(out: Place, shares: Sequence[Share], name: str, schema: pa.Schema) -> Iterator[pa.Table]:

@@ -68,7 +68,7 @@ def test_outside_of_the_area_real_photographs_stay_above_55_db() -> None:
             continue
         pixels, original = shown(after).astype(float), shown(before)
         rest = slice(int(0.5 * pixels.shape[0]) + 32, None)
-        error = np.mean((pixels[rest] - original[rest]) ** 2)
+        error = float(np.mean((pixels[rest] - original[rest]) ** 2))
         psnr.append(10 * np.log10(255**2 / max(error, 1e-9)))
     assert len(psnr) >= 6
     assert np.median(psnr) >= 55

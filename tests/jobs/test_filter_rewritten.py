@@ -279,7 +279,7 @@ def test_a_covered_picture_that_is_taken_down_leaves_the_record_of_its_steps(see
         ("then: drop, cover: [image]", 'rule 1 "r": cover is for then: redact; leave it out'),
         (
             "then: redact, cover: [face]",
-            'rule 1 "r": "face" in cover is nothing that can be covered, did you mean "faces"?; there are: faces, ',
+            'rule 1 "r": "face" in cover is nothing that can be covered (did you mean "faces"?); there are: faces, ',
         ),
         ("then: redact, cover: image", "rule 1 cover is a text; write a list such as [faces, plates]"),
         ("then: drop, fallback: image", 'rule 1 "r": fallback is for then: redact; leave it out'),
