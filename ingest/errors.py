@@ -1,4 +1,6 @@
-"""The whole error tree. Every error that a user can cause has one clear line and an exit code.
+"""The whole error tree, and the faults of samples, which end as quarantined rows and never as exceptions.
+
+Every error that a user can cause has one clear line and an exit code.
 
     PrivsieveError            exit 2: the command was wrong, nothing was done
     ├── SourceError           the source cannot be read or is not what the options say
@@ -11,13 +13,14 @@
     ├── QueryError            a SQL statement or expression is wrong or not allowed
     └── IncompleteError       exit 1: the command ran, but not to its end: samples without a row, a changed source
 
-A bad *image* is never one of these: it becomes a quarantined row (`ingest.fault.Fault`).
+A bad *image* is never one of these: it becomes a quarantined row (`ingest.errors.Fault`).
 Messages say what is wrong, with the value and what to do. They never hold image content, captions, found text or
 credentials. Names are not escaped in them: `jobs.console.terminal` escapes control characters when it prints.
 """
 
 import difflib
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 
 class PrivsieveError(Exception):
@@ -71,3 +74,26 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def number_of(count: int, noun: str) -> str:
     """The number with its noun: `1 shard`, `2,000 shards`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+TRUNCATED_SHARD = "truncated_shard"
+CORRUPT_SHARD = "corrupt_shard"
+NO_IMAGE_COLUMN = "no_image_column"
+TOO_MANY_ROWS = "too_many_rows"
+
+SHARD_REASONS = frozenset([TRUNCATED_SHARD, CORRUPT_SHARD, NO_IMAGE_COLUMN, TOO_MANY_ROWS])
+"""Reasons of rows that describe a shard or a part of it, not a single image.
+
+How many images the part held is not known, so such a row is counted as no image (`scoring.runs.damage`).
+"""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why one sample cannot be assessed."""
+
+    reason: str
+    """A short code, such as `truncated`."""
+
+    message: str
+    """One line, without content of the image, of its file or of an answer."""

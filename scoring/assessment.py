@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from ingest.errors import EngineError
-from ingest.fault import Fault
+from ingest.errors import EngineError, Fault
 from ingest.images.pixels import Pixels
 from scoring.engine_facts import Costs, Preview, Requirements
 from scoring.taxonomy import KEYS

@@ -24,10 +24,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scoring.gaps import UNKNOWN_LEVEL, not_presence_only, unknown_at_sql, unknown_level_sql
 from scoring.severity import BANDS
 from scoring.sql.expressions import boolean_expression, columns_of
-from scoring.table import IMAGE_SCHEMA, SCORE_COLUMNS, Col
+from scoring.table import (
+    IMAGE_SCHEMA,
+    SCORE_COLUMNS,
+    UNKNOWN_LEVEL,
+    Col,
+    not_presence_only,
+    unknown_at_sql,
+    unknown_level_sql,
+)
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 Numbers = npt.NDArray[np.float64]

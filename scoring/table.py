@@ -3,20 +3,19 @@
 Declared once, here: the Parquet files, the DuckDB views and docs/columns.md follow from `COLUMNS`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.fault import SHARD_REASONS, Fault
+from ingest.errors import SHARD_REASONS, Fault
 from ingest.images.files.unseen_kinds import UNSEEN_KINDS
 from ingest.sample import SAMPLE_COLUMNS, Column, SampleCol
 from scoring import severity
 from scoring.assessment import Assessment
-from scoring.gaps import UNKNOWN_LEVEL
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS, TAXONOMY
 
 
@@ -152,6 +151,19 @@ COLUMNS: tuple[Column, ...] = (
 """Every column of the row per image, in order."""
 
 SCHEMA = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in COLUMNS])
+
+UNKNOWN_LEVEL = Column(
+    "unknown_level",
+    pa.int8(),
+    "",
+    "most severe level that has an attribute which was not judged in this image although the engine judges it in "
+    "others, null if there is none",
+)
+"""Level and score count an attribute as absent if the engine judges it in general but not in this image, such as text
+in a script that it cannot read. This column shows images for which that may be wrong. It is computed from the row and
+`run.json` for policies, reports and the view `images`, and is not stored."""
+
+NEVER = "false"
 
 IMAGE_SCHEMA = SCHEMA.append(pa.field(UNKNOWN_LEVEL.name, UNKNOWN_LEVEL.type))
 """What conditions of policies and reports may use: a row, and what follows from it and the engine."""
@@ -323,3 +335,28 @@ def columns_document() -> str:
         f"{UNKNOWN_LEVEL.meaning}. `level` and the scores count such an attribute as absent."
     ]
     return "\n".join(lines) + "\n"
+
+
+def presence_only(engine: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the attributes that the engine of a run.json confirms but never answers with 0. A null in one of them says
+    nothing of the image."""
+    return tuple(key for key in KEYS if key in (engine.get("only_affirmed") or ()))
+
+
+def not_presence_only(engine: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the attributes that the engine answers with 0 if it finds nothing; a null in one of them is a gap."""
+    judged, confirmed = engine.get("assessed") or (), presence_only(engine)
+    return tuple(key for key in KEYS if key in judged and key not in confirmed)
+
+
+def unknown_level_sql(answered_both_ways: Collection[str]) -> str:
+    """Return SQL for the value of `UNKNOWN_LEVEL`. answered_both_ways: from `not_presence_only`."""
+    unknown = {level: unknown_at_sql((level,), answered_both_ways) for level in sorted(set(LEVELS) - {0})}
+    whens = [f"WHEN {condition} THEN {level}" for level, condition in unknown.items() if condition != NEVER]
+    return f"CAST(CASE {' '.join(whens)} END AS TINYINT)" if whens else "CAST(NULL AS TINYINT)"
+
+
+def unknown_at_sql(levels: Collection[int], answered_both_ways: Collection[str]) -> str:
+    """Return SQL for whether an attribute of these levels was not judged; reads no other attributes."""
+    null = " OR ".join(f"{a.key} IS NULL" for a in ATTRIBUTES if a.level in levels and a.key in answered_both_ways)
+    return f"status = 'scored' AND ({null})" if null else NEVER

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingest.errors import LabelsError
-from ingest.fault import Fault
+from ingest.errors import Fault, LabelsError
 from ingest.storage.place import place
 from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from jobs.labels.run import labels_of

@@ -13,14 +13,13 @@ from typing import Any, BinaryIO, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.domains import domain_of
-from ingest.errors import StorageError
-from ingest.fault import CORRUPT_SHARD, NO_IMAGE_COLUMN, TOO_MANY_ROWS, Fault
+from ingest.errors import CORRUPT_SHARD, NO_IMAGE_COLUMN, TOO_MANY_ROWS, Fault, StorageError
 from ingest.formats.parquet_pages import LargePageError
 from ingest.formats.parquet_release import write
 from ingest.formats.parquet_rows import MAX_IMAGE_PAGE_BYTES, MAX_TEXT_PAGE_BYTES, AmbiguousColumnError, Leaf, rows
 from ingest.formats.parquet_schema import (
     DAMAGED,
+    TOO_LARGE,
     category_column,
     image_and_key,
     image_column,
@@ -28,12 +27,13 @@ from ingest.formats.parquet_schema import (
     is_hugging_face,
     is_text,
     parquet_file,
+    sample_of,
+    value_of,
     value_type,
 )
-from ingest.formats.parquet_values import TOO_LARGE, sample_of, value_of
 from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE
 from ingest.formats.shard import files_below, opened
-from ingest.sample import Sample, caption_of, printable, url_sha256_of
+from ingest.sample import Sample, caption_of, domain_of, printable, url_sha256_of
 from ingest.slices import MAX_BYTES, MAX_SAMPLES, Locator, Slice
 from ingest.storage.place import Place
 

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 from ingest.formats.parquet_batches import batches
 from ingest.formats.parquet_columns import Choice, choose, joined, plain_rows
 from ingest.formats.parquet_pages import LargePageError
-from ingest.formats.parquet_schema import DAMAGED, category_column, image_and_key, parquet_file
-from ingest.formats.parquet_values import sample_of, untexted
+from ingest.formats.parquet_schema import DAMAGED, category_column, image_and_key, parquet_file, sample_of, untexted
 from ingest.formats.released import Kept, RewriteRecord, Written, changed
 from ingest.formats.shard import opened
 from ingest.slices import MAX_BYTES

@@ -10,19 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from ingest.errors import IncompleteError
-from ingest.fault import Fault
+from ingest.errors import Fault, IncompleteError
 from ingest.formats.members import Members
 from ingest.sample import printable
 
 RELEASE = "release.json"
-
 DECISIONS = "decisions.parquet"
-"""Files next to the shards of a release; they are known here so that a release can be scanned again."""
-
-
 REDACTIONS = "redactions.parquet"
-"""The third of these files."""
+"""Files next to the shards of a release; they are known here so that a release can be scanned again."""
 
 
 class CoverStep(NamedTuple):

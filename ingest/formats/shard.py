@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
-from ingest.errors import StorageError
-from ingest.fault import Fault
+from ingest.errors import Fault, StorageError
 from ingest.sample import printable
 from ingest.storage.place import Place, reason_of
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import BinaryIO, cast
 
-from ingest.fault import CORRUPT_SHARD, TRUNCATED_SHARD, Fault
+from ingest.errors import CORRUPT_SHARD, TRUNCATED_SHARD, Fault
 from ingest.formats.compressed import Decompressed, codec_of
 from ingest.formats.members import (
     IMAGE_EXTENSIONS,

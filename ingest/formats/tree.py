@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Set
 from typing import Any
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from ingest.formats.members import (
     IMAGE_EXTENSIONS,
     MAX_LISTED_BYTES,

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, BinaryIO
 
-from ingest.domains import domain_of
-from ingest.fault import Fault
+from ingest.errors import Fault
 from ingest.formats.members import (
     MAX_LISTED_BYTES,
 )
@@ -21,7 +20,7 @@ from ingest.formats.shard import files_below
 from ingest.formats.tar import TarDamage
 from ingest.formats.tar_samples import MAX_MEMBERS, Group, content, damaged, groups, key_and_extension, members
 from ingest.formats.webdataset_release import write
-from ingest.sample import Sample, caption_of, printable, url_sha256_of
+from ingest.sample import Sample, caption_of, domain_of, printable, url_sha256_of
 from ingest.slices import Locator, Slice, cut
 from ingest.storage.place import Place
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from ingest.images import hidden, ignored
 from ingest.images.files import jpeg, tiff_file, unseen
 from ingest.images.files.magic import HEAD_BYTES, picture_format

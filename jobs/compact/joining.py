@@ -48,7 +48,7 @@ class SliceFile:
     num_rows: int
 
     mark: int
-    """What it adds to the hash of the run's rows (`scoring.runs.rows_hash`)."""
+    """What it adds to the hash of the run's rows (`scoring.runs.footers`)."""
 
     blocks_sha256: str
     """`scoring.runs.footers.Footer.blocks_sha256`."""

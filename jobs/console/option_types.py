@@ -88,8 +88,11 @@ class Names(click.ParamType[tuple[str, ...]]):
 
     name = "names"
 
+    def __init__(self, separator: str = ","):
+        self._separator = separator
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        return value if isinstance(value, tuple) else tuple(part.strip() for part in value.split(","))
+        return value if isinstance(value, tuple) else tuple(part.strip() for part in value.split(self._separator))
 
 
 class Recall(click.ParamType[float]):

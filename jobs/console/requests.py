@@ -112,6 +112,8 @@ def _url(value: Any) -> Any:
 
 Count = Annotated[int, Field(ge=1, lt=2**63)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
+EngineCpus = Annotated[float, Field(ge=0.5, allow_inf_nan=False)]
+EngineGpus = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Name = InstanceOf[str]
 """A text as the system gives it. A plain `str` refuses lone surrogates, which replace bytes that are not UTF-8."""
 

@@ -16,9 +16,8 @@ from importlib.metadata import version as package_version
 
 from packaging.requirements import Requirement
 
-from ingest.errors import PrivsieveError, SourceError, StorageError
+from ingest.errors import Fault, PrivsieveError, SourceError, StorageError
 from ingest.extras import install_command
-from ingest.fault import Fault
 from ingest.formats import Source, open_source
 from ingest.images.decode import decode
 from ingest.images.pixels import ImageLimits
@@ -166,8 +165,11 @@ class Gpu:
     """As the driver counts; more than any GPU has if it does not say."""
 
 
-def check_gpu(engine: str, model: LocalModel | None) -> str:
-    """model: None for an engine that uses no GPU."""
+def check_gpu(engine: str, model: LocalModel | None, share: float = 1.0) -> str:
+    """Check the GPUs that this process may use: Ray names them to a task. model: None for an engine that uses no GPU.
+
+    share: what the engine may take of each GPU, from `--engine-gpus` below 1.
+    """
     listed = gpus()
     if model is None:
         return f"{_listed(listed)}; the {engine} engine needs none"
@@ -178,6 +180,12 @@ def check_gpu(engine: str, model: LocalModel | None) -> str:
     if model.num_gpus > len(listed):
         raise ProblemError(f"{_listed(listed)}, but --tensor-parallel-size is {model.num_gpus}; lower it")
     needed_mib = model.weight_bytes / model.num_gpus / 2**20
+    shared_mib = min(share * gpu.memory_mib if gpu.memory_mib else needed_mib for gpu in listed)
+    if needed_mib > shared_mib:
+        raise ProblemError(
+            f"{_listed(listed)}; the weights take {needed_mib:,.0f} MiB, more than --engine-gpus {share:g} of it: give "
+            "a larger share, or choose a smaller model"
+        )
     if needed_mib > (free_mib := min(gpu.free_mib for gpu in listed)):
         raise ProblemError(
             f"{_listed(listed)}, of which {free_mib:,} MiB are free; the weights take {needed_mib:,.0f} MiB on each: "
@@ -187,12 +195,15 @@ def check_gpu(engine: str, model: LocalModel | None) -> str:
 
 
 def gpus() -> list[Gpu]:
+    """Those that this process may use, by `CUDA_VISIBLE_DEVICES` where that is set."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     command = [
         "nvidia-smi",
         "--query-gpu=name,driver_version,memory.total,memory.free",
         "--format=csv,noheader,nounits",
+        *([] if visible is None else [f"--id={visible}"]),
     ]
-    if shutil.which(command[0]) is None:
+    if shutil.which(command[0]) is None or (visible is not None and not _names_a_gpu(visible)):
         return []
     done = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_LIMIT_S, check=False)
     if done.returncode:
@@ -200,6 +211,11 @@ def gpus() -> list[Gpu]:
             f"nvidia-smi fails ({done.returncode}): the driver does not work; install it again or reboot"
         )
     return gpus_of(done.stdout)
+
+
+def _names_a_gpu(visible: str) -> bool:
+    """Nothing, -1 and NoDevFiles are ways to hide all."""
+    return visible.strip() not in ("", "-1", "NoDevFiles")
 
 
 def gpus_of(listed: str) -> list[Gpu]:

@@ -13,7 +13,7 @@ from ingest.errors import IncompleteError, PrivsieveError
 from ingest.storage.web import named
 from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.request_options import takes
-from jobs.console.requests import Url, checked_request
+from jobs.console.requests import EngineCpus, EngineGpus, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.doctor.checks import (
     CheckResult,
@@ -32,10 +32,13 @@ from jobs.doctor.checks import (
     short_retries,
 )
 from jobs.runtime.cluster import EXECUTORS, Executor
-from jobs.runtime.progress import SILENT, on_terminal, weights_shown
+from jobs.runtime.progress import SILENT, Feedback, on_terminal, weights_shown
 from scoring.assessment import EngineOptions, RemoteEngineModule
 from scoring.engine_facts import LocalModel
 from scoring.engines import DEFAULT, engine_module
+
+MACHINE_LIMIT_S = 900.0
+"""How long a machine may take to come; those of a cloud start within minutes."""
 
 Check = tuple[str, Callable[[], str]]
 """Its name, and what finds out."""
@@ -58,9 +61,17 @@ class DoctorRequest:
     ray_address: str | None = None
     """Ray cluster to join; default RAY_ADDRESS, else one of its own."""
 
+    engine_cpus: EngineCpus = 1
+    """CPUs that an engine gets on a cluster."""
+
+    engine_gpus: EngineGpus | None = None
+    """GPUs that an engine gets on a cluster; default what the engine asks for."""
+
 
 def run_doctor(
-    request: DoctorRequest, report: Callable[[CheckResult], None] = lambda finding: None
+    request: DoctorRequest,
+    report: Callable[[CheckResult], None] = lambda finding: None,
+    feedback: Feedback = SILENT,
 ) -> list[CheckResult]:
     """One finding per check; `report` receives each as soon as it is known. EngineError for an unknown engine.
 
@@ -73,7 +84,7 @@ def run_doctor(
         ray = finding(*_of_ray(request)[0])
         if ray.is_ok:
             findings = _made([*here, ("ray", lambda: ray.text), *_of_storage(request)], report)
-            for result in _findings_on_worker(request):
+            for result in _findings_on_worker(request, feedback):
                 findings.append(result)
                 report(result)
             return findings
@@ -95,15 +106,17 @@ def _made(checks: Sequence[Check], report: Callable[[CheckResult], None]) -> lis
     return findings
 
 
-def _findings_on_worker(request: DoctorRequest) -> list[CheckResult]:
+def _findings_on_worker(request: DoctorRequest, feedback: Feedback) -> list[CheckResult]:
     from jobs.runtime.cluster import ray_session
+    from jobs.runtime.machines import gpus_of_engine, share_of_gpu
     from jobs.runtime.on_worker import on_worker
 
-    required = engine_module(request.engine).requirements(request.options)
-    num_gpus = 0 if required.local_model is None else required.local_model.num_gpus
+    num_gpus = gpus_of_engine(request.engine, request.options, request.engine_gpus)
+    request = replace(request, options=replace(request.options, gpu_share=share_of_gpu(request.engine_gpus)))
+    checks = partial(findings_on_machine, request)
     try:
-        with ray_session(request.ray_address):
-            result = on_worker(partial(findings_on_machine, request), 1, num_gpus, SILENT, lambda _: None)
+        with feedback.meter("doctor", None) as progress, ray_session(request.ray_address):
+            result = on_worker(checks, request.engine_cpus, num_gpus, feedback, progress.phase, MACHINE_LIMIT_S)
     except PrivsieveError as error:
         return [CheckResult("worker", False, str(error))]
     on_machine = [replace(item, check=f"{item.check}*") for item in result.found]
@@ -115,7 +128,7 @@ def _of_machine(request: DoctorRequest) -> list[Check]:
     return [
         ("python", check_python),
         ("packages", partial(check_packages, required.extra)),
-        ("gpu", partial(check_gpu, request.engine, required.local_model)),
+        ("gpu", partial(check_gpu, request.engine, required.local_model, request.options.gpu_share or 1.0)),
         ("memory", partial(_check_memory, required.local_model)),
         ("/dev/shm", check_shared_memory),
         ("disk", partial(check_disk, request.run)),
@@ -156,7 +169,8 @@ def _check_memory(model: LocalModel | None) -> str:
 RAY = """
 import sys
 from ingest.errors import PrivsieveError
-from jobs.runtime.cluster import cluster_nodes, ray_session
+from jobs.runtime.cluster import ray_session
+from jobs.runtime.machines import cluster_nodes
 try:
     with ray_session(sys.argv[1] or None):
         nodes = cluster_nodes()
@@ -208,8 +222,9 @@ def check_adapter(engine: str, options: EngineOptions, model: LocalModel | None)
 @takes(DoctorRequest)
 def doctor(request: DoctorRequest) -> None:
     """Check versions, GPU, memory, model files and storage: one line each, with what to do."""
-    with weights_shown(on_terminal(quiet=False)):
-        findings = run_doctor(request, _write)
+    feedback = on_terminal(quiet=False)
+    with weights_shown(feedback):
+        findings = run_doctor(request, _write, feedback)
     problems = [found.check for found in findings if not found.is_ok]
     if problems:
         raise IncompleteError(f"{len(problems)} of {len(findings)} checks found a problem: {', '.join(problems)}")

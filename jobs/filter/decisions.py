@@ -24,9 +24,8 @@ from scoring.policies.policy import (
     UNSAFE_MEMBER,
     Policy,
 )
-from scoring.runs.damaged_rows import is_damage
 from scoring.runs.results import RowRange
-from scoring.runs.rows import rows_at
+from scoring.runs.rows import is_damage, rows_at
 from scoring.table import Col
 
 ROWS_AT_ONCE = 40_960

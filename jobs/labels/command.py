@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ingest.errors import number_of
+from ingest.errors import PrivsieveError, number_of
+from jobs.console.option_types import Names
 from jobs.console.request_options import takes
 from jobs.console.tables import write_table
-from jobs.console.terminal import write_json, write_line
+from jobs.console.terminal import answered_yes, write_json, write_line
 from jobs.labels.request import (
     AgreementRequest,
     ConsensusRequest,
@@ -18,9 +19,11 @@ from jobs.labels.request import (
     VisprRequest,
 )
 from jobs.runtime.progress import on_terminal
+from reports.words import number, percent
 
 if TYPE_CHECKING:
     from reports.labels.agreement import Agreement
+    from scoring.placement import PlacingQuestion
 
 MAX_SHOWN = 12
 """Unmapped labels on one line; the footer of the file has them all."""
@@ -117,7 +120,7 @@ def agreement(request: AgreementRequest, output: str) -> None:
     write_table(heads, rows, set(range(1, len(heads))))
     if any(interval.is_few for row in result.rows for interval in row.intervals.values()):
         write_line(FEW_NOTE)
-    if chance := [f"{row.name} ({_percent(row.most_common)})" for row in result.rows if row.is_mostly_chance]:
+    if chance := [f"{row.name} ({percent(row.most_common)})" for row in result.rows if row.is_mostly_chance]:
         write_line(
             f"nearly all answers are the same one: {', '.join(chance)}. Chance alone then makes nearly every pair "
             "agree, so kappa and alpha are low or not defined although most pairs agree; read the share of pairs that "
@@ -126,6 +129,42 @@ def agreement(request: AgreementRequest, output: str) -> None:
     if result.pairwise.mean is not None:
         bands = ", ".join(f"{name} {count:,}" for name, count in result.pairwise.bands.items())
         write_line(f"pairwise agreement of {result.pairwise.of}: {result.pairwise.mean:.3f} ({bands})")
+
+
+@labels.command()
+@click.argument("what", default="it")
+@click.option("--answers", type=Names(), help="yes or no to each question in order, such as no,no,yes. [default: ask]")
+def place(what: str, answers: tuple[str, ...] | None) -> None:
+    """Find the level of the taxonomy for WHAT, such as "passport number", by four questions.
+
+    The first question that is answered yes decides.
+
+    Example: privsieve labels place "library card number" --answers no,yes
+    """
+    from scoring.placement import QUESTIONS, level_of_answers, placed
+
+    if answers is not None:
+        level = level_of_answers(iter(_as_yes_or_no(answers, len(QUESTIONS))))
+    else:
+        level = level_of_answers(_answered(question) for question in QUESTIONS)
+    write_line(f"{what} belongs to {placed(level)}")
+
+
+def _answered(question: "PlacingQuestion") -> bool:
+    write_line(f"Yes, for example: {', '.join(question.worked_cases)}.")
+    return answered_yes(question.text)
+
+
+def _as_yes_or_no(answers: tuple[str, ...], num_questions: int) -> list[bool]:
+    """PrivsieveError unless they decide: up to the first yes, or no to all."""
+    wrong = [answer for answer in answers if answer not in ("yes", "no")]
+    decides = "yes" in answers or len(answers) == num_questions
+    if wrong or not decides or len(answers) > num_questions:
+        raise PrivsieveError(
+            f"--answers takes yes or no to each of the {num_questions} questions in order, up to the first yes, such "
+            "as no,no,yes"
+        )
+    return [answer == "yes" for answer in answers]
 
 
 @labels.command()
@@ -159,18 +198,10 @@ def _agreement_cells(row: "Agreement") -> list[str]:
         row.name,
         f"{row.num_items:,}",
         f"{most:,}" if fewest == most else f"{fewest:,}–{most:,}",
-        *map(_percent, (row.identical, row.percent)),
-        *(_coefficient(row.cohen), of_cohen, _coefficient(row.fleiss)),
-        *(_coefficient(row.alpha_nominal), of_alpha, _coefficient(row.alpha_ordinal)),
+        *map(percent, (row.identical, row.percent)),
+        *(number(row.cohen), of_cohen, number(row.fleiss)),
+        *(number(row.alpha_nominal), of_alpha, number(row.alpha_ordinal)),
     ]
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share:.1%}"
-
-
-def _coefficient(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
 
 
 @labels.group()
@@ -208,7 +239,7 @@ def build_privbench(request: PrivbenchRequest) -> None:
 
     result = run_build_privbench(request)
     rows = [
-        [class_, word, f"{count:,}", _percent(count / result.num_rows if result.num_rows else None)]
+        [class_, word, f"{count:,}", percent(count / result.num_rows if result.num_rows else None)]
         for class_, words in result.hits.items()
         for word, count in words.items()
     ]

@@ -17,7 +17,7 @@ from ingest.images.pixels import ImageLimits
 from jobs.console.command import with_old_spellings
 from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.request_options import headings, takes
-from jobs.console.requests import Count, Name, Option, Seed, Url, checked_request
+from jobs.console.requests import Count, EngineCpus, EngineGpus, Name, Option, Seed, Url, checked_request
 from jobs.console.terminal import escaped, write_json
 from jobs.plan.arithmetic import Figure, PlanResult, plan_of
 from jobs.plan.measuring import EngineUnderTest, measure
@@ -29,6 +29,7 @@ from scoring.engines.picture import max_side_px
 
 MEASURED = Option(heading="What is measured")
 COSTS = Option(heading="What it costs")
+WHERE = Option(heading="Where it runs")
 
 
 @checked_request
@@ -60,8 +61,14 @@ class PlanRequest:
     price_per_hour: Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, COSTS] = None
     """Price of one GPU or process for an hour, in any currency."""
 
-    ray_address: Annotated[str | None, Option(heading="Where it runs")] = None
+    ray_address: Annotated[str | None, WHERE] = None
     """Ray cluster on which to measure; default RAY_ADDRESS, else this machine."""
+
+    engine_cpus: Annotated[EngineCpus, WHERE] = 1
+    """CPUs that the engine gets on a cluster."""
+
+    engine_gpus: Annotated[EngineGpus | None, WHERE] = None
+    """GPUs that the engine gets on a cluster; default what the engine asks for."""
 
 
 def run_plan(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
@@ -74,12 +81,13 @@ def run_plan(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
 
     if is_this_machine(request.ray_address):
         return plan_here(request, feedback)
+    from jobs.runtime.machines import gpus_of_engine, share_of_gpu
     from jobs.runtime.on_worker import on_worker
 
-    model = engine_module(request.engine).requirements(request.options).local_model
-    num_gpus = 0 if model is None else model.num_gpus
+    num_gpus = gpus_of_engine(request.engine, request.options, request.engine_gpus)
+    request = replace(request, options=replace(request.options, gpu_share=share_of_gpu(request.engine_gpus)))
     with feedback.meter("plan", None) as progress, ray_session(request.ray_address):
-        return on_worker(partial(plan_here, request), 1, num_gpus, feedback, progress.phase).found
+        return on_worker(partial(plan_here, request), request.engine_cpus, num_gpus, feedback, progress.phase).found
 
 
 def plan_here(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:

@@ -15,17 +15,13 @@ import signal
 import socket
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ValidationError
-
 from ingest.errors import IncompleteError, PrivsieveError
 from jobs.runtime.last_word import last_word, native_stderr_hidden
-from scoring.yaml_files import YamlError, load_yaml
 
 Executor = Literal["ray", "inline"]
 EXECUTORS: tuple[Executor, ...] = get_args(Executor)
@@ -53,124 +49,13 @@ JOIN_PAUSE_S = 2.0
 REASON_LENGTH = 200
 """Characters of Ray's own last line that are shown."""
 PORT_WAIT_VARIABLE = "RAY_gcs_server_port_wait_time_s"
-AUTOSCALER_CONFIG = "~/ray_bootstrap_config.yaml"
-"""Where `ray up` leaves the cluster's file on the head."""
-
-MAX_GROWTH = 1024
-"""Engines of a cluster that says nowhere how many machines it may start, as on Kubernetes."""
-
 HTTP2_SETTINGS = 4
 """Type of the first frame that both sides of HTTP/2 send."""
-
-
-@dataclass(frozen=True)
-class ClusterNode:
-    """What a machine offers to Ray: logical CPUs (0 on a head that only plans) and GPUs."""
-
-    num_cpus: float
-    num_gpus: float
-
-
-def cluster_nodes() -> list[ClusterNode]:
-    """The machines of the cluster that this process is connected to and that are alive now."""
-    import ray
-
-    alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    return [ClusterNode(float(found.get("CPU", 0)), float(found.get("GPU", 0))) for found in alive]
 
 
 def is_this_machine(address: str | None) -> bool:
     """Whether `ray_session(address)` is of this machine alone."""
     return _resolved(address) == "local"
-
-
-def default_num_gpus(address: str | None, wanted: float) -> float:
-    """GPUs of an engine that would like `wanted`: none where this machine alone has none. A cluster may scale up."""
-    is_without = is_this_machine(address) and not any(node.num_gpus for node in cluster_nodes())
-    return 0 if is_without else wanted
-
-
-def refuse_impossible(address: str | None, cpus_per_engine: float, gpus_per_engine: float) -> None:
-    """PrivsieveError where no engine fits on this machine alone: Ray would wait without end. A cluster may scale up."""
-    if not is_this_machine(address):
-        return
-    here = cluster_nodes()[0]
-    for option, wanted, found in (
-        ("--engine-cpus", cpus_per_engine, here.num_cpus),
-        ("--engine-gpus", gpus_per_engine, here.num_gpus),
-    ):
-        if wanted > found:
-            kind = option.rpartition("-")[2].upper()
-            raise PrivsieveError(f"{option} {wanted:g}: this machine has {found:g} {kind}; give less, or --ray-address")
-
-
-def engines_that_fit(nodes: Sequence[ClusterNode], cpus_per_engine: float, gpus_per_engine: float) -> int:
-    """How many engine actors the machines hold at once, at least 1; an engine never spans machines.
-
-    Where engines need CPUs only, one CPU in nine is left for the readers that feed them. A cluster that scales from
-    nothing shows no machine yet: there the number of engines has to be given.
-    """
-    if gpus_per_engine:
-        return max(1, sum(int(node.num_gpus / gpus_per_engine) for node in nodes))
-    num_cpus = sum(node.num_cpus for node in nodes)
-    fitting = sum(int(node.num_cpus / cpus_per_engine) for node in nodes)
-    left_for_engines = min(num_cpus - 1, num_cpus * 8 / 9)
-    return max(1, min(fitting, int(left_for_engines / cpus_per_engine)))
-
-
-def num_engines(
-    address: str | None, cpus_per_engine: float, gpus_per_engine: float, wanted: int | None, at_most: int | None
-) -> tuple[int, int]:
-    """Engine actors to ask for at once, and how many there may be: to be called inside `ray_session(address)`.
-
-    wanted, at_most: what the user gave; None: nothing. Without a number, this machine alone gets one engine per core
-    that the process may use, since Ray gets twice as many CPUs as there are. Of a cluster, all machines that its
-    autoscaler may start are asked for, where `AUTOSCALER_CONFIG` says how many; else the pool grows as machines come.
-    """
-    if wanted is None and not is_this_machine(address):
-        now = engines_that_fit(cluster_nodes(), cpus_per_engine, gpus_per_engine)
-        may_start = engines_that_may_start(cpus_per_engine, gpus_per_engine)
-        size = max(now, may_start or 0)
-        return min(size, at_most or size), at_most or (MAX_GROWTH if may_start is None else size)
-    if wanted is None and not gpus_per_engine:
-        wanted = max(1, int(num_cores() / max(1.0, cpus_per_engine)))
-    size = wanted or engines_that_fit(cluster_nodes(), cpus_per_engine, gpus_per_engine)
-    return min(size, at_most or size), at_most or size
-
-
-def engines_that_may_start(cpus_per_engine: float, gpus_per_engine: float) -> int | None:
-    """How many engines the machines hold that the autoscaler of `ray up` may start in all; None where no file says."""
-    file = Path(AUTOSCALER_CONFIG).expanduser()
-    if not file.is_file():
-        return None
-    try:
-        config = _AutoscalerConfig.model_validate(load_yaml(file.read_bytes(), AUTOSCALER_CONFIG))
-    except (YamlError, ValidationError, OSError):
-        return None
-    nodes = [
-        ClusterNode(kind.resources.get("CPU", 0), kind.resources.get("GPU", 0))
-        for kind in config.available_node_types.values()
-        for _ in range(min(kind.max_workers, config.max_workers))
-    ]
-    nodes.sort(key=lambda node: -engines_that_fit([node], cpus_per_engine, gpus_per_engine))
-    fitting = [node for node in nodes[: config.max_workers] if _fits(node, cpus_per_engine, gpus_per_engine)]
-    return engines_that_fit(fitting, cpus_per_engine, gpus_per_engine) if fitting else None
-
-
-def _fits(node: ClusterNode, cpus_per_engine: float, gpus_per_engine: float) -> bool:
-    return node.num_gpus >= gpus_per_engine if gpus_per_engine else node.num_cpus >= cpus_per_engine
-
-
-class _NodeType(BaseModel):
-    resources: dict[str, float] = {}
-    max_workers: int = 0
-
-
-class _AutoscalerConfig(BaseModel):
-    """What is read of `AUTOSCALER_CONFIG`."""
-
-    max_workers: int = 0
-    available_node_types: dict[str, _NodeType] = {}
 
 
 @contextmanager

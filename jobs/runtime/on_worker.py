@@ -3,8 +3,9 @@
 The machine where a command is started may be a light head without them. What the function finds comes back as data.
 """
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -12,12 +13,16 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ingest.errors import EngineError, PrivsieveError
+from jobs.runtime.machines import refuse_without_room
 from jobs.runtime.progress import Feedback
 
 Found = TypeVar("Found")
 
 NOTICE_AFTER_S = 120.0
 """Seconds without a machine after which a notice says what is waited for. Machines of a cloud start within minutes."""
+
+TRIES = 2
+"""A process that ends may have been on a machine that was taken away; one that ends again will end without end."""
 
 
 @dataclass(frozen=True)
@@ -31,66 +36,142 @@ class OnWorker(Generic[Found]):
 
 
 def on_worker(
-    function: Callable[[], Found], num_cpus: float, num_gpus: float, feedback: Feedback, waits: Callable[[str], None]
+    function: Callable[[], Found],
+    num_cpus: float,
+    num_gpus: float,
+    feedback: Feedback,
+    waits: Callable[[str], None],
+    limit_s: float = math.inf,
 ) -> OnWorker[Found]:
     """Runs `function` once in a Ray task; to be called inside of `ray_session`.
 
     waits: receives the phase, such as "waiting for a machine with 1 free GPU". A PrivsieveError of the function is
-    raised here, with the machine's name. EngineError where the machine has another privsieve than this one, or none.
+    raised here, with the machine's name. EngineError where the machine has another privsieve than this one, or none,
+    and where the process of the task ended `TRIES` times. PrivsieveError where no machine has what is asked for and
+    none will come, or none came within `limit_s` seconds.
     """
     import ray
 
-    remote = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=3)
-    wanted = f"a machine with {num_cpus:g} free CPU{_and_gpus(num_gpus)}"
-    waits(f"waiting for {wanted}")
-    identity = remote(_identity()).remote()
-    if not _done_within(identity, NOTICE_AFTER_S):
-        feedback.notice(
-            f"waiting for {wanted}; if the cluster starts none, ask for less with --engine-cpus and --engine-gpus, or "
-            "look at `ray status`"
-        )
-    machine, version, code = ray.get(identity)
-    if code != code_hash():
-        raise EngineError(_other_program(machine, version))
-    waits(f"looking at machine {machine}")
-    # A result or an error, since Ray would drop the cause of an exception.
-    result = ray.get(remote(_caught).remote(function))
-    if isinstance(result, PrivsieveError):
-        raise type(result)(f"machine {machine}: {result}")
-    return OnWorker(machine, result)
-
-
-def _identity() -> Callable[[], tuple[str, str | None, str]]:
-    """Returns a function that Ray sends as it is, so that it also runs where privsieve cannot be imported."""
-
-    def identity() -> tuple[str, str | None, str]:
-        import platform
-
+    wanted = WantedMachine(num_cpus, num_gpus, limit_s)
+    for number in range(1, TRIES + 1):
+        machine = ""
+        task = _started(function, wanted)
         try:
-            from ingest import __version__
-            from jobs.runtime.on_worker import code_hash
-        except ImportError:
-            return platform.node(), None, ""
-        return platform.node(), __version__, code_hash()
+            machine, version, code = _awaited(task, wanted, feedback, waits)
+            if code != code_hash():
+                raise EngineError(_other_program(machine, version, code))
+            waits(f"looking at machine {machine}")
+            while not _is_ready(task):
+                pass
+            result = ray.get(next(task))
+        except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, ray.exceptions.NodeDiedError):
+            if number == TRIES:
+                raise EngineError(
+                    f"machine {machine or 'of the cluster'}: the process that checked it ended {TRIES} times, as of "
+                    "too little memory or a crash of the engine; Ray keeps what it wrote there below "
+                    "/tmp/ray/session_latest/logs"
+                ) from None
+            continue
+        # A result or an error, since Ray would drop the cause of an exception.
+        if isinstance(result, PrivsieveError):
+            raise type(result)(f"machine {machine}: {result}")
+        return OnWorker(machine, result)
+    raise AssertionError("the last try returns or raises")
 
+
+@dataclass(frozen=True)
+class WantedMachine:
+    """What a task asks for, and how long it waits for a machine that has it."""
+
+    num_cpus: float
+    num_gpus: float
+    limit_s: float
+
+    def __str__(self) -> str:
+        return f"a machine with {self.num_cpus:g} free CPU{_and_gpus(self.num_gpus)}"
+
+
+def _started(function: Callable[[], Any], wanted: WantedMachine) -> Any:
+    """One task that gives first who it is, then the result, so that both are of one machine."""
+    import ray
+    from ray import cloudpickle
+
+    remote = ray.remote(num_cpus=wanted.num_cpus, num_gpus=wanted.num_gpus, max_retries=0, num_returns="streaming")
+    return remote(_looking()).remote(cloudpickle.dumps(function), code_hash())
+
+
+def _awaited(
+    task: Any, wanted: WantedMachine, feedback: Feedback, waits: Callable[[str], None]
+) -> tuple[str, str | None, str]:
+    """Who the machine is, once there is one."""
+    import ray
+
+    waits(f"waiting for {wanted}")
+    begun_s, is_told = time.monotonic(), False
+    while not _is_ready(task):
+        refuse_without_room(wanted.num_cpus, wanted.num_gpus)
+        waited_s = time.monotonic() - begun_s
+        if waited_s > wanted.limit_s:
+            raise EngineError(
+                f"{wanted} did not come within {wanted.limit_s / 60:.0f} min; `ray status` shows what the cluster "
+                "waits for"
+            )
+        if waited_s > NOTICE_AFTER_S and not is_told:
+            is_told = True
+            feedback.notice(
+                f"waiting for {wanted}; if the cluster starts none, ask for less with --engine-cpus and --engine-gpus, "
+                "or look at `ray status`"
+            )
+    identity: tuple[str, str | None, str] = ray.get(next(task))
     return identity
 
 
-def _caught(function: Callable[[], Any]) -> Any:
+def _is_ready(task: Any) -> bool:
+    """Whether the task has given something more; waits for it for a second, so that Ctrl-C is heard in between."""
+    import ray
+
+    return bool(ray.wait([task], timeout=1.0)[0])
+
+
+def _looking() -> Callable[[bytes, str], Iterator[Any]]:
+    """Returns a function that Ray sends as it is, so that it also runs where privsieve cannot be imported.
+
+    It gives the machine's name, its version of privsieve and the hash of its code (without a version, what is wrong);
+    then the result.
+    """
+
+    def look(function: bytes, code: str) -> Iterator[Any]:
+        import pickle
+        import platform
+
+        try:
+            from jobs import hidden_room
+
+            if hidden := hidden_room():
+                yield platform.node(), None, hidden
+                return
+            from ingest import __version__
+        except ImportError:
+            yield platform.node(), None, ""
+            return
+        try:
+            from jobs.runtime.on_worker import caught, code_hash
+        except ImportError:  # of an older version
+            yield platform.node(), __version__, ""
+            return
+        yield platform.node(), __version__, code_hash()
+        if code_hash() == code:
+            yield caught(pickle.loads(function))
+
+    return look
+
+
+def caught(function: Callable[[], Any]) -> Any:
+    """What the function returns, or the PrivsieveError that it raises."""
     try:
         return function()
     except PrivsieveError as error:
         return error
-
-
-def _done_within(task: Any, seconds: float) -> bool:
-    import ray
-
-    end_s = time.monotonic() + seconds
-    while time.monotonic() < end_s:  # in steps, so that Ctrl-C is heard
-        if ray.wait([task], timeout=1.0)[0]:
-            return True
-    return False
 
 
 def _and_gpus(num_gpus: float) -> str:
@@ -99,9 +180,12 @@ def _and_gpus(num_gpus: float) -> str:
     return f" and {num_gpus:g} free GPU{'s' if num_gpus > 1 else ''}"
 
 
-def _other_program(machine: str, version: str | None) -> str:
+def _other_program(machine: str, version: str | None, code: str) -> str:
+    """Why the program of the machine is not this one. code: what is wrong there, if it has no version."""
     from ingest import __version__
 
+    if version is None and code:
+        return f"machine {machine}: {code}"
     if version is None:
         return f"machine {machine} has no privsieve: install {__version__} there, as on the machine of this command"
     if version != __version__:

@@ -8,7 +8,7 @@ from itertools import islice
 
 import pyarrow as pa
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.phash import phash
 from ingest.images.pixels import ImageLimits

@@ -63,7 +63,7 @@ def looked_through(engine: str, options: EngineOptions, source: Source, run: Pla
     _check_folder(run, probe)
     module = engine_module(engine)
     description = module.describe(options)
-    gpu = finding("gpu", partial(check_gpu, engine, module.requirements(options).local_model))
+    gpu = finding("gpu", partial(check_gpu, engine, module.requirements(options).local_model, options.gpu_share or 1.0))
     if not gpu.is_ok:
         raise EngineError(f"GPU: {gpu.text}")
     if isinstance(module, RemoteEngineModule):

@@ -10,7 +10,7 @@ from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.images.pixels import ImageLimits
 from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.option_types import MAX_SECONDS, NumberOrAuto
-from jobs.console.requests import Count, HashListUrl, Name, Option, Seed, Url, checked_request
+from jobs.console.requests import Count, EngineCpus, EngineGpus, HashListUrl, Name, Option, Seed, Url, checked_request
 from jobs.runtime.cluster import Executor, refuse_address
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
@@ -117,10 +117,10 @@ class ScanResources:
     max_engines: Annotated[Count | None, WHERE] = None
     """Add engines up to this number while slices wait."""
 
-    engine_cpus: Annotated[float, Field(ge=0.5, allow_inf_nan=False), WHERE] = 1
+    engine_cpus: Annotated[EngineCpus, WHERE] = 1
     """CPUs per engine."""
 
-    engine_gpus: Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, WHERE] = None
+    engine_gpus: Annotated[EngineGpus | None, WHERE] = None
     """GPUs per engine; default what the engine asks for."""
 
     processes: Annotated[Count | None, WHERE] = None

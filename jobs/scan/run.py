@@ -16,6 +16,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.cluster import num_cores
 from jobs.runtime.last_word import inline_session
+from jobs.runtime.machines import num_engines, refuse_impossible, share_of_gpu
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from jobs.scan.prepared import (
     check_category,
@@ -135,7 +136,6 @@ class _Scan:
         """By a machine that can run the engine, where the scan runs on a cluster: this one may lack the packages."""
         if not self._on_cluster:
             return self._prepared.module.describe(self._request.options)
-        from jobs.runtime.cluster import refuse_impossible
         from jobs.scan.first_look import look
 
         is_new = not self._run.at(RUN_RECORD).exists()
@@ -234,7 +234,6 @@ class _Scan:
             has_own_workers = self._description.num_gpus > 0 or self._description.batches_at_once > 1
             number = 1 if has_own_workers else num_cores()
             return partial(inline.scan_slices, num_processes=number, further_after_s=FURTHER_AFTER_S)
-        from jobs.runtime.cluster import num_engines, refuse_impossible
         from jobs.scan import on_ray
 
         address, cpus, gpus = (
@@ -253,11 +252,10 @@ class _Scan:
     def _engine_options(self) -> EngineOptions:
         """With what the engine may use of its machine; inline it has what the machine has."""
         is_inline = self._resources.executor == "inline"
-        gpus = self._resources.engine_gpus
         return replace(
             self._request.options,
             cpus=None if is_inline else self._resources.engine_cpus,
-            gpu_share=gpus if gpus is not None and 0 < gpus < 1 else None,
+            gpu_share=share_of_gpu(self._resources.engine_gpus),
         )
 
     def _settings(self, begun: RunRecord) -> ScanSettings:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from jobs.console.engine_options import HEADING, EngineName
 from jobs.console.option_types import Names, Numbers
-from jobs.console.requests import Below, Count, Option, Seed, Url, Urls, checked_request
+from jobs.console.requests import Below, Count, HashListUrl, Option, Seed, Url, Urls, checked_request
 from scoring.assessment import SET_BY_SCANS, EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter_card import ENGINE
@@ -101,6 +101,61 @@ class PromptsRequest:
 
     options: AskedOptions = field(default_factory=EngineOptions)
     """What the engine is given."""
+
+
+@checked_request
+class CounterfactualRequest:
+    """Which pictures are asked about again, with the warning that faces are anonymised. `study.json` holds some of
+    these fields, so their names stay."""
+
+    runs: Annotated[Urls, Option(argument="RUN...")]
+    """Runs of the same pictures; those that all of them call level 1 are candidates, the most confident first."""
+
+    out: Url
+    """Folder of the study on this machine, with copies of the pictures; continued if it exists."""
+
+    ask: Annotated[tuple[str, ...], Option(kind=Names(";"), metavar="PROTOCOL;…")] = (
+        "severity:zero-shot",
+        "severity:taxonomy",
+        "json",
+    )
+    """What is asked, once as it is and once with the warning: protocols with a variant counterfactual, with ; between
+    them. [default: severity:zero-shot;severity:taxonomy;json]"""
+
+    num_pictures: Annotated[Count, Option("--n")] = 100
+    """Pictures."""
+
+    seed: Seed = 0
+    """Seed of the draw among equally confident pictures."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is left out."""
+
+    engine: EngineName = ENGINE
+    """What answers: {}"""
+
+    options: AskedOptions = field(default_factory=EngineOptions)
+    """What the engine is given."""
+
+
+@checked_request
+class LabelQualityRequest:
+    """Which labels people check."""
+
+    labels: Annotated[Url, Option(argument="LABELS")]
+    """Labels file of the data set."""
+
+    out: Url
+    """File of the drawn pictures without labels: .parquet, or .csv. Written by the first command."""
+
+    answers: Annotated[Urls, Option(metavar="LABELS|RUN")] = ()
+    """What people say of the drawn pictures: labels files, or the reviews of a run; repeatable."""
+
+    num_per_side: Annotated[Count, Option("--n")] = 25
+    """Private pictures that are drawn, and as many public ones."""
+
+    seed: Seed = 0
+    """Seed of the draw."""
 
 
 @checked_request

@@ -20,11 +20,10 @@ from reports.labels.agreed import AgreedLabels
 from reports.statistics.binary import Flags, Numbers
 from scoring.labels.picture_index import PictureIndex, are_named, shared_keys
 from scoring.runs.audit_sample import AuditSample, has_sample, read_sample
-from scoring.runs.damaged_rows import images_only
 from scoring.runs.footers import refuse_foreign
 from scoring.runs.record import RunRecord
 from scoring.runs.results import listing, row_ranges
-from scoring.runs.rows import rows_at
+from scoring.runs.rows import images_only, rows_at
 from scoring.sql.expressions import shown
 from scoring.table import Col
 
@@ -120,7 +119,7 @@ def _nothing(rows: pa.Table, labels: pa.Table) -> LabelsError:
 
 
 def _shape(table: pa.Table, column: str) -> str:
-    """The first name in the column: names are what the user compares."""
+    """Return the first name in the column: names are what the user compares."""
     known = table[column].drop_null()
     if not len(known):
         return "–"

@@ -19,13 +19,12 @@ from reports.run.design import SourceSizes
 from reports.run.figures import Pair, Rate, ReasonCount
 from reports.run.warehouse import Run
 from reports.words import shortened
-from scoring.gaps import presence_only
 from scoring.policies.level_zero import ADVICE, matches_level_0_too
 from scoring.privacy import BY_LEVEL, MEANINGS, private_condition, private_sql
 from scoring.runs.coverage import Coverage
 from scoring.runs.damage import scope_of
 from scoring.sql.expressions import boolean_expression, shown, value_expression
-from scoring.table import IMAGE_SCHEMA
+from scoring.table import IMAGE_SCHEMA, presence_only
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 __all__ = ["NOTHING_MORE", "Details", "Rate", "Report", "rates", "shortened", "summarise"]
@@ -133,7 +132,7 @@ def summarise(
 
 
 def rates(run: Run, by: str = "category", private: str | None = None) -> tuple[Rate, ...]:
-    """Every group, highest rate first, by one pass over the rows. QueryError as with `summarise`."""
+    """Return every group, highest rate first, by one pass over the rows. QueryError as with `summarise`."""
     private = private_condition(run.record.engine) if private is None else private
     return tuple(answers.rate_of(group, run.damage) for group in _groups(run, by, private))
 
@@ -177,7 +176,7 @@ def _engine(engine: Mapping[str, Any]) -> str:
 
 
 def _assessed(engine: Mapping[str, Any], prevalence: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """What run.json says that the engine can judge; without it, what was judged at least once."""
+    """Return what run.json says that the engine can judge; without it, what was judged at least once."""
     assessed = engine.get("assessed")
     if isinstance(assessed, list):
         return tuple(key for key in KEYS if key in assessed)

@@ -19,8 +19,7 @@ from fsspec.spec import AbstractFileSystem
 
 from ingest.errors import RunError, StorageError
 from ingest.storage.place import Place, reason_of
-from scoring.sql.columns import sql_type
-from scoring.sql.names import identifier
+from scoring.sql.names import identifier, sql_type
 from scoring.table import COLUMN_OF, COLUMNS
 
 RUN_URL = "run://"
@@ -143,7 +142,7 @@ class _File(io.RawIOBase):
 
 
 def score_rows(files: str, num_files: int, num_with: Mapping[str, int], where: str) -> str:
-    """A SELECT of all columns over `files`, which `read_parquet` takes; of no row where `num_files` is 0.
+    """Return a SELECT of all columns over `files`, which `read_parquet` takes; of no row where `num_files` is 0.
 
     num_with: how many of the files have each column. where: the run, for errors.
     RunError where a file lacks a column that every version has.

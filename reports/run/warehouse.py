@@ -2,7 +2,7 @@
 
 Views over the score files of a run, made from the row of `scoring.table` and the taxonomy:
 
-    images       every image that was seen, one row each, with `unknown_level` (scoring.gaps)
+    images       every image that was seen, one row each, with `unknown_level` (scoring.table)
     scored       the images that have a score
     quarantined  the images that have none, with their reason
     damaged      parts of shards that could not be read: an unknown number of images each (scoring.runs.damage)
@@ -33,23 +33,21 @@ from ingest.storage.place import Place
 from reports.run.drawn_shards import degrees_sql, effective_size_sql, of_t_sql, residual_sql
 from reports.run.run_files import RUN_URL, RunFiles, score_rows
 from reports.run.statements import check_is_select, refuse
-from scoring.gaps import UNKNOWN_LEVEL, not_presence_only, unknown_level_sql
 from scoring.privacy import private_condition, private_sql
 from scoring.runs import record
-from scoring.runs.audited_rows import AuditedRows
+from scoring.runs.audit_sample import AuditedRows
 from scoring.runs.corrected_rates import CORRECTED_RATES, CORRECTED_SCHEMA, read_state
 from scoring.runs.damage import Damage, damage_of
-from scoring.runs.damaged_rows import IS_DAMAGE_SQL
 from scoring.runs.footers import CheckedFiles, refuse_foreign
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import RunRecord
 from scoring.runs.results import RunListing, is_compacted, listing
-from scoring.sql.columns import sql_type
+from scoring.runs.rows import IS_DAMAGE_SQL
 from scoring.sql.errors import first_line
 from scoring.sql.expressions import shown
 from scoring.sql.limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTimeError, StoppedError, Watch
-from scoring.sql.names import literal, location, without_wildcards
-from scoring.table import Col
+from scoring.sql.names import literal, location, sql_type, without_wildcards
+from scoring.table import UNKNOWN_LEVEL, Col, not_presence_only, unknown_level_sql
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 AUDIT_NAME = "corrected-rates.audit"
@@ -110,7 +108,7 @@ class Run:
         return [str(column[0]) for column in described], self._fetched(statement, watch)
 
     def table(self, statement: str) -> pa.Table:
-        """The whole answer of one SELECT that a user wrote. Errors as with `select`."""
+        """Return the whole answer of one SELECT that a user wrote. Errors as with `select`."""
         watch = Watch(self.connection, self.limits)
         with self._refusing(statement):
             watch.run(lambda: check_is_select(self.connection, statement))
@@ -119,11 +117,13 @@ class Run:
         return answer
 
     def ask(self, question: str, **placeholders: str) -> list[dict[str, Any]]:
-        """The rows of `queries/<question>.sql` as dicts. Placeholders must be checked SQL (scoring.sql.expressions)."""
+        """Return the rows of `queries/<question>.sql` as dicts. Placeholders must be checked SQL
+        (scoring.sql.expressions).
+        """
         return self._asked(query_text(question, **placeholders))
 
     def ask_rates(self, by: str, private: str, most: str) -> list[dict[str, Any]]:
-        """The rows of `rates_text` of this run. by, private: checked SQL."""
+        """Return the rows of `rates_text` of this run. by, private: checked SQL."""
         return self._asked(rates_text(self.record, by, private, most))
 
     def _asked(self, text: str) -> list[dict[str, Any]]:
@@ -150,11 +150,11 @@ class Run:
         return rows
 
     def has_rows_of(self, audited: AuditedRows) -> bool:
-        """Whether an audit is of the rows that the run has now."""
+        """Return whether an audit is of the rows that the run has now."""
         return audited.are(self.record.settings_hash(), self.num_rows(), self.rows_sha256)
 
     def num_rows(self) -> int:
-        """Number of rows of images and of damaged parts of shards."""
+        """Return the number of rows of images and of damaged parts of shards."""
         return int(self._counted("SELECT count(*) FROM all_rows")[0][0])
 
     @cached_property
@@ -164,7 +164,7 @@ class Run:
         return damage_of((shard, {reason: number}) for shard, reason, number in rows)
 
     def num_images(self) -> int:
-        """Rows of the view `images`."""
+        """Return the number of rows of the view `images`."""
         return self.num_rows() - self.damage.num_parts
 
     def _counted(self, statement: str) -> list[tuple[Any, ...]]:
@@ -243,7 +243,7 @@ def _opened(run: str, root: Place, described: RunRecord, listed: RunListing, lim
 
 
 def setup_statements(run: str) -> str:
-    """The statements that make the same views in a user's own DuckDB; they read the score files where they lie."""
+    """Return the statements that make the same views in a user's own DuckDB, which then reads the score files."""
     root, described = record.open_run(run)
     listed = listing(root)
     folder = without_wildcards(location(root.at(listed.folder)))
@@ -254,14 +254,14 @@ def setup_statements(run: str) -> str:
 
 
 def query_text(question: str, **placeholders: str) -> str:
-    """The SQL of one question of `queries/`, with its `{name}` placeholders filled in."""
+    """Return the SQL of one question of `queries/`, with its `{name}` placeholders filled in."""
     text = resources.files("reports").joinpath("run", "queries", f"{question}.sql").read_text(encoding="utf-8")
     # In one pass, so that a placeholder inside a quoted string of another one stays text.
     return re.sub(r"\{(\w+)\}", lambda match: placeholders.get(match[1], match[0]), text)
 
 
 def rates_text(described: RunRecord, by: str, private: str, most: str) -> str:
-    """The SQL of `queries/rates.sql`: one row per group, with its rate and interval.
+    """Return the SQL of `queries/rates.sql`: one row per group, with its rate and interval.
 
     Of a run whose shards were drawn, the interval has the variance between them, and three more columns say of how much
     use the images are (`OF_SHARDS`, `reports.run.drawn_shards`).
@@ -332,7 +332,7 @@ def _statements(
 
 
 def _corrected_rates(root: Place, described: RunRecord, checked: CheckedFiles, path: str) -> str:
-    """A SELECT of the corrected rates, which fails if the run has other rows than when it was audited."""
+    """Return a SELECT of the corrected rates, which fails if the run has other rows than when it was audited."""
     try:
         state = read_state(root)
     except RunError:

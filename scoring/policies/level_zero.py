@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from scoring.assessment import Assessment
-from scoring.gaps import UNKNOWN_LEVEL
-from scoring.table import Facts, to_table
+from scoring.table import UNKNOWN_LEVEL, Facts, to_table
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 ADVICE = "also matches images in which nothing was found, since their level is 0; write for example: level IN (1, 2)"

@@ -11,7 +11,7 @@
     members: listed
     files: as-is
 
-`when` is a SQL condition over the columns of `scoring.table` and `unknown_level` of `scoring.gaps`; it can reach
+`when` is a SQL condition over the columns of `scoring.table` and `unknown_level` of `scoring.table`; it can reach
 nothing else (`scoring.sql.expressions`).
 A quarantined sample that is kept is copied as it is. A sample without readable bytes (`sha256` is null: a dangling
 link, a truncated tar, no image member) cannot be copied; `filter` drops it by the rule "(unreadable)".
@@ -38,13 +38,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ingest.errors import PolicyError, QueryError, did_you_mean
 from ingest.formats.members import Members
 from ingest.images.covering import TARGETS, CoverMethod
-from scoring.gaps import UNKNOWN_LEVEL, not_presence_only, unknown_level_sql
 from scoring.privacy import SEVERITY_NAMES
 from scoring.sql.errors import without_values
 from scoring.sql.expressions import boolean_expression, columns_of, shown
 from scoring.sql.limits import Limits, StoppedError, Watch
 from scoring.sql.names import literal
-from scoring.table import IMAGE_SCHEMA, LISTED, Col
+from scoring.table import IMAGE_SCHEMA, LISTED, UNKNOWN_LEVEL, Col, not_presence_only, unknown_level_sql
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import YamlError, load_yaml
 
@@ -172,7 +171,7 @@ class Policy:
     files: Files = "as-is"
     cover_method: CoverMethod = "solid"
     answered_both_ways: tuple[str, ...] = ()
-    """`scoring.gaps.not_presence_only` of the run's engine: a null in one of these attributes is a gap."""
+    """`scoring.table.not_presence_only` of the run's engine: a null in one of these attributes is a gap."""
 
     listed: frozenset[str] = frozenset()
     """sha256 of pictures on an operator's hash list: they are dropped regardless of the rules, and not named."""

@@ -1,5 +1,7 @@
 """`json`: the answer is one JSON object with a digit for each attribute, generated greedily.
 
+Variant: `counterfactual`, faces are to be taken as anonymised.
+
 The probabilities are those of 0, 1 and 2 at the value tokens, each conditioned on the values written before it.
 """
 
@@ -12,11 +14,11 @@ from scoring.assessment import Assessment, Outcome, Unscored
 from scoring.protocols.interface import Answer, Generate, Prompt, ProtocolOptions
 from scoring.protocols.reading import DIGITS, evidence, form_probabilities, read_form, text_of
 from scoring.protocols.settings import refuse_rationale, version, with_image
-from scoring.protocols.texts import TextsOfAttributes, Wording, load_texts
+from scoring.protocols.texts import OneQuestionTexts, load_texts
 from scoring.protocols.thresholds import Thresholds, load_thresholds
 from scoring.taxonomy import KEYS
 
-VARIANTS: tuple[str, ...] = ()
+VARIANTS = ("counterfactual",)
 REVISIONS = (1,)
 
 MAX_TOKENS = 1024
@@ -24,11 +26,6 @@ MAX_TOKENS = 1024
 
 MEANING: Mapping[float, float] = {0: 0.0, 1: 0.5, 2: 1.0}
 """Digit -> value."""
-
-
-class JsonTexts(TextsOfAttributes):
-    system: Wording
-    instructions: Wording
 
 
 @dataclass(frozen=True)
@@ -60,12 +57,13 @@ class JsonProtocol:
 
 def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> JsonProtocol:
     refuse_rationale("json", options)
-    texts = load_texts("json", JsonTexts, options.prompts)
+    name = ":".join(["json", *variants])
+    texts = load_texts("json", OneQuestionTexts, options.prompts)
     thresholds = load_thresholds(options.thresholds)
-    instructions = texts.asking("instructions", {})
+    instructions = texts.question(variants, {})
     wanted = Generate(MAX_TOKENS, form_schema(MEANING), probability_tokens=DIGITS)
     prompt = Prompt(with_image(texts, texts.system, instructions), wanted)
-    return JsonProtocol("json", version("json", revision, texts, [prompt], options, thresholds), prompt, thresholds)
+    return JsonProtocol(name, version(name, revision, texts, [prompt], options, thresholds), prompt, thresholds)
 
 
 def form_schema(meaning: Mapping[float, float]) -> dict[str, object]:

@@ -14,20 +14,18 @@ from scoring.assessment import Assessment, Outcome
 from scoring.protocols.interface import Answer, Prompt, ProtocolOptions, SlotAnswer, Slots
 from scoring.protocols.reading import evidence, unparsable
 from scoring.protocols.settings import refuse_rationale, version, with_image
-from scoring.protocols.texts import TextsOfAttributes, Wording, fill, load_texts, must_hold
+from scoring.protocols.texts import OneQuestionTexts, Wording, fill, load_texts, must_hold
 from scoring.protocols.thresholds import Thresholds, load_thresholds, most_probable
 from scoring.taxonomy import KEYS
 
-VARIANTS: tuple[str, ...] = ()
+VARIANTS = ("counterfactual",)
 REVISIONS = (1,)
 
 SUM_TOLERANCE = 1e-3
 """Allowed difference from 1 of the sum of the probabilities of a slot."""
 
 
-class SlotsTexts(TextsOfAttributes):
-    system: Wording
-    instructions: Wording
+class SlotsTexts(OneQuestionTexts):
     form_line: Wording
     placeholder: Wording
 
@@ -58,6 +56,7 @@ class SlotsProtocol:
 
 def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> SlotsProtocol:
     refuse_rationale("slots", options)
+    name = ":".join(["slots", *variants])
     texts = load_texts("slots", SlotsTexts, options.prompts)
     thresholds = load_thresholds(options.thresholds)
     if len(texts.placeholder) != 1 or not texts.placeholder.isascii() or not texts.placeholder.isdigit():
@@ -67,9 +66,9 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> S
         raise EngineError(
             f"the prompt file: placeholder must be none of {', '.join(wanted.choices)}, which are the answers"
         )
-    instructions = texts.asking("instructions", {"placeholder": texts.placeholder})
+    instructions = texts.question(variants, {"placeholder": texts.placeholder})
     prompt = Prompt(with_image(texts, texts.system, instructions), wanted)
-    return SlotsProtocol("slots", version("slots", revision, texts, [prompt], options, thresholds), prompt, thresholds)
+    return SlotsProtocol(name, version(name, revision, texts, [prompt], options, thresholds), prompt, thresholds)
 
 
 def _pieces(form_line: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import resources
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -76,6 +76,26 @@ class TextsOfAttributes(Texts):
         asked = fill(name, text, {"attributes": self.attributes(), **values})
         must_hold(name, text, "attributes", "the model does not learn what to look for")
         return asked
+
+
+class OneQuestionTexts(TextsOfAttributes):
+    """Texts of a protocol that asks about all attributes at once."""
+
+    system: Wording
+    instructions: Wording
+    counterfactual: Wording
+
+    def hashed(self) -> dict[str, Any]:
+        content = super().hashed()
+        del content["counterfactual"]  # shows in the prompt that asks it
+        return content
+
+    def question(self, variants: Collection[str], values: Mapping[str, str]) -> str:
+        """Return the instructions, after the warning that faces are anonymised if that variant is chosen."""
+        instructions = self.asking("instructions", values)
+        if "counterfactual" not in variants:
+            return instructions
+        return f"{fill('counterfactual', self.counterfactual, {})}\n\n{instructions}"
 
 
 TextsType = TypeVar("TextsType", bound=Texts)

@@ -11,12 +11,11 @@ from typing import Annotated, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.errors import RunError, StorageError
 from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
-from scoring.runs.audited_rows import AuditedRows, Count
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import parsed
 from scoring.taxonomy import ATTRIBUTES, KEYS
@@ -58,6 +57,29 @@ SAMPLE_SCHEMA = pa.schema(
     ]
 )
 """One row per drawn picture."""
+
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class AuditedRows(BaseModel):
+    """The state of a run when it was audited."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    settings: str
+    """Hash of the run's settings (`RunRecord.settings_hash`)."""
+
+    num_rows: Count
+    """Number of rows of the run: images and damaged parts of shards."""
+
+    rows_sha256: Sha256 | None = None
+    """Hash of the rows (`scoring.runs.footers`); None in files of older versions, which compared only the above."""
+
+    def are(self, settings: str, num_rows: int, rows_sha256: str) -> bool:
+        """Return whether the run still has these rows. rows_sha256: of the run now."""
+        return (self.settings, self.num_rows) == (settings, num_rows) and self.rows_sha256 in (None, rows_sha256)
 
 
 class AuditDesign(AuditedRows):

@@ -4,9 +4,8 @@ import json
 
 from ingest.errors import RunError
 from ingest.storage.place import PART, Place, place
-from scoring.runs.differences import differences
 from scoring.runs.layout import ATTEMPTS, CANARY, PROBE, RUN_LEASE, RUN_RECORD, SCORES
-from scoring.runs.record import NOT_COMPARED, RunRecord, open_run
+from scoring.runs.record import NOT_COMPARED, RunRecord, differences, open_run
 
 
 def refuse_other(url: str, record: RunRecord) -> RunRecord | None:

@@ -13,8 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from ingest.errors import RunError, StorageError
 from ingest.storage.place import Place
 from ingest.storage.retries import is_of_storage, reason_of
-from scoring.runs.audit_sample import SUBJECTS
-from scoring.runs.audited_rows import AuditedRows, Count
+from scoring.runs.audit_sample import SUBJECTS, AuditedRows, Count
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import parsed
 

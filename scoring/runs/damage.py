@@ -1,6 +1,6 @@
 """Damaged shards: a part of them, or all, could not be read, so an unknown number of their images has no row.
 
-Each such part has a row in the score files, with a reason of `ingest.fault.SHARD_REASONS`. It is counted apart from
+Each such part has a row in the score files, with a reason of `ingest.errors.SHARD_REASONS`. It is counted apart from
 the rows of images everywhere, and where a run has one, nothing can be said of all images of its source.
 """
 
@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ingest.errors import number_of
-from ingest.fault import SHARD_REASONS
+from ingest.errors import SHARD_REASONS, number_of
 from ingest.sample import printable
 from scoring.runs.record import READABLE, WHOLE, RunRecord
 

@@ -36,7 +36,6 @@ from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.layout import COMPACT, MANIFEST, SCORES
 from scoring.runs.ledger import older_shard_id, shard_id_of, shard_id_of_result
 from scoring.runs.results import Manifest, RowRange, RunListing, is_compacted, listing, manifest, remedy
-from scoring.runs.rows_hash import hash_of_marks, hash_of_text, mark_of
 from scoring.table import Col
 
 FILES_AT_ONCE = 16
@@ -96,7 +95,7 @@ class CheckedFiles:
     """Column -> number of files that have it."""
 
     rows_sha256: str
-    """Hash of the run's rows (`scoring.runs.rows_hash`)."""
+    """Hash of the run's rows (`scoring.runs.footers`)."""
 
 
 _PREFIX = "privsieve."
@@ -284,3 +283,24 @@ def _num_with_category(metadata: pq.FileMetaData) -> int:
         column = metadata.row_group(number).column(index)
         num_null += column.statistics.null_count if column.is_stats_set else 0
     return int(metadata.num_rows - num_null)
+
+
+_MODULUS = 2**256
+
+
+# One hash of all rows of a run: it changes if a result is added, removed, or replaced by one with other rows, and
+# stays the same if the run is compacted. The marks of the files are added up, so that their order does not matter and
+# millions of them need no memory.
+def mark_of(name: str, num_rows: int, content: str) -> int:
+    """Return the part of a result file in the sum. content: a text that changes with the rows, such as the footer's."""
+    return int.from_bytes(hashlib.sha256(f"{name}\n{num_rows}\n{content}".encode()).digest(), "big")
+
+
+def hash_of_marks(total: int) -> str:
+    """Return the hash of a run whose marks have this sum."""
+    return f"{total % _MODULUS:064x}"
+
+
+def hash_of_text(text: str) -> str:
+    """Return the hash of a run compacted by an older version, whose manifest says less about its parts."""
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -59,7 +59,7 @@ class Manifest(BaseModel):
     """Hash of the lines `name num_rows` of all slice files that were replaced, in the order of the rows."""
 
     rows_sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
-    """Hash of the rows before compaction (`scoring.runs.rows_hash`); empty if an older version compacted the run."""
+    """Hash of the rows before compaction (`scoring.runs.footers`); empty if an older version compacted the run."""
 
     files: tuple[CompactFile, ...]
 

@@ -2,14 +2,14 @@
 
 DuckDB's own parser turns the text into a tree; every node of it must be on an allow-list. It cannot reach
 a table, a file, a setting or the environment. Callers use the tree written out as text again, so that
-comments and brackets in the original cannot change the statement around it. Its cost per row is bounded
-(`scoring.sql.expression_cost`).
+comments and brackets in the original cannot change the statement around it. Its cost per row is bounded, too.
 Source: DuckDB documentation, "SQL to/from JSON" (json_serialize_sql, json_deserialize_sql).
 """
 
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -19,9 +19,8 @@ import pyarrow as pa
 
 from ingest.errors import QueryError, did_you_mean
 from ingest.sample import printable
-from scoring.sql.columns import make_empty
 from scoring.sql.errors import first_line, without_advice
-from scoring.sql.expression_cost import is_too_costly, repeats_too_much
+from scoring.sql.names import make_empty
 
 FUNCTIONS = frozenset(
     """abs round floor ceil greatest least coalesce lower upper length len trim ltrim rtrim left right substring
@@ -95,7 +94,7 @@ def shown(text: str) -> str:
 
 def _checked(text: str, schema: pa.Schema) -> tuple[str, str]:
     check_characters(text)
-    if repeats_too_much(text):
+    if _repeats_too_much(text):
         raise QueryError(f"CASE x WHEN … repeats x for every WHEN; write CASE WHEN x = … instead: {shown(text)}")
     with _database().cursor() as connection:
         with bounded_nesting(text):
@@ -146,7 +145,7 @@ def _check_nodes(tree: dict[str, Any], columns: frozenset[str], text: str) -> No
             is_call = node["class"] == "FUNCTION" and node["function_name"].lower() not in {*FUNCTIONS, "row"}
             allowed = f"; functions that are allowed: {', '.join(sorted(FUNCTIONS))}" if is_call else ""
             raise QueryError(f"{refused}{_position(node)}: {shown(text)}{allowed}")
-    if is_too_costly(expression, text):
+    if _is_too_costly(expression, text):
         raise QueryError(
             "this uses parts of itself too many times over, as nullif, split_part, replace, BETWEEN, IN and lists do "
             f"inside each other; write it in several parts: {shown(text)}"
@@ -214,3 +213,71 @@ def _written_out(connection: duckdb.DuckDBPyConnection, tree: dict[str, Any]) ->
 def _position(node: Mapping[str, Any]) -> str:
     position = int(node.get("query_location", 0)) - len(_HEAD) + 1
     return f" at character {position}" if 0 < position < 10**6 else ""
+
+
+# The cost of an expression per row. Some forms use their arguments several times, and a few of them nested make a
+# short text cost minutes or gigabytes. A locked connection does not prevent that, and workers decide shard by shard by
+# a policy that somebody else may have written.
+#
+# The measure is the number of parts once every copy is counted. It may grow no faster than the text, so that time and
+# memory per row stay within the length of the expression times the length of the row's values. With DuckDB 2.0
+# `split_part` and `nullif` are macros that repeat their arguments, the optimizer writes BETWEEN and IN out as
+# comparisons, the parser repeats the operand of `CASE x WHEN`, and a list as text escapes what it holds, which doubles
+# what was escaped before.
+MAX_PARTS_PER_CHARACTER = 10
+_MAX_CASE_CHARACTERS = 10**6
+
+_COPIES = {"nullif": 2, "split_part": 3, "list_value": 2}
+_BETWEEN_COPIES = 4
+_LIST_CAST_COPIES = 2
+
+_SIMPLE_CASE = re.compile(r"(?<![^\W\d])case(?![\w$])(?!\s+when(?![\w$]))", re.IGNORECASE)
+_WHEN = re.compile(r"(?<![^\W\d])when(?![\w$])", re.IGNORECASE)
+
+
+def _repeats_too_much(text: str) -> bool:
+    """Return, before parsing, whether nested `CASE x WHEN …` may fill the memory with copies of x."""
+    num_cases = len(_SIMPLE_CASE.findall(text))
+    if not num_cases:
+        return False
+    whens_each = max(1.0, len(_WHEN.findall(text)) / num_cases)
+    return math.log(len(text)) + num_cases * math.log(whens_each) > math.log(_MAX_CASE_CHARACTERS)
+
+
+def _is_too_costly(expression: Mapping[str, Any], text: str) -> bool:
+    """Return whether it costs too much. expression: a node of DuckDB's parse tree. text: its source."""
+    return _num_parts(expression) > MAX_PARTS_PER_CHARACTER * len(text)
+
+
+def _num_parts(node: Any) -> int:
+    """Count the parts. Every child is visited once, so that the time is linear in the size of the tree."""
+    if isinstance(node, list):
+        return sum(map(_num_parts, node))
+    if not isinstance(node, dict):
+        return 0
+    match node.get("class"):
+        case "FUNCTION":
+            return 1 + _num_function_parts(node["function_name"].lower(), [a["expression"] for a in node["arguments"]])
+        case "OPERATOR" if node["type"] == "COMPARE_IN":
+            operand, *entries = map(_num_parts, node["children"])
+            return 1 + sum(entries) + len(entries) * operand
+        case "BETWEEN":
+            copies = _BETWEEN_COPIES
+        case "CAST" if node["type_expr"]["type_name"].lower() == "list":
+            copies = _LIST_CAST_COPIES
+        case _:
+            copies = 1
+    return ("class" in node) + copies * sum(map(_num_parts, node.values()))
+
+
+def _num_function_parts(name: str, arguments: Sequence[Mapping[str, Any]]) -> int:
+    inner = [_num_parts(argument) for argument in arguments]
+    if any(argument["class"] == "LAMBDA" for argument in arguments):
+        return math.prod(inner)  # evaluated for every element of the list
+    return sum(inner) * (_growth_of_replace(arguments) if name == "replace" else _COPIES.get(name, 1))
+
+
+def _growth_of_replace(arguments: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many times longer the text may become. Search text and replacement are constants (`expressions`)."""
+    searched, put = ([len(str(argument["literal"]["text"]).encode()) for argument in arguments[1:3]] + [0, 0])[:2]
+    return max(1, math.ceil(put / max(1, searched)))

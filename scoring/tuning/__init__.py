@@ -8,8 +8,7 @@
     training.py     LoRA with transformers and peft; checkpoints
     trainer.py      the loss, the curves, the stop at the first bad number
     outcome.py      what the model has learnt, and whether the saved adapter gives the same answers
-    checks.py       what is refused before the start; memory.py estimates whether a GPU is large enough
-    card.py         what an adapter says about itself
+    checks.py       what is refused before the start, such as a model that is too large for the GPU
     cost.py         how much tuning changes what the model says elsewhere
 
 `examples.py`, `training.py`, `trainer.py`, `outcome.py`, `checks.py` and

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.errors import RunError
-from ingest.fault import Fault
+from ingest.errors import Fault, RunError
 from ingest.storage.place import place
 from reports.run.warehouse import STALE_AUDIT, Run
 from scoring.assessment import Assessment

@@ -24,7 +24,7 @@ import click
 import numpy as np
 import pyarrow as pa
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from jobs.cli import main
 from scoring.assessment import Assessment, View
 from scoring.engines.canned import CannedEngine

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from jobs.report.gallery import MAX_BYTES, Wanted, small_picture, thumbnail
 from jobs.runtime.pictures import PictureRef
 from reports.report.compute import Details, summarise

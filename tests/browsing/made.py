@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from jobs.browse.request import BrowseRequest
 from jobs.browse.run import BrowseServing, serving
 from jobs.runtime.progress import SILENT, Feedback

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from jobs.runtime import cluster
-from jobs.runtime.cluster import engines_that_may_start, num_engines
+from jobs.runtime import machines
+from jobs.runtime.machines import engines_that_may_start, num_engines
 from tests.conftest import ray_folder, ray_node
 from tests.faults.drill import make_shards
 
@@ -83,7 +83,8 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 TWO_GPUS = f"""
 import time
-from jobs.runtime.cluster import cluster_nodes, ray_session
+from jobs.runtime.cluster import ray_session
+from jobs.runtime.machines import cluster_nodes
 with ray_session("127.0.0.1:{PORT}"):
     while sum(node.num_gpus for node in cluster_nodes()) < 2:
         time.sleep(1)
@@ -130,8 +131,12 @@ def test_a_scan_waits_for_the_first_machine_and_asks_for_all_that_may_start(
         ({"head": (0, 0, 0), "gpu": (96, 8, 4), "cpu": (8, 0, 8)}, 12, 1, 1, 32),
         ({"gpu": (96, 8, 4), "cpu": (8, 0, 8)}, 2, 1, 1, 16),  # two machines in all: those that hold the most
         ({"gpu": (96, 8, 4)}, 12, 1, 0.5, 64),
-        ({"gpu": (96, 1, 4)}, 12, 1, 2, None),  # no machine has two GPUs
+        ({"gpu": (96, 1, 4)}, 12, 1, 2, 0),  # no machine has two GPUs
         ({"cpu": (8, 0, 2)}, 12, 1, 0, 14),
+        ({"cpu": (8, 0, 12), "gpu": (8, 1, 8)}, 16, 1, 1, 8),  # machines without a GPU take no place of those with one
+        ({"cpu": (8, 0, 16), "gpu": (8, 1, 8)}, 16, 1, 1, 8),
+        ({"cpu": (2, 0, 2), "gpu": (8, 1, 2)}, 4, 1, 0, 3),  # engines without a GPU start no machine with one
+        ({"cpu": (1, 0, 2), "gpu": (8, 1, 2)}, 4, 2, 0, 7),  # unless no other holds them
     ],
 )
 def test_the_clusters_file_says_how_many_engines_may_start(
@@ -139,7 +144,7 @@ def test_the_clusters_file_says_how_many_engines_may_start(
     most: int,
     cpus: float,
     gpus: float,
-    num: int | None,
+    num: int,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -149,7 +154,7 @@ def test_the_clusters_file_says_how_many_engines_may_start(
     }
     file = tmp_path / "ray_bootstrap_config.yaml"
     file.write_text(yaml.safe_dump({"max_workers": most, "available_node_types": kinds}))
-    monkeypatch.setattr(cluster, "AUTOSCALER_CONFIG", str(file))
+    monkeypatch.setattr(machines, "AUTOSCALER_CONFIG", str(file))
     assert engines_that_may_start(cpus, gpus) == num
 
 
@@ -160,9 +165,9 @@ def test_a_file_that_says_nothing_lets_the_pool_grow(
     content: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file.yaml").write_text(content)
-    monkeypatch.setattr(cluster, "AUTOSCALER_CONFIG", str(tmp_path / "file.yaml"))
-    monkeypatch.setattr(cluster, "cluster_nodes", lambda: [])
+    monkeypatch.setattr(machines, "AUTOSCALER_CONFIG", str(tmp_path / "file.yaml"))
+    monkeypatch.setattr(machines, "cluster_nodes", lambda: [])
     assert engines_that_may_start(1, 1) is None
-    assert num_engines("head:6379", 1, 1, None, None) == (1, cluster.MAX_GROWTH)
+    assert num_engines("head:6379", 1, 1, None, None) == (1, machines.MAX_GROWTH)
     assert num_engines("head:6379", 1, 1, None, 8) == (1, 8)
     assert num_engines("head:6379", 1, 1, 3, None) == (3, 3)

@@ -13,7 +13,8 @@ import ray
 
 from ingest.errors import PrivsieveError
 from jobs.runtime import cluster
-from jobs.runtime.cluster import ClusterNode, cluster_nodes, engines_that_fit, ray_session
+from jobs.runtime.cluster import ray_session
+from jobs.runtime.machines import MAX_GROWTH, ClusterNode, cluster_nodes, engines_that_fit, num_slicers
 from tests.conftest import HEAD_CPUS, free_ports, joined, ray_head
 from tests.faults.drill import engine_actors, finish, make_shards, start_scan
 
@@ -37,6 +38,14 @@ def test_engines_that_fit(
     nodes: list[ClusterNode], cpus_per_engine: float, gpus_per_engine: float, num_engines: int
 ) -> None:
     assert engines_that_fit(nodes, cpus_per_engine, gpus_per_engine) == num_engines
+
+
+def test_listing_does_not_grow_with_a_growth_that_has_no_limit() -> None:
+    """Each listing process takes 200 MB, and one machine may get them all."""
+    assert num_slicers(1, 1) == 1
+    assert num_slicers(1, MAX_GROWTH) == 4
+    assert num_slicers(64, 64) == 16
+    assert num_slicers(64, MAX_GROWTH) == 16
 
 
 @pytest.mark.parametrize("address", ["cluster", "http://127.0.0.1:8265", "ray://127.0.0.1:10001", "head:", "head:65x"])

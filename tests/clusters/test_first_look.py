@@ -1,5 +1,6 @@
 """Before a run begins on a cluster, one of its machines has to be able to scan: else one line, and nothing is left."""
 
+import os
 import platform
 from pathlib import Path
 
@@ -56,6 +57,39 @@ def test_an_error_of_a_worker_keeps_its_kind_and_names_the_machine() -> None:
             on_worker(_fails, 1, 0, SILENT, waited.append)
         assert on_worker(lambda: 6 * 7, 1, 0, SILENT, lambda _: None).found == 42
     assert waited == ["waiting for a machine with 1 free CPU", f"looking at machine {platform.node()}"]
+
+
+def test_a_look_that_kills_its_process_is_tried_twice_and_no_more(tmp_path: Path) -> None:
+    tries = tmp_path / "tries"
+
+    def dies() -> None:
+        with tries.open("a") as file:
+            file.write("x")
+        os._exit(1)
+
+    ends = pytest.raises(EngineError, match=rf"machine {platform.node()}: the process that checked it ended 2 times")
+    with ray_head({}) as address, joined(address), ray_session(address), ends:
+        on_worker(dies, 1, 0, SILENT, lambda _: None)
+    assert tries.read_text() == "xx"
+
+
+def test_what_no_machine_has_is_refused_at_once_where_none_is_started(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.address}
+    asked = ("--engine", "canned", "--engine-gpus", "1")
+    refusal = (
+        "no machine of the cluster has 1 CPUs and 1 GPUs for an engine (the most are 2 CPUs and 0 GPUs), and the "
+        "cluster starts none that has: give less with --engine-cpus and --engine-gpus, or add a machine with `ray "
+        "start --address`"
+    )
+    scan = command("scan", CORPUS, "--run", tmp_path / "run", *asked, "--quiet", environment=environment)
+    assert (scan.returncode, scan.stderr) == (2, f"privsieve: {refusal}\n")
+    assert list(tmp_path.iterdir()) == []
+    plan = command("plan", CORPUS, *asked, "--quiet", environment=environment)
+    assert (plan.returncode, plan.stderr) == (2, f"privsieve: {refusal}\n")
+    doctor = command("doctor", *asked, environment=environment)
+    assert doctor.returncode == 1
+    assert f"problem  worker    {refusal}" in doctor.stdout
+    assert "waiting for a machine with 1 free CPU and 1 free GPU" in doctor.stderr
 
 
 def test_dry_run_plan_and_doctor_look_at_a_worker(ray_cluster: RayCluster, tmp_path: Path) -> None:

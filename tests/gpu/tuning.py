@@ -32,8 +32,8 @@ from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.prompting import Prompter
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions
+from scoring.tuning.checks import estimated_bytes
 from scoring.tuning.examples import Collator, Encoder, Example
-from scoring.tuning.memory import estimated_bytes
 from scoring.tuning.recipe import Recipe, recipe
 from scoring.tuning.targets import Target
 from scoring.tuning.trainer import Tuner
@@ -79,7 +79,7 @@ class Steps:
     """Of the GPU's memory; None without one."""
 
     estimated_bytes: int
-    """By `scoring.tuning.memory`."""
+    """By `scoring.tuning.checks`."""
 
     host_ms: float
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.domains import domain_of
+from ingest.sample import domain_of
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest import slices
-from ingest.errors import IncompleteError, SourceError, StorageError
-from ingest.fault import Fault
+from ingest.errors import Fault, IncompleteError, SourceError, StorageError
 from ingest.formats import open_source, parquet, parquet_schema
 from ingest.formats.released import Kept
 from ingest.sample import Sample

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.errors import SourceError
-from ingest.fault import Fault
+from ingest.errors import Fault, SourceError
 from ingest.formats import open_source, parquet, parquet_pages, parquet_rows, parquet_schema
 from ingest.formats.parquet_pages import DamagedPageError, page_header
 from tests.ingest.made import jpeg, samples_of, slices_of

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.errors import StorageError
-from ingest.fault import Fault
+from ingest.errors import Fault, StorageError
 from ingest.formats import FORMATS, open_source, shard
 from ingest.formats import tree as tree_format
 from ingest.formats.released import Kept

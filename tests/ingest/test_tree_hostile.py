@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from ingest.formats import FORMATS, open_source
 from ingest.formats.released import Kept
 from ingest.formats.shard import files_below

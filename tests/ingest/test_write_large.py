@@ -7,9 +7,8 @@ import pytest
 
 from ingest.errors import IncompleteError, StorageError
 from ingest.formats.released import Kept
-from ingest.storage.hashing import BATCH_BYTES
 from ingest.storage.place import place
-from ingest.storage.streams import WRITTEN_BACK_BYTES
+from ingest.storage.streams import BATCH_BYTES, WRITTEN_BACK_BYTES
 from tests.ingest.made import tar_bytes
 from tests.ingest.test_write import check_hashes, folders, sha256, small_disk, write
 

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.errors import RunError
-from ingest.fault import Fault
+from ingest.errors import Fault, RunError
 from ingest.formats import open_source
 from ingest.storage.place import Place, place
 from reports.run import warehouse

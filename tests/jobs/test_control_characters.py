@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from ingest.sample import printable
 from jobs.cli import VERBS
 from scoring.runs.ledger import file_name

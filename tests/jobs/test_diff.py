@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from reports.diff.compute import compare_runs
 from reports.diff.page import render
 from tests.jobs.made import privsieve

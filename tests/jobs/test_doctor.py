@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ingest.extras import install_command
-from jobs.doctor.checks import CheckResult, Gpu, ProblemError, check_gpu, gpus_of
+from jobs.doctor.checks import CheckResult, Gpu, ProblemError, check_gpu, gpus, gpus_of
 from jobs.doctor.command import DoctorRequest, run_doctor
 from scoring.engine_facts import LocalModel
 from tests.engines.chat_server import SECRET, ChatServer
@@ -198,6 +198,51 @@ def test_a_machine_without_a_gpu() -> None:
     assert check_gpu("some", model) == "none found; the model runs on the CPU, slowly"
     with pytest.raises(ProblemError, match=r"^none found, and some needs one: buy one$"):
         check_gpu("some", replace(model, without_gpu="buy one"))
+
+
+NVIDIA_SMI = """#!/bin/sh
+# Eight GPUs, of which another program has filled the last.
+for option; do case $option in --id=*) ids=$(echo "${option#--id=}" | tr , ' ') ;; esac; done
+for id in ${ids:-0 1 2 3 4 5 6 7}; do
+  if [ "$id" = 7 ]; then echo "NVIDIA L40S, 580.95.05, 46068, 100"; else echo "NVIDIA L40S, 580.95.05, 46068, 45000"; fi
+done
+"""
+
+
+@pytest.fixture
+def eight_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nvidia-smi").write_text(NVIDIA_SMI)
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+LARGE = LocalModel(num_gpus=1, weight_bytes=30 * 2**30, cpu_memory_bytes=0, without_gpu=None)
+
+
+@pytest.mark.usefixtures("eight_gpus")
+def test_only_the_gpus_that_a_task_was_given_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ProblemError, match=r"^8 x NVIDIA L40S, .* of which 100 MiB are free; the weights take 30,720"):
+        check_gpu("some", LARGE)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    with pytest.raises(ProblemError, match=r"^1 x NVIDIA L40S, .* of which 100 MiB are free"):
+        check_gpu("some", LARGE)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
+    assert [gpu.free_mib for gpu in gpus()] == [45_000, 45_000]
+    with pytest.raises(ProblemError, match=r"^2 x NVIDIA L40S, .* but --tensor-parallel-size is 4; lower it"):
+        check_gpu("some", replace(LARGE, num_gpus=4))
+    for nothing in ("", "-1"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", nothing)
+        assert check_gpu("some", LARGE) == "none found; the model runs on the CPU, slowly"
+
+
+@pytest.mark.usefixtures("eight_gpus")
+def test_weights_that_exceed_the_share_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    with pytest.raises(
+        ProblemError, match=r"weights take 30,720 MiB, more than --engine-gpus 0.5 of it: give a larger"
+    ):
+        check_gpu("some", LARGE, 0.5)
 
 
 def test_a_model_whose_weights_are_a_link_to_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

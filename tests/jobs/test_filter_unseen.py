@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from jobs.filter.decisions import decisions_of, unseen_in

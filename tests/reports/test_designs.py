@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from reports.report.compute import Details, Report, summarise
 from reports.report.corrected import Corrected
 from reports.report.words import all_images, bounds, bounds_of_all, copies_note, findings, interval_note

@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from jobs.audit.applying import run_audit_apply
 from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
 from jobs.audit.sampling import run_audit_sample

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from tests.jobs.made import privsieve
 from tests.reports.comparing_runs.test_compare import make
 from tests.reports.conftest import MakeRun, answer

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from ingest.errors import QueryError, RunError
-from ingest.fault import Fault
+from ingest.errors import Fault, QueryError, RunError
 from reports.report.compute import Rate
 from reports.report.opened import OpenRun, open_run
 from reports.run import warehouse

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.errors import QueryError
-from ingest.fault import Fault
+from ingest.errors import Fault, QueryError
 from reports.report import compute
 from reports.report.compute import Report, summarise
 from reports.report.page import render

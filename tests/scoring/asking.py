@@ -7,6 +7,8 @@ from scoring.protocols.interface import Prompt, Protocol, ProtocolOptions
 ALL_NAMES = (
     "slots",
     "json",
+    "slots:counterfactual",
+    "json:counterfactual",
     "two-pass",
     "severity:zero-shot",
     "severity:intuition",

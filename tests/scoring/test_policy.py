@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from ingest.errors import PolicyError
-from ingest.fault import Fault
+from ingest.errors import Fault, PolicyError
 from scoring.assessment import Assessment
 from scoring.policies.policy import load_policy
 from scoring.policies.shipped import policy_bytes

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from reports.report.compute import summarise
 from reports.run.warehouse import open_run
 from scoring.assessment import Assessment, Unscored, not_assessed, worst

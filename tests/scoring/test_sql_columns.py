@@ -4,7 +4,7 @@ import duckdb
 import pyarrow as pa
 
 from scoring.runs.corrected_rates import CORRECTED_SCHEMA
-from scoring.sql.columns import make_empty
+from scoring.sql.names import make_empty
 from scoring.table import IMAGE_SCHEMA
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from scoring.assessment import Assessment, Box, EngineOptions, Unscored, worst
 from scoring.engines import canned
 from scoring.table import COLUMNS, SCHEMA, Facts, columns_document, to_table

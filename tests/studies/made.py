@@ -11,10 +11,10 @@ from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.jobs.made import jpeg
 
 
-def corpus(folder: Path, num: int) -> str:
+def corpus(folder: Path, num: int, first: int = 0) -> str:
     """A folder of pictures 0.jpg …"""
     folder.mkdir(parents=True)
-    for number in range(num):
+    for number in range(first, first + num):
         (folder / f"{number}.jpg").write_bytes(jpeg(number))
     return str(folder)
 

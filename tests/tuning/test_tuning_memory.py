@@ -6,7 +6,7 @@ from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
 from ingest.errors import LabelsError
 from scoring.engines.vlm.checkpoint import weight_shapes
-from scoring.tuning.memory import RESERVE_BYTES, estimated_bytes, num_tuned_weights
+from scoring.tuning.checks import RESERVE_BYTES, estimated_bytes, num_tuned_weights
 from scoring.tuning.recipe import recipe
 from scoring.tuning.training import Batches, batches
 from tests.gpu.throughput import random_checkpoint

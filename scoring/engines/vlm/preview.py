@@ -1,14 +1,16 @@
-"""The prompt of a vision-language model and its number of tokens, from its small files alone."""
+"""What is known of a vision-language engine without its weights: the prompt, its number of tokens, and its costs."""
 
 import math
 from functools import partial
 from pathlib import Path
 
 from ingest.images.pixels import Pixels
-from scoring.engine_facts import Preview
-from scoring.engines.picture import prepared
+from scoring.assessment import EngineOptions
+from scoring.engine_facts import Costs, Preview, RecordedHostCost, RecordedSpeed
+from scoring.engines.picture import DEFAULT_MAX_PIXELS, prepared
 from scoring.engines.vlm.checkpoint import IMAGE_PROCESSORS, read_json
-from scoring.engines.vlm.settings import VlmSettings
+from scoring.engines.vlm.settings import DEFAULT_PROTOCOL, VlmSettings
+from scoring.protocols import chosen_protocol
 from scoring.protocols.interface import Prompt
 from scoring.protocols.preview import prompt_parts
 
@@ -70,3 +72,13 @@ def visual_tokens(folder: Path, width: int, height: int, max_pixels: int) -> int
         scale = math.sqrt(least / (width * height))
         across, down = (math.ceil(side * scale / side_px) for side in (width, height))
     return across * down
+
+
+MACHINE = "one thread of an AMD EPYC with two cores, vLLM 0.32 and transformers 5.19"
+"""Machine on which `python -m tests.benchmarks.host_cost` measured the `HOST_COST` of both engines."""
+
+
+def costs_of(options: EngineOptions, host: RecordedHostCost, speed: RecordedSpeed | None) -> Costs:
+    """Return the costs. EngineError for a wrong protocol, prompt file or thresholds file."""
+    chosen_protocol(options, DEFAULT_PROTOCOL)
+    return Costs(options.max_pixels or DEFAULT_MAX_PIXELS, host, speed)

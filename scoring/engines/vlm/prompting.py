@@ -1,6 +1,7 @@
 """Protocol prompt -> tokens, with the model's own chat template and tokenizer."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,9 @@ import numpy.typing as npt
 from PIL import Image
 
 from ingest.errors import EngineError
+from ingest.sample import printable
 from scoring.engines.vlm.chat_template import check_template
-from scoring.engines.vlm.checkpoint import max_tokens
-from scoring.engines.vlm.processor import processor_of
+from scoring.engines.vlm.checkpoint import max_tokens, read_json
 from scoring.protocols.interface import (
     FirstToken,
     FirstTokenAnswer,
@@ -317,3 +318,34 @@ def _capped(image_processor: Any, max_pixels: int) -> dict[str, int] | None:
     if not hasattr(image_processor, "merge_size") or "longest_edge" not in size or "shortest_edge" not in size:
         return None
     return {edge: min(size[edge], max_pixels) for edge in ("shortest_edge", "longest_edge")}
+
+
+def processor_of(folder: Path) -> Any:
+    """Load the processor. EngineError for a model that needs its own code, a missing package, or a model that takes no
+    chat with images."""
+    try:
+        from transformers import CONFIG_MAPPING, AutoProcessor
+    except ImportError as error:
+        raise EngineError(
+            f"transformers cannot be loaded ({type(error).__name__}), mostly because torch and torchvision do not "
+            "belong together; install both from one index"
+        ) from error
+    kind = str(read_json(folder / "config.json", f'the model folder "{folder}"').get("model_type"))
+    if kind not in CONFIG_MAPPING:
+        raise EngineError(
+            f'the model "{folder.name}" is of the type "{printable(kind)}", which this version of transformers lacks; '
+            "models that need code of their own are not loaded, privsieve help engines lists those that are"
+        )
+    try:
+        processor: Any = AutoProcessor.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:  # the edge: transformers passes on whatever a wrong file made it raise
+        if isinstance(error, ImportError) and (package := re.search(r"pip install ([\w-]+)", str(error))):
+            needs = f"needs a package: pip install {package[1]}"
+        else:
+            needs = f"cannot be loaded ({type(error).__name__}); models that need code of their own are not loaded"
+        raise EngineError(f'the processor of the model "{folder.name}" {needs}') from error
+    has_images = getattr(processor, "image_processor", None) is not None
+    if not has_images or getattr(processor, "chat_template", None) is None:
+        what = "chat template" if has_images else "image processor"
+        raise EngineError(f'the model "{folder.name}" has no {what}; choose an instruction-tuned vision model')
+    return processor

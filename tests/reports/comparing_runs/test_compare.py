@@ -11,8 +11,7 @@ import pytest
 from scipy.stats import binomtest, spearmanr, ttest_1samp, ttest_rel
 from sklearn.metrics import cohen_kappa_score
 
-from ingest.errors import PrivsieveError, QueryError
-from ingest.fault import Fault
+from ingest.errors import Fault, PrivsieveError, QueryError
 from ingest.storage.place import place
 from reports.diff.compute import ROW_BYTES, compare_runs
 from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, RunDifference

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from scoring.assessment import Assessment, not_assessed
 from scoring.labels.table import to_labels
 from scoring.table import Facts, Verdict, to_table

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ingest.fault import Fault
+from ingest.errors import Fault
 from reports.evaluation.answers import answers_of, truth_of
 from reports.evaluation.comparing import compare, spread_of
 from reports.evaluation.compute import EvaluationOptions, JudgedRun, evaluation_of

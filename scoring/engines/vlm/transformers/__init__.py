@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
 from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, Requirements
 from scoring.engines.vlm.checkpoint import weight_bytes
-from scoring.engines.vlm.costs import MACHINE, costs_of
+from scoring.engines.vlm.preview import MACHINE, costs_of
 from scoring.engines.vlm.settings import VlmSettings, description, package_versions, settings
 
 if TYPE_CHECKING:

@@ -1,0 +1,187 @@
+"""The machines that Ray has: what they offer, how many engines they hold, and which may still be started."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from ingest.errors import PrivsieveError
+from jobs.runtime.cluster import is_this_machine, num_cores
+from scoring.assessment import EngineOptions
+from scoring.engines import engine_module
+from scoring.yaml_files import YamlError, load_yaml
+
+AUTOSCALER_CONFIG = "~/ray_bootstrap_config.yaml"
+"""Where `ray up` leaves the cluster's file on the head."""
+
+MAX_GROWTH = 1024
+"""Engines of a cluster that says nowhere how many machines it may start, as on Kubernetes."""
+
+ENGINES_PER_SLICER = 4
+"""Listing a shard costs far less than scoring it, and each listing process takes a moment to start and 200 MB."""
+GROWTH_LISTED = 16
+"""Engines of a growing pool for which shards are listed in any case."""
+
+
+@dataclass(frozen=True)
+class ClusterNode:
+    """What a machine offers to Ray: logical CPUs (0 on a head that only plans) and GPUs."""
+
+    num_cpus: float
+    num_gpus: float
+
+
+def cluster_nodes() -> list[ClusterNode]:
+    """The machines of the cluster that this process is connected to and that are alive now."""
+    import ray
+
+    alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return [ClusterNode(float(found.get("CPU", 0)), float(found.get("GPU", 0))) for found in alive]
+
+
+def default_num_gpus(address: str | None, wanted: float) -> float:
+    """GPUs of an engine that would like `wanted`: none where this machine alone has none. A cluster may scale up."""
+    is_without = is_this_machine(address) and not any(node.num_gpus for node in cluster_nodes())
+    return 0 if is_without else wanted
+
+
+def gpus_of_engine(engine: str, options: EngineOptions, wanted: float | None) -> float:
+    """GPUs of an engine on a cluster. wanted: what the user gave; None: what the engine asks for."""
+    model = engine_module(engine).requirements(options).local_model
+    return wanted if wanted is not None else 0 if model is None else model.num_gpus
+
+
+def share_of_gpu(wanted: float | None) -> float | None:
+    """`EngineOptions.gpu_share` of what `--engine-gpus` gives."""
+    return wanted if wanted is not None and 0 < wanted < 1 else None
+
+
+def refuse_impossible(address: str | None, cpus_per_engine: float, gpus_per_engine: float) -> None:
+    """PrivsieveError where no engine fits on any machine, and none that fits may be started: Ray would wait without
+    end."""
+    if not is_this_machine(address):
+        refuse_without_room(cpus_per_engine, gpus_per_engine)
+        return
+    here = cluster_nodes()[0]
+    for option, wanted, available in (
+        ("--engine-cpus", cpus_per_engine, here.num_cpus),
+        ("--engine-gpus", gpus_per_engine, here.num_gpus),
+    ):
+        if wanted > available:
+            kind = option.rpartition("-")[2].upper()
+            raise PrivsieveError(
+                f"{option} {wanted:g}: this machine has {available:g} {kind}; give less, or --ray-address"
+            )
+
+
+def refuse_without_room(num_cpus: float, num_gpus: float) -> None:
+    """PrivsieveError where no machine of the cluster offers this much, and the cluster will start none that does."""
+    nodes = cluster_nodes()
+    if any(node.num_cpus >= num_cpus and node.num_gpus >= num_gpus for node in nodes):
+        return
+    if starts_no_machine() or engines_that_may_start(num_cpus, num_gpus) == 0:
+        most_cpus = max((node.num_cpus for node in nodes), default=0)
+        most_gpus = max((node.num_gpus for node in nodes), default=0)
+        raise PrivsieveError(
+            f"no machine of the cluster has {num_cpus:g} CPUs and {num_gpus:g} GPUs for an engine (the most are "
+            f"{most_cpus:g} CPUs and {most_gpus:g} GPUs), and the cluster starts none that has: give less with "
+            "--engine-cpus and --engine-gpus, or add a machine with `ray start --address`"
+        )
+
+
+def starts_no_machine() -> bool:
+    """Whether the cluster is known to have no autoscaler. False where it has one, or does not say."""
+    from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
+    from ray.experimental.internal_kv import _internal_kv_get
+
+    content = _internal_kv_get(DEBUG_AUTOSCALING_STATUS)
+    if not content:
+        return False
+    # A head without an autoscaler reports each machine as a type of its own, named after the machine.
+    types = (json.loads(content).get("autoscaler_report") or {}).get("active_nodes") or {}
+    return bool(types) and all(name.startswith("node_") for name in types)
+
+
+def engines_that_fit(nodes: Sequence[ClusterNode], cpus_per_engine: float, gpus_per_engine: float) -> int:
+    """How many engine actors the machines hold at once, at least 1; an engine never spans machines.
+
+    Where engines need CPUs only, one CPU in nine is left for the readers that feed them. A cluster that scales from
+    nothing shows no machine yet: there the number of engines has to be given.
+    """
+    if gpus_per_engine:
+        return max(1, sum(int(node.num_gpus / gpus_per_engine) for node in nodes))
+    num_cpus = sum(node.num_cpus for node in nodes)
+    fitting = sum(int(node.num_cpus / cpus_per_engine) for node in nodes)
+    left_for_engines = min(num_cpus - 1, num_cpus * 8 / 9)
+    return max(1, min(fitting, int(left_for_engines / cpus_per_engine)))
+
+
+def num_engines(
+    address: str | None, cpus_per_engine: float, gpus_per_engine: float, wanted: int | None, at_most: int | None
+) -> tuple[int, int]:
+    """Engine actors to ask for at once, and how many there may be: to be called inside `ray_session(address)`.
+
+    wanted, at_most: what the user gave; None: nothing. Without a number, this machine alone gets one engine per core
+    that the process may use, since Ray gets twice as many CPUs as there are. Of a cluster, all machines that its
+    autoscaler may start are asked for, where `AUTOSCALER_CONFIG` says how many; else the pool grows as machines come.
+    """
+    if wanted is None and not is_this_machine(address):
+        now = engines_that_fit(cluster_nodes(), cpus_per_engine, gpus_per_engine)
+        may_start = engines_that_may_start(cpus_per_engine, gpus_per_engine)
+        size = max(now, may_start or 0)
+        return min(size, at_most or size), at_most or (MAX_GROWTH if may_start is None else size)
+    if wanted is None and not gpus_per_engine:
+        wanted = max(1, int(num_cores() / max(1.0, cpus_per_engine)))
+    size = wanted or engines_that_fit(cluster_nodes(), cpus_per_engine, gpus_per_engine)
+    return min(size, at_most or size), at_most or size
+
+
+def num_slicers(num_engines: int, max_engines: int) -> int:
+    """Processes that list shards, for the engines that are asked for at once and for a few by which the pool may grow.
+
+    All of them may run on one machine, so their number does not follow a growth that has no limit.
+    """
+    return max(1, max(num_engines, min(max_engines, GROWTH_LISTED)) // ENGINES_PER_SLICER)
+
+
+def engines_that_may_start(cpus_per_engine: float, gpus_per_engine: float) -> int | None:
+    """How many engines the machines hold that the autoscaler of `ray up` may start in all; None where no file says.
+
+    Engines without GPU get machines with GPUs only where no other type of machine holds them.
+    """
+    file = Path(AUTOSCALER_CONFIG).expanduser()
+    if not file.is_file():
+        return None
+    try:
+        config = _AutoscalerConfig.model_validate(load_yaml(file.read_bytes(), AUTOSCALER_CONFIG))
+    except (YamlError, ValidationError, OSError):
+        return None
+    nodes = [
+        ClusterNode(kind.resources.get("CPU", 0), kind.resources.get("GPU", 0))
+        for kind in config.available_node_types.values()
+        for _ in range(min(kind.max_workers, config.max_workers))
+    ]
+    fitting = [node for node in nodes if _fits(node, cpus_per_engine, gpus_per_engine)]
+    if not gpus_per_engine:
+        fitting = [node for node in fitting if not node.num_gpus] or fitting
+    fitting.sort(key=lambda node: -engines_that_fit([node], cpus_per_engine, gpus_per_engine))
+    started = fitting[: config.max_workers]
+    return engines_that_fit(started, cpus_per_engine, gpus_per_engine) if started else 0
+
+
+def _fits(node: ClusterNode, cpus_per_engine: float, gpus_per_engine: float) -> bool:
+    return node.num_gpus >= gpus_per_engine if gpus_per_engine else node.num_cpus >= cpus_per_engine
+
+
+class _NodeType(BaseModel):
+    resources: dict[str, float] = {}
+    max_workers: int = 0
+
+
+class _AutoscalerConfig(BaseModel):
+    """What is read of `AUTOSCALER_CONFIG`."""
+
+    max_workers: int = 0
+    available_node_types: dict[str, _NodeType] = {}
