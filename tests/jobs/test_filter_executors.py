@@ -33,9 +33,8 @@ from scoring.policies.policy import load_policy
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from tests.jobs.in_process import scan_in_process
-from tests.jobs.made import privsieve
-from tests.jobs.test_compact import made_run
-from tests.jobs.test_filter import NO_FACES, files, released
+from tests.jobs.made import made_run, privsieve
+from tests.jobs.releases import NO_FACES, files, released
 
 ROOT = Path(__file__).parents[2]
 FILTER = """

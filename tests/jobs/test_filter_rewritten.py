@@ -19,7 +19,7 @@ from ingest.images.pixels import ImageLimits
 from tests.ingest.hiding import HIDING, frames, jpeg
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, rows, tar
-from tests.jobs.test_filter import decided, released
+from tests.jobs.releases import decided, released
 from tests.nasty import encoded
 
 DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "tree"

@@ -19,8 +19,7 @@ from click.testing import CliRunner, Result
 from ingest.errors import QueryError, RunError, StorageError
 from jobs.report.command import report
 from jobs.sql import sql
-from tests.jobs.made import privsieve
-from tests.jobs.test_compact import made_run
+from tests.jobs.made import made_run, privsieve
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer, nothing
 
 
