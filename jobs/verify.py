@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import name_fault
-from ingest.formats.released import DECISIONS, RELEASE, SHA256SUMS, SIGNATURE
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, SHA256SUMS, SIGNATURE
 from ingest.formats.shard import files_below
 from ingest.sample import printable
 from ingest.storage.place import Place, place
@@ -37,6 +37,7 @@ class _Written(BaseModel):
     rules: dict[str, dict[str, int]]
     sha256: dict[str, Sha256]
     decisions_sha256: Sha256 | None = None  # of older versions
+    redactions_sha256: Sha256 | None = None  # nothing was covered
 
     documents: dict[str, Sha256] | None = None
     """Files that were made from this one, and their hashes; None in releases of older versions."""
@@ -92,24 +93,27 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     faults = [*_file_faults(root, written, feedback)]
     decisions, decision_faults = _decisions(root, written)
     faults += decision_faults
+    redactions = root.at(REDACTIONS)
+    if (sha256_of(redactions) if redactions.exists() else None) != written.redactions_sha256:
+        faults.append(f"{REDACTIONS}: it is not what was released")
     num_pictures = None
     if not faults and decisions is not None and "released_sha256" in decisions.column_names:
         num_pictures, picture_faults = _pictures(request.release, written, decisions, feedback)
         faults += picture_faults
-    faults += _sums_faults(root, written, decisions_sha256=sha256_of(root.at(DECISIONS))) if not faults else ()
+    faults += _sums_faults(root, written) if not faults else ()
     signed_by, signature_faults = _signer(root, request.signer) if not faults else (None, ())
     faults += signature_faults
     is_unchecked = request.signer is None and root.at(SIGNATURE).exists()
     return Verified(len(written.sha256), num_pictures, tuple(faults), signed_by, is_unchecked)
 
 
-def _sums_faults(root: Place, written: _Written, decisions_sha256: str) -> Iterator[str]:
+def _sums_faults(root: Place, written: _Written) -> Iterator[str]:
     """Compare `SHA256SUMS` with what it must be; all hashes have been checked before."""
     file = root.at(SHA256SUMS)
     if not file.exists():
         if written.documents is not None:
             yield f"{SHA256SUMS}: it is not there"
-    elif file.read() != sums(written.hashes, decisions_sha256, root.at(RELEASE).read()):
+    elif file.read() != sums(root.at(RELEASE).read()):
         yield f"{SHA256SUMS}: its hashes are not those of the files"
 
 
@@ -125,7 +129,8 @@ def _signer(root: Place, allowed_signers: str | None) -> tuple[str | None, tuple
 
 def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator[str]:
     there = set(files_below(root))
-    for name in sorted(there - written.hashes.keys() - {RELEASE, DECISIONS, SHA256SUMS, SIGNATURE}):
+    own = {RELEASE, DECISIONS, REDACTIONS, SHA256SUMS, SIGNATURE}
+    for name in sorted(there - written.hashes.keys() - own):
         yield f"{printable(name)}: {RELEASE} does not name it"
     with feedback.meter("verify files", len(written.hashes)) as meter:
         for name, sha256 in written.hashes.items():

@@ -4,14 +4,14 @@ Source of both formats: the manuals of GNU coreutils (sha256sum) and OpenSSH (ss
 """
 
 import hashlib
+import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 from ingest.errors import PrivsieveError
-from ingest.formats.released import DECISIONS, RELEASE, SHA256SUMS, SIGNATURE
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, SHA256SUMS, SIGNATURE
 from ingest.storage.place import Place, place
 
 NAMESPACE = "privsieve-release"
@@ -21,21 +21,23 @@ SSH_LIMIT_S = 120
 """A key with a passphrase, or one on a token, waits for a person."""
 
 
-def sums(hashes: Mapping[str, str], decisions_sha256: str, release: bytes) -> bytes:
-    """Return the content of `SHA256SUMS`.
+def sums(release: bytes) -> bytes:
+    """Return the content of `SHA256SUMS`: all hashes that `release.json` has, and its own.
 
-    hashes: file -> sha256 in hex, of the shards and documents. release: the content of `release.json`.
+    release: the content of `release.json`.
     """
-    every = {**hashes, DECISIONS: decisions_sha256, RELEASE: hashlib.sha256(release).hexdigest()}
-    lines = "".join(f"{sha256}  {name}\n" for name, sha256 in sorted(every.items()))
+    said = json.loads(release)
+    hashes = {**said["sha256"], **(said.get("documents") or {}), RELEASE: hashlib.sha256(release).hexdigest()}
+    for name, field in ((DECISIONS, "decisions_sha256"), (REDACTIONS, "redactions_sha256")):
+        if said.get(field) is not None:
+            hashes[name] = said[field]
+    lines = "".join(f"{sha256}  {name}\n" for name, sha256 in sorted(hashes.items()))
     return lines.encode("utf-8", "surrogateescape")  # names that are not UTF-8, as the system has them
 
 
-def write_sums(
-    out: Place, hashes: Mapping[str, str], decisions_sha256: str, release: bytes, sign_key: str | None
-) -> dict[str, str]:
+def write_sums(out: Place, release: bytes, sign_key: str | None) -> dict[str, str]:
     """Write `SHA256SUMS` and, with a key, its signature. Return each written file -> sha256 in hex."""
-    files = {SHA256SUMS: sums(hashes, decisions_sha256, release)}
+    files = {SHA256SUMS: sums(release)}
     if sign_key is not None:
         files[SIGNATURE] = signed(files[SHA256SUMS], sign_key)
     for name, content in files.items():

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.formats.members import Members
-from ingest.formats.released import DECISIONS, RELEASE, SHA256SUMS, SIGNATURE
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, SHA256SUMS, SIGNATURE
 from ingest.storage.place import Place
 from scoring.policies.policy import Files
 
@@ -26,7 +26,7 @@ TAKEDOWN_JOURNAL = "takedown.unfinished.json"
 
 OWN_NAMES = frozenset(
     [
-        *(RELEASE, DECISIONS, SHA256SUMS, SIGNATURE),
+        *(RELEASE, DECISIONS, REDACTIONS, SHA256SUMS, SIGNATURE),
         *(UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL),
     ]
 )
