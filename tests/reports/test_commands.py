@@ -155,7 +155,6 @@ def test_an_empty_expression_is_one_line(
         (["report", "--private", "level = \udcff"], r"character 9 is not valid UTF-8 text: level = \xff"),
         (["report", "--by", "(" * 3000 + "level" + ")" * 3000], "Max expression depth limit of 1000 exceeded: ((((("),
         (["report", "--by", "+".join(["level"] * 600)], "this is nested too deeply; write it in several parts: level+"),
-        (["sql", "SELECT " + "+".join(["1"] * 900)], "this is nested too deeply; write it in several parts: SELECT 1"),
         (
             ["sql", "SELECT " + "(" * 3000 + "1" + ")" * 3000],
             "the SQL is not valid: Max expression depth limit of 1000 exceeded",
