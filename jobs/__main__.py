@@ -1,6 +1,19 @@
-"""`python -m jobs VERB`: how a cluster runs the tree without installing it."""
+"""Where every command begins: `privsieve VERB`, and `python -m jobs VERB` on a cluster, where it is not installed."""
 
-from jobs.cli import main
+import sys
+
+from jobs import hidden_room
+
+
+def main() -> None:
+    """As `jobs.cli.main`, which is imported only once it is known whose packages are found."""
+    if hidden := hidden_room():
+        print(f"privsieve: {hidden}", file=sys.stderr)
+        sys.exit(2)
+    from jobs.cli import main as run_command
+
+    run_command()
+
 
 if __name__ == "__main__":
     main()

@@ -127,46 +127,36 @@ def may_be_named(
     import pyarrow as pa
 
     from jobs.runtime.hash_list import NOTHING
-    from jobs.runtime.listed import COLUMNS, READS_AGAIN, left_out_note, listings, reads_pictures
+    from jobs.runtime.listed import COLUMNS, clear_of
     from reports.report.opened import open_run
 
     if hash_list is NOTHING or not wrong:
         return tuple(wrong[:most]), None
     first = wrong[: 2 * most]  # enough, unless most of them are listed
+    rows = pa.table({name: [getattr(answer, name) for answer in first] for name in COLUMNS})
     with open_run(run_url) as run:
-        if reads_pictures(run.record, hash_list):
-            feedback.notice(READS_AGAIN)
-        rows = pa.table({name: [getattr(item, name) for item in first] for name in COLUMNS})
-        listed = listings(run, rows, hash_list)
-    clear = tuple(one for one, listing in zip(first, listed, strict=True) if listing == "clear")
-    return clear[:most], left_out_note(listed, "picture")
+        is_clear, left_out = clear_of(run, rows, hash_list, "picture", feedback)
+    clear = tuple(answer for answer, may_name in zip(first, is_clear, strict=True) if may_name)
+    return clear[:most], left_out
 
 
 def pictures_of(run_url: str, wrong: Sequence["WrongAnswer"], feedback: Feedback) -> dict[str, bytes]:
     """sha256 -> a small JPEG of each that the source still holds as it was scanned. SourceError, StorageError."""
-    from ingest.images.decode import DecodedImage, decode
-    from ingest.images.pixels import ImageLimits
     from jobs.report.gallery import SIDE_PX, thumbnail
-    from jobs.runtime.pictures import PictureRef, Pictures
+    from jobs.runtime.pictures import PictureRef, first_frames
     from reports.report.opened import open_run
 
-    thumbnails = dict[str, bytes]()
     if not wrong:
-        return thumbnails
+        return {}
     with open_run(run_url) as run:
         record = run.record
-    places = [PictureRef(item.shard, item.index, item.sha256, item.key) for item in wrong]
-    source = Pictures(record, places)
-    limits = ImageLimits(max_pixels=record.max_pixels, max_frames=1, max_side_px=4 * SIDE_PX)
-    for picture in places:
-        decoded = decode(source.read(picture).encoded, limits)
-        if isinstance(decoded, DecodedImage) and picture.sha256:
-            thumbnails[picture.sha256] = thumbnail(decoded.views[0], (), is_clear=True)
-    if missing := len(wrong) - len(thumbnails):
-        feedback.notice(
-            f"{missing} of {len(wrong)} pictures are left out: {printable(record.source)} holds them no more as scanned"
-        )
-    return thumbnails
+    places = [PictureRef(answer.shard, answer.index, answer.sha256, answer.key) for answer in wrong]
+    frames = zip(places, first_frames(record, places, 4 * SIDE_PX, feedback), strict=True)
+    return {
+        where.sha256: thumbnail(pixels, (), is_clear=True)
+        for where, pixels in frames
+        if pixels is not None and where.sha256
+    }
 
 
 @click.command()

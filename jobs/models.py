@@ -188,6 +188,8 @@ def verify(weights: str | None) -> None:
     if there are any.
     """
     verified = verify_weights(weights)
+    if not verified:
+        write_line(f"there are no weights in {cache_root()}")
     for one, changed in verified:
         if changed:
             write_line(f"problem  {one.source}: {', '.join(changed)} was changed since it was fetched")

@@ -16,7 +16,11 @@ command would print. May import: all rooms. Imported by: no room. Start at: `sca
 import os
 from datetime import date
 
-import jobs  # noqa: F401  (first: it names the package that hides a room, where there is one)
+from jobs import hidden_room
+
+if _hidden := hidden_room():
+    raise ImportError(_hidden)
+
 from ingest import __version__
 from ingest.errors import (
     EngineError,
@@ -40,7 +44,7 @@ from jobs.report.request import ReportRequest
 from jobs.runtime.cluster import Executor
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.run import run_scan
-from privsieve.asking import takes
+from privsieve.asking import Url, takes, text
 from privsieve.checks import (
     Review,
     agreement,
@@ -56,7 +60,6 @@ from privsieve.checks import (
     similarity,
 )
 from privsieve.notebook import show_results_as_pages
-from privsieve.urls import Url, text
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation

@@ -1,11 +1,17 @@
 """Functions of `privsieve` that make a request of their parameters: each parameter is a field of the request."""
 
 import inspect
+import os
 import re
 from collections.abc import Callable
 from typing import TypeVar
 
+from ingest.errors import PrivsieveError
+from ingest.storage.web import named
 from jobs.console.requests import docstrings, parameters, text_of
+
+Url = str | os.PathLike[str]
+"""A path of this machine, or an fsspec URL."""
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -26,6 +32,13 @@ def takes(*requests: type) -> Callable[[Function], Function]:
         return function
 
     return documented
+
+
+def text(name: str, value: Url) -> str:
+    """A path, or a URL as it may be written (`ingest.storage.web`). PrivsieveError where the value is neither."""
+    if not isinstance(value, (str, os.PathLike)) or "\0" in os.fspath(value):
+        raise PrivsieveError(f"{name}={value!r:.80}: give a path or URL")
+    return named(os.fspath(value))
 
 
 def _in_python(text: str) -> str:

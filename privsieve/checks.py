@@ -17,8 +17,7 @@ from jobs.review.request import ReviewRequest
 from jobs.review.run import ReviewResult, ReviewServing, in_background, result_of
 from jobs.similarity.request import CompareRequest
 from jobs.similarity.run import run_compare
-from privsieve.asking import takes
-from privsieve.urls import Url
+from privsieve.asking import Url, takes
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation

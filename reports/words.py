@@ -37,7 +37,7 @@ class Document:
 
 
 def number(value: float | None, form: str = ".3f") -> str:
-    """A number with three digits, "–" if it is not defined."""
+    """Return a number with three digits, "–" if it is not defined."""
     return "–" if value is None else format(value, form).replace("-", "−")
 
 
@@ -46,7 +46,7 @@ def p_text(p_value: float | None) -> str:
 
 
 def percent(share: float | None, is_lower_bound: bool = False, decimals: int | None = None) -> str:
-    """A share, 0–1, in per cent; "–" where it is not known.
+    """Return a share, 0–1, in per cent; "–" where it is not known.
 
     is_lower_bound: the engine can find the subject but not rule it out. decimals: None for one, and for more if the
     share is so near to 0 or 1 that one would show nothing of it.
@@ -75,7 +75,7 @@ def spread(low: float | None, high: float | None) -> str:
 
 
 def with_interval(share: float | None, low: float | None, high: float | None) -> str:
-    """A share with its 95 % interval, with the decimals that the interval needs.
+    """Return a share with its 95 % interval, with the decimals that the interval needs.
 
     >>> with_interval(0.004879, 0.004375, 0.00544)
     '0.49 % (95 % interval 0.44 – 0.54 %)'
@@ -86,7 +86,7 @@ def with_interval(share: float | None, low: float | None, high: float | None) ->
 
 
 def percent_within(share: float | None, low: float | None, high: float | None) -> str:
-    """A share with the decimals of its interval, which is shown next to it.
+    """Return a share with the decimals of its interval, which is shown next to it.
 
     >>> percent_within(0.0044, 0.00405, 0.00489), percent_within(0.482, None, None)
     ('0.440 %', '48.2 %')

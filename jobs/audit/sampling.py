@@ -13,7 +13,7 @@ from jobs.audit.request import AuditSampleRequest
 from jobs.console.requests import refuse_existing
 from jobs.labels.run import refuse_as_output
 from jobs.runtime.hash_list import HashList, hash_list_of
-from jobs.runtime.listed import READS_AGAIN, left_out_note, listings, reads_pictures
+from jobs.runtime.listed import clear_of
 from jobs.runtime.progress import SILENT, Feedback
 from reports.audit.drawing import draw
 from reports.report.opened import OpenRun
@@ -98,10 +98,8 @@ def _sampled(
         raise RunError(f"no picture was drawn, since so few were asked for; raise --n {request.n}")
     has_rates_of_now = _has_rates_of_now(run)
     pictures = _pictures(sample.table)
-    if reads_pictures(run.record, hash_list):
-        feedback.notice(READS_AGAIN)
-    found = listings(opened, pictures, hash_list)
-    shown = pictures.filter(pa.array([item == "clear" for item in found], pa.bool_()))
+    is_clear, left_out = clear_of(opened, pictures, hash_list, "drawn picture", feedback)
+    shown = pictures.filter(pa.array(is_clear, pa.bool_()))
     labels = _template(shown)
     for_second = labels.filter(pa.array(AuditSample(shown, sample.design).is_for_second_look, pa.bool_()))
     num_quarantined = run.num_images() - sample.design.num_scored
@@ -135,7 +133,7 @@ def _sampled(
         opened.cautions,
         num_quarantined,
         replaced,
-        left_out_note(found, "drawn picture"),
+        left_out,
         for_second.num_rows,
         second_list if for_second.num_rows else None,
     )

@@ -57,9 +57,11 @@ lead() {
   (umask 077 && mkdir -p "$meeting" && head -c 20 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$RAY_AUTH_TOKEN_PATH")
   # Nobody but this array uses the dashboard and the client server; their fixed ports would clash between jobs.
   local port=$((20000 + SLURM_ARRAY_JOB_ID % 10000))
-  local address
-  address=$(hostname --ip-address | awk '{print $1}'):$port
-  "${node[@]}" --head --port="$port" --ray-client-server-port=$((port + 10000)) --include-dashboard=false &
+  local ip address
+  ip=$(hostname --ip-address | awk '{print $1}')
+  case $ip in 127.*) ip=$(hostname --all-ip-addresses | awk -v own="$ip" '{print $1 ? $1 : own}') ;; esac
+  address=$ip:$port
+  "${node[@]}" --head --node-ip-address="$ip" --port="$port" --ray-client-server-port=$((port + 10000)) --include-dashboard=false &
   until (exec 3<>"/dev/tcp/${address%:*}/$port") 2>/dev/null; do
     if ! kill -0 $! 2>/dev/null; then exit 1; fi  # Ray has said why
     sleep 2

@@ -19,6 +19,7 @@ from jobs.labels.request import (
     VisprRequest,
 )
 from jobs.runtime.progress import on_terminal
+from reports.words import number, percent
 
 if TYPE_CHECKING:
     from reports.labels.agreement import Agreement
@@ -119,7 +120,7 @@ def agreement(request: AgreementRequest, output: str) -> None:
     write_table(heads, rows, set(range(1, len(heads))))
     if any(interval.is_few for row in result.rows for interval in row.intervals.values()):
         write_line(FEW_NOTE)
-    if chance := [f"{row.name} ({_percent(row.most_common)})" for row in result.rows if row.is_mostly_chance]:
+    if chance := [f"{row.name} ({percent(row.most_common)})" for row in result.rows if row.is_mostly_chance]:
         write_line(
             f"nearly all answers are the same one: {', '.join(chance)}. Chance alone then makes nearly every pair "
             "agree, so kappa and alpha are low or not defined although most pairs agree; read the share of pairs that "
@@ -197,18 +198,10 @@ def _agreement_cells(row: "Agreement") -> list[str]:
         row.name,
         f"{row.num_items:,}",
         f"{most:,}" if fewest == most else f"{fewest:,}–{most:,}",
-        *map(_percent, (row.identical, row.percent)),
-        *(_coefficient(row.cohen), of_cohen, _coefficient(row.fleiss)),
-        *(_coefficient(row.alpha_nominal), of_alpha, _coefficient(row.alpha_ordinal)),
+        *map(percent, (row.identical, row.percent)),
+        *(number(row.cohen), of_cohen, number(row.fleiss)),
+        *(number(row.alpha_nominal), of_alpha, number(row.alpha_ordinal)),
     ]
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share:.1%}"
-
-
-def _coefficient(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
 
 
 @labels.group()
@@ -246,7 +239,7 @@ def build_privbench(request: PrivbenchRequest) -> None:
 
     result = run_build_privbench(request)
     rows = [
-        [class_, word, f"{count:,}", _percent(count / result.num_rows if result.num_rows else None)]
+        [class_, word, f"{count:,}", percent(count / result.num_rows if result.num_rows else None)]
         for class_, words in result.hits.items()
         for word, count in words.items()
     ]

@@ -14,12 +14,11 @@ import pyarrow as pa
 from PIL import Image, ImageDraw
 
 from ingest.errors import SourceError
-from ingest.images.decode import DecodedImage, decode
-from ingest.images.pixels import ImageLimits, Pixels
+from ingest.images.pixels import Pixels
 from ingest.sample import printable
-from jobs.runtime.hash_list import NOTHING, HashList, Listing
-from jobs.runtime.listed import COLUMNS, READS_AGAIN, left_out_note, listings, reads_pictures
-from jobs.runtime.pictures import PictureRef, Pictures
+from jobs.runtime.hash_list import NOTHING, HashList
+from jobs.runtime.listed import COLUMNS, clear_of
+from jobs.runtime.pictures import PictureRef, first_frames
 from jobs.runtime.progress import SILENT, Feedback
 from reports.report.evidence import whole_boxes
 from reports.report.opened import OpenRun
@@ -65,18 +64,14 @@ def pictures(run: OpenRun, severest: Sequence[SevereImage], is_clear: bool, feed
     """
     wanted = _wanted(run, severest)
     try:
-        source = Pictures(run.record, [item.where for item in wanted])
+        frames = list(first_frames(run.record, [item.where for item in wanted], 4 * SIDE_PX, feedback))
     except SourceError as error:
         raise SourceError(f"--gallery reads the pictures from the source again: {error}") from None
-    limits = ImageLimits(max_pixels=run.record.max_pixels, max_frames=1, max_side_px=4 * SIDE_PX)
-    shown = list[PagePicture]()
-    for item in wanted:
-        decoded = decode(source.read(item.where).encoded, limits)
-        if isinstance(decoded, DecodedImage):
-            shown.append(small_picture(item, decoded.views[0], is_clear, MAX_BYTES // len(wanted)))
-    if missing := len(wanted) - len(shown):
-        feedback.notice(f"{missing} of {len(wanted)} pictures are left out: the source holds them no more as scanned")
-    return shown
+    return [
+        small_picture(item, pixels, is_clear, MAX_BYTES // len(wanted))
+        for item, pixels in zip(wanted, frames, strict=True)
+        if pixels is not None
+    ]
 
 
 def small_picture(wanted: Wanted, pixels: Pixels, is_clear: bool, max_bytes: int) -> PagePicture:
@@ -122,17 +117,14 @@ def without_listed(
     """The images that may be named and shown. SourceError if pictures must be compared and cannot be read."""
     if hash_list is NOTHING:
         return ScreenedImages(tuple(severest), None)
-    if severest and reads_pictures(run.record, hash_list):
-        feedback.notice(READS_AGAIN)
     rows = _rows(run, severest)
     table = pa.Table.from_pylist(
         [{name: row[name] for name in COLUMNS} for row in rows.values()],
         schema=pa.schema({name: pa.int64() if name == Col.INDEX else pa.string() for name in COLUMNS}),
     )
-    of_place = dict(zip(rows, listings(run, table, hash_list), strict=True))
-    listings_: list[Listing] = [of_place.get((image.shard, image.index), "gone") for image in severest]
-    clear = tuple(image for image, listing in zip(severest, listings_, strict=True) if listing == "clear")
-    return ScreenedImages(clear, left_out_note(listings_, "image"))
+    is_clear, note = clear_of(run, table, hash_list, "image", feedback)
+    clear = {place for place, may_name in zip(rows, is_clear, strict=True) if may_name}
+    return ScreenedImages(tuple(image for image in severest if (image.shard, image.index) in clear), note)
 
 
 def _wanted(run: OpenRun, severest: Sequence[SevereImage]) -> list[Wanted]:

@@ -49,7 +49,7 @@ def listings(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Listing]
         _Read() if picture.sha256 in hash_list.sha256 else _read(pictures, picture, run.record) for picture in places
     ]
     compared = _compared(run, hashes, [item.pdq for item in read], hash_list)
-    return ["gone" if one.is_gone else listing for one, listing in zip(read, compared, strict=True)]
+    return ["gone" if picture.is_gone else listing for picture, listing in zip(read, compared, strict=True)]
 
 
 def reads_pictures(record: RunRecord, hash_list: HashList) -> bool:
@@ -114,10 +114,25 @@ def withheld(run: OpenRun, hash_list: HashList) -> Withheld:
         listed.update(sha256 for sha256, listing in zip(hashes, of_rows, strict=True) if listing == "listed")
         if was_compared:
             pdq = rows[Col.PDQ].to_pylist()
-            not_compared.update(sha256 for sha256, one in zip(hashes, pdq, strict=True) if not is_complete(one))
+            not_compared.update(sha256 for sha256, hash_ in zip(hashes, pdq, strict=True) if not is_complete(hash_))
         else:
-            not_compared.update(one for one, listing in zip(hashes, of_rows, strict=True) if listing == "not_compared")
+            pairs = zip(hashes, of_rows, strict=True)
+            not_compared.update(sha256 for sha256, listing in pairs if listing == "not_compared")
     return Withheld(frozenset(listed), frozenset(not_compared - listed))
+
+
+def clear_of(
+    run: OpenRun, rows: pa.Table, hash_list: HashList, noun: str, feedback: Feedback = SILENT
+) -> tuple[list[bool], str | None]:
+    """Whether each of the rows may be named; and how many are left out and why, None if none is.
+
+    rows, noun: as of `listings` and `left_out_note`. A notice says so where pictures are read again. Errors as of
+    `listings`.
+    """
+    if rows.num_rows and reads_pictures(run.record, hash_list):
+        feedback.notice(READS_AGAIN)
+    listings_ = listings(run, rows, hash_list)
+    return [listing == "clear" for listing in listings_], left_out_note(listings_, noun)
 
 
 def left_out_note(listings_: Sequence[Listing], noun: str) -> str | None:

@@ -156,6 +156,10 @@ def check_of_program() -> Callable[[str, str], str]:
 
     def other_program(version: str, code: str) -> str:
         try:
+            from jobs import hidden_room
+
+            if hidden := hidden_room():
+                return hidden
             from ingest import __version__
         except ImportError:
             return f"it has no privsieve: install {version} there, as on the machine of the command"

@@ -6,13 +6,16 @@ A shard is listed once, up to the last picture that is wanted of it; a picture i
 import hashlib
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from ingest.formats import Source, open_source
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import printable
 from ingest.slices import Locator, Slice
+from jobs.runtime.progress import Feedback
 from scoring.runs.record import RunRecord
 
 
@@ -79,6 +82,25 @@ class Pictures:
             if shard not in self._located:
                 self._located[shard] = _locators(self._source, self._names.get(shard), self._wanted[shard])
             return self._located[shard]
+
+
+def first_frames(
+    record: RunRecord, places: Sequence[PictureRef], max_side_px: int, feedback: Feedback
+) -> Iterator[Pixels | None]:
+    """The first frame of each picture, in at most this size; None if the source no longer holds it as it was scanned.
+
+    A notice at the end counts the missing ones. SourceError or StorageError if the source cannot be read.
+    """
+    source, num_missing = Pictures(record, places), 0
+    limits = ImageLimits(max_pixels=record.max_pixels, max_frames=1, max_side_px=max_side_px)
+    for where in places:
+        decoded = decode(source.read(where).encoded, limits)
+        num_missing += not isinstance(decoded, DecodedImage)
+        yield decoded.views[0] if isinstance(decoded, DecodedImage) else None
+    if num_missing:
+        feedback.notice(
+            f"{num_missing} of {len(places)} pictures are left out: the source holds them no more as scanned"
+        )
 
 
 def _locators(source: Source, shard: str | None, wanted: Mapping[int, str]) -> dict[int, tuple[str, Locator]]:

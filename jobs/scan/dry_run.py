@@ -1,7 +1,8 @@
 """`privsieve scan … --dry-run`: what would be asked, and how the first pictures would be seen; nothing is written.
 
-No weights are loaded and no endpoint is asked: at most a model's small files are read. No Ray is started; where a
-cluster would scan, one of its machines looks.
+No weights are loaded and no endpoint is asked. Of a model of the hub, the small files are read; a model of a URL is
+fetched whole, since only its content says which one it is. No Ray is started; where a cluster would scan, one of its
+machines looks.
 """
 
 from collections.abc import Callable, Iterator

@@ -6,27 +6,23 @@ A thread of the parent serves each further process. Where one dies, its slice is
 counts the deaths (`scoring.runs.attempts`), so that a slice that kills its process is isolated, and at last given up. A
 further process ends at once when its parent is gone.
 
-What kills a worker of Ray kills this process
-where it scans the slice itself: a picture that makes a decoder crash, or one that takes longer than
-`ScanSettings.stall_s`. The run knows it then; the second scan after it looks at that slice image by image, in a child
-process that may die.
+What kills a worker of Ray kills this process where it scans the slice itself: a picture that makes a decoder crash, or
+one that takes longer than `ScanSettings.stall_s`. The run knows it then; the second scan after it looks at that slice
+image by image, in a child process that may die.
 """
 
 import os
-import signal
-import subprocess
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
 from dataclasses import replace
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Connection
 from queue import SimpleQueue
 
-from ingest.errors import PrivsieveError, SourceError
-from ingest.formats import Source
+from ingest.errors import PrivsieveError
+from jobs.scan.isolation import ChildProcess
 from jobs.scan.selection import Chosen
 from jobs.scan.slice_scanner import SliceScanner, WorkerCrash
 from jobs.scan.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
@@ -86,22 +82,6 @@ def _listed(
             yield from slices_left(settings, shard, chosen, ledger)
         except PrivsieveError as error:
             yield SliceCounts(failure=str(error))
-
-
-def categories_of(source: Source, shards: list[str]) -> list[list[str | None]]:
-    """The category of each sample of each shard, in order. SourceError where a shard cannot be listed."""
-    try:
-        return [list(source.categories(shard)) for shard in shards]
-    except PrivsieveError as error:
-        raise SourceError(f"a sample per category needs every shard listed: {error}") from None
-
-
-def count_samples(source: Source, shards: list[str]) -> list[int]:
-    """Samples per shard, in the order of `shards`. SourceError where one cannot be listed."""
-    try:
-        return [sum(len(slice_.locators) for slice_ in source.slices(shard)) for shard in shards]
-    except PrivsieveError as error:
-        raise SourceError(f"a sample needs every shard listed: {error}") from None
 
 
 TRIES = GIVE_UP_AFTER_DEATHS + 2
@@ -229,38 +209,22 @@ class FurtherProcess:
 class _Child:
     def __init__(self, settings: ScanSettings):
         self._settings: ScanSettings | None = settings
-        self._connection, theirs = Pipe()
-        # -P: nothing is imported from the working directory, which is the user's.
-        arguments = [sys.executable, "-P", "-m", "jobs.scan.inline", str(theirs.fileno())]
-        self._process = subprocess.Popen(
-            arguments,
-            pass_fds=[theirs.fileno()],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the parent, which ends the child and what this has started
-        )
-        theirs.close()
+        self._process = ChildProcess("jobs.scan.inline")
+        self.kill = self._process.kill
 
     def scan(self, task: SliceTask, looked_at: Callable[[int], object]) -> SliceCounts | None:
         """None if the child died."""
         try:
             if self._settings is not None:
-                self._connection.send(self._settings)
+                self._process.connection.send(self._settings)
                 self._settings = None
-            self._connection.send(task)
-            while isinstance(answer := self._connection.recv(), int):
+            self._process.connection.send(task)
+            while isinstance(answer := self._process.connection.recv(), int):
                 looked_at(answer)
         except (EOFError, OSError):
             return None
         assert isinstance(answer, SliceCounts)
         return answer
-
-    def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
 
 
 def _serve(connection: Connection) -> None:

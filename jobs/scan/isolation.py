@@ -36,6 +36,9 @@ from scoring.table import Facts
 START_LIMIT_S = 600
 """Time for the child to import and start the engine."""
 
+DEATH_LIMIT_S = 10
+"""Time for a child whose connection has ended to end itself."""
+
 MEMORY_SHARE = 0.5
 """Share of the memory available when the child starts that an image may take, unless the user sets a limit."""
 
@@ -94,23 +97,43 @@ def _lost_rows(lost: Lost, shard: str, left: Sequence[Locator]) -> list[pa.Table
     return [quarantined(facts_of(parquet.lost(shard, at, fault)), fault) for at in together]
 
 
-class _Child:
-    def __init__(self, settings: ScanSettings, slice_: Slice):
-        self._image_memory = settings.image_memory_bytes or int(available_bytes() * MEMORY_SHARE)
-        self._connection, theirs = Pipe()
+class ChildProcess:
+    """A fresh interpreter with the same modules, which runs `python -m MODULE FD` and listens to its connection."""
+
+    def __init__(self, module: str):
+        self.connection, theirs = Pipe()
         # -P: nothing is imported from the working directory, which is the user's.
-        arguments = [sys.executable, "-P", "-m", "jobs.scan.isolation", str(theirs.fileno())]
-        path = os.pathsep.join(p for p in sys.path if p)
         self._process = subprocess.Popen(
-            arguments,
+            [sys.executable, "-P", "-m", module, str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
-            env=os.environ | {"PYTHONPATH": path},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # an engine may have processes of its own, which must end with it
+            # Ctrl-C is for the parent. An engine may have processes of its own, which must end with the child.
+            start_new_session=True,
         )
         theirs.close()
+        self.pid = self._process.pid
+
+    def wait(self, limit_s: float) -> int:
+        """Its exit code, negative for a signal. subprocess.TimeoutExpired if it does not end in time."""
+        return self._process.wait(limit_s)
+
+    def kill(self) -> None:
+        """Ends it and what it has started. Its connection stays open, since another thread may read from it."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+class _Child:
+    """The process that reads and scores the samples of a slice, one when it is asked."""
+
+    def __init__(self, settings: ScanSettings, slice_: Slice):
+        self._image_memory = settings.image_memory_bytes or int(available_bytes() * MEMORY_SHARE)
+        self._process = ChildProcess("jobs.scan.isolation")
+        self._connection = self._process.connection
         source = replace(settings.source, shards=(slice_.shard,))  # its other names would take long to send
         self._connection.send(
             (
@@ -161,15 +184,13 @@ class _Child:
 
     def _cause_of_death(self) -> str:
         try:
-            code = self._process.wait(timeout=10)
+            code = self._process.wait(DEATH_LIMIT_S)
         except subprocess.TimeoutExpired:
             return "the process does not answer any more"
         return f"the process was killed by {signal.Signals(-code).name}" if code < 0 else f"the process ended ({code})"
 
     def stop(self) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._process.kill()
         self._connection.close()
 
 

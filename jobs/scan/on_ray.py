@@ -17,14 +17,13 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import ray
 import ray.data
 from ray import cloudpickle
 
 from ingest.errors import PrivsieveError, SourceError
-from ingest.formats import Source
 from ingest.slices import Slice
 from jobs.runtime.machines import num_slicers
 from jobs.runtime.metrics import ScanMetrics
@@ -34,6 +33,8 @@ from jobs.scan.selection import Chosen
 from jobs.scan.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
 from scoring.runs.ledger import Ledger, only_shards
 from scoring.runs.results import results
+
+Figure = TypeVar("Figure")
 
 SLICER_CPUS = 0.05
 """Taken from what each engine asks for, so that wherever engines run, a slicer fits too. Where machines are lost, the
@@ -211,42 +212,26 @@ def _scanned(
         )
 
 
-def categories_of(source: Source, shards: list[str]) -> list[list[str | None]]:
-    """As `jobs.scan.inline.categories_of`; listing is work for the cluster."""
+def of_each_shard(work: Callable[[str], Figure], shards: list[str]) -> list[Figure]:
+    """What `work` gives for each shard, in order; listing is work for the cluster. SourceError where it fails.
 
-    def listed(row: dict[str, Any]) -> dict[str, Any]:
+    work: gives what JSON can hold.
+    """
+
+    def worked(row: dict[str, Any]) -> dict[str, Any]:
         try:
-            by_shard = list(source.categories(shards[int(row["number"])]))
+            figure, failure = json.dumps(work(shards[int(row["number"])])), ""
         except PrivsieveError as error:
-            return {"number": row["number"], "categories": "[]", "failure": str(error)}
-        return {"number": row["number"], "categories": json.dumps(by_shard), "failure": ""}
+            figure, failure = "", str(error)
+        return {"number": row["number"], "figure": figure, "failure": failure}
 
     numbers = ray.data.from_items([{"number": n} for n in range(len(shards))])
-    by_shard: dict[int, list[str | None]] = {}
-    for row in numbers.map(listed, num_cpus=SLICER_CPUS).iter_rows():
+    figures: dict[int, Figure] = {}
+    for row in numbers.map(worked, num_cpus=SLICER_CPUS).iter_rows():
         if row["failure"]:
-            raise SourceError(f"a sample per category needs every shard listed: {row['failure']}")
-        by_shard[int(row["number"])] = json.loads(row["categories"])
-    return [by_shard[n] for n in range(len(shards))]
-
-
-def count_samples(source: Source, shards: list[str]) -> list[int]:
-    """Samples per shard, in the order of `shards`; listing is work for the cluster. SourceError where one fails."""
-
-    def count(row: dict[str, Any]) -> dict[str, Any]:
-        try:
-            found = sum(len(slice_.locators) for slice_ in source.slices(shards[int(row["number"])]))
-        except PrivsieveError as error:
-            return {"number": row["number"], "count": 0, "failure": str(error)}
-        return {"number": row["number"], "count": found, "failure": ""}
-
-    listed = ray.data.from_items([{"number": n} for n in range(len(shards))]).map(count, num_cpus=SLICER_CPUS)
-    counted: dict[int, int] = {}
-    for row in listed.iter_rows():
-        if row["failure"]:
-            raise SourceError(f"a sample needs every shard listed: {row['failure']}")
-        counted[int(row["number"])] = int(row["count"])
-    return [counted[n] for n in range(len(shards))]
+            raise SourceError(row["failure"])
+        figures[int(row["number"])] = json.loads(row["figure"])
+    return [figures[n] for n in range(len(shards))]
 
 
 EVERY_S = 1.0

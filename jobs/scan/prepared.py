@@ -6,10 +6,12 @@ Whether `--category` names something that the samples have is checked as far as 
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
 from ingest.categories.class_list import read_class_list
 from ingest.categories.keyword_list import read_keyword_list
-from ingest.errors import LabelsError, SourceError, StorageError, did_you_mean, number_of
+from ingest.errors import LabelsError, PrivsieveError, SourceError, StorageError, did_you_mean, number_of
 from ingest.formats import Source, open_source, webdataset
 from ingest.formats.webdataset import CategoryProbe
 from ingest.images.pixels import ImageLimits
@@ -24,6 +26,14 @@ from scoring.engines import engine_module
 from scoring.protocols import name_to_continue
 from scoring.runs.layout import RUN_RECORD
 from scoring.runs.record import open_run
+
+Figure = TypeVar("Figure")
+
+MAX_FIELDS = 20
+"""Limit on the JSON fields that are listed if the category is none of them."""
+
+NUM_SHARDS = 3
+"""Number of probed shards, spread over the corpus."""
 
 
 @dataclass(frozen=True)
@@ -103,20 +113,17 @@ def chosen_samples(
     if request.sample is None:
         return None, {}
     shards = list(source.shards)
-    if executor == "inline":
-        from jobs.scan.inline import categories_of, count_samples
-    else:
-        from jobs.scan.on_ray import categories_of, count_samples
     if request.per_category:
-        categories = categories_of(source, shards)
+        categories = _of_each_shard(partial(_categories, source), shards, executor, "a sample per category")
         chosen, num_without = draw_per_category(shards, categories, request.sample, request.seed or 0)
         if num_without:
             notice(f"{number_of(num_without, 'image')} without a category cannot be drawn")
         return chosen, {"drawn": sum(map(len, chosen.values()))}
+    if request.shards is not None:
+        shards = draw_shards(shards, request.shards, request.seed or 0)
+    counts = _of_each_shard(partial(_num_samples, source), shards, executor, "a sample")
     if request.shards is None:
-        return draw(shards, count_samples(source, shards), request.sample, request.seed or 0), {}
-    shards = draw_shards(shards, request.shards, request.seed or 0)
-    counts = count_samples(source, shards)
+        return draw(shards, counts, request.sample, request.seed or 0), {}
     if request.sample > sum(counts):
         raise SourceError(
             f"--sample {request.sample}: the {number_of(len(shards), 'drawn shard')} hold only "
@@ -125,21 +132,34 @@ def chosen_samples(
     return draw(shards, counts, request.sample, request.seed or 0), {"num_in_shards": sum(counts)}
 
 
+def _of_each_shard(work: Callable[[str], Figure], shards: list[str], executor: Executor, what: str) -> list[Figure]:
+    """What `work` gives for each shard, in order. SourceError where a shard cannot be listed. what: is drawn by it."""
+    try:
+        if executor == "inline":
+            return [work(shard) for shard in shards]
+        from jobs.scan.on_ray import of_each_shard
+
+        return of_each_shard(work, shards)
+    except PrivsieveError as error:
+        raise SourceError(f"{what} needs every shard listed: {error}") from None
+
+
+def _num_samples(source: Source, shard: str) -> int:
+    return sum(len(slice_.locators) for slice_ in source.slices(shard))
+
+
+def _categories(source: Source, shard: str) -> list[str | None]:
+    return list(source.categories(shard))
+
+
 def _first_counts(source: Source, limit: int) -> tuple[list[str], list[int]]:
     """The first shards and how many samples each has, as many as hold `limit` samples."""
     counts: list[int] = []
     for shard in source.shards:
-        counts.append(sum(len(slice_.locators) for slice_ in source.slices(shard)))
+        counts.append(_num_samples(source, shard))
         if sum(counts) >= limit:
             break
     return list(source.shards[: len(counts)]), counts
-
-
-MAX_FIELDS = 20
-"""Limit on the JSON fields that are listed if the category is none of them."""
-
-NUM_SHARDS = 3
-"""Number of probed shards, spread over the corpus."""
 
 
 def check_category(source: Source) -> str | None:
@@ -150,11 +170,11 @@ def check_category(source: Source) -> str | None:
     """
     if source.format != "webdataset" or source.class_list is not None or source.keyword_list is not None:
         return None
-    probes = _looked_at(source, 1 if source.category is None else NUM_SHARDS)
-    num_samples = sum(beside.num_samples for beside in probes)
-    fields = list(dict.fromkeys(name for beside in probes for name in beside.fields))
+    probes = _probes(source, 1 if source.category is None else NUM_SHARDS)
+    num_samples = sum(probe.num_samples for probe in probes)
+    fields = list(dict.fromkeys(name for probe in probes for name in probe.fields))
     if source.category is None:
-        num_contradicting = sum(beside.num_contradicting for beside in probes)
+        num_contradicting = sum(probe.num_contradicting for probe in probes)
         if not num_contradicting:
             return None
         return (
@@ -162,7 +182,7 @@ def check_category(source: Source) -> str | None:
             f"{number_of(num_samples, 'sample')}; .cls is taken: choose with --category cls or --category category"
         )
     named = (source.category, source.category.partition(".")[0])  # a nested field may be missing in these samples
-    is_there = any(beside.num_with_category for beside in probes) or any(printable(name) in fields for name in named)
+    is_there = any(probe.num_with_category for probe in probes) or any(printable(name) in fields for name in named)
     if not num_samples or is_there:
         return None
     probed = f"none of the {number_of(num_samples, 'sample')} probed"
@@ -178,7 +198,7 @@ def no_category(source: Source, category: str) -> str:
         return f'the column "{category}" holds nothing'
     if category == "cls":
         return "no sample has a .cls member that holds anything"
-    fields = [name for beside in _looked_at(source, 1) for name in beside.fields]
+    fields = [name for probe in _probes(source, 1) for name in probe.fields]
     near = "" if category in fields else did_you_mean(category, fields)
     missing = f'no sample has a text or whole number in the JSON field "{category}"{near}'
     there = _there(fields, "the first samples'")
@@ -189,7 +209,7 @@ def _there(fields: list[str], whose: str) -> str:
     return f"{whose} fields are: {', '.join(fields[:MAX_FIELDS])}" if fields else "the first have no JSON"
 
 
-def _looked_at(source: Source, num_shards: int) -> list[CategoryProbe]:
+def _probes(source: Source, num_shards: int) -> list[CategoryProbe]:
     """Probe the first shard, or shards spread from the first to the last; the scan reports unreadable ones."""
     last = len(source.shards) - 1
     numbers = sorted({last * n // max(1, num_shards - 1) for n in range(num_shards)})

@@ -12,12 +12,13 @@ from jobs.scan.request import ScanRequest, ScanResources, Supervision
 from jobs.scan.run import run_scan
 from jobs.study.points import begin_folder
 from jobs.study.request import PromptsRequest
-from jobs.study.studies import FIGURES, shown
+from jobs.study.studies import FIGURES
 from jobs.tune_set.labelled_pictures import evaluation_pictures
 from reports.evaluation.comparing import spread_of
 from reports.evaluation.compute import EvaluationOptions, evaluate_run
-from reports.evaluation.results import RunsSpread
+from reports.evaluation.results import Evaluation, RunsSpread
 from reports.report.opened import open_run
+from reports.words import number
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import labels_sha256, read_labels
 from scoring.protocols.binary import EARLIER_WORDINGS, LANGUAGES, WORDINGS
@@ -57,8 +58,8 @@ def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "promp
     labels = read_labels(request.labels)
     if caution := contradictions(labels):
         feedback.notice(f"caution: {request.labels}: {caution}")
-    evaluations = []
-    for number, (name, protocol) in enumerate(protocols.items()):
+    evaluations = list[Evaluation]()
+    for name, protocol in protocols.items():
         run = str(folder / name)
         options = replace(request.options, protocol=protocol)
         run_scan(
@@ -67,7 +68,7 @@ def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "promp
             Supervision(),
             feedback,
         )
-        if number == 0:
+        if not evaluations:
             _refuse_shared(request, run)
         evaluations.append(evaluate_run(run, labels, EvaluationOptions(num_draws=0)))
     rejected = tuple(None if each.private is None else each.private.num_rejected for each in evaluations)
@@ -137,5 +138,5 @@ def prompts_finding(result: PromptsResult) -> str:
     (low, worst), (high, best) = known[0], known[-1]
     what = "wordings" if result.kind == "prompts" else "languages"
     return (
-        f"The {what} differ by {high - low:.3f} in {FIGURES[name]}: {shown(low)} ({worst}) to {shown(high)} ({best})."
+        f"The {what} differ by {high - low:.3f} in {FIGURES[name]}: {number(low)} ({worst}) to {number(high)} ({best})."
     )

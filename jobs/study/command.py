@@ -11,7 +11,14 @@ from jobs.console.request_options import takes
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import on_terminal, weights_shown
-from jobs.study.request import CostRequest, CounterfactualRequest, PromptsRequest, StudyRequest
+from jobs.study.request import (
+    CostRequest,
+    CounterfactualRequest,
+    LabelQualityRequest,
+    PromptsRequest,
+    StudyRequest,
+)
+from reports.words import number
 
 if TYPE_CHECKING:
     from jobs.study.asking_again import Kind
@@ -74,7 +81,7 @@ def leave_one_class_out(request: StudyRequest, classes: tuple[str, ...], output:
         if point.left_out is not None:
             of_class = point.classes.get(point.left_out, {})
             figures = (point.mcc, of_class.get("recall"), of_class.get("mcc"), of_class.get("f1"))
-            rows.append([point.left_out, str(point.seed), *map(_shown, figures)])
+            rows.append([point.left_out, str(point.seed), *map(number, figures)])
     write_line()
     write_table(["left out", "seed", "MCC of all", "recall of it", "MCC of it", "F1 of it"], rows, range(1, 6))
 
@@ -114,8 +121,8 @@ def _asked_in_words(request: PromptsRequest, kind: "Kind", output: str, quiet: b
     write_line(prompts_finding(result))
     heads = ["figure", *(name.partition(":")[2] for name in result.wordings), "mean", "sd"]
     figures = [*result.spread.private.items(), *result.spread.score.items()]
-    rows = [[name, *map(_shown, one.values), _shown(one.mean), _shown(one.sd)] for name, one in figures]
-    rows.append(["no answer", *("–" if num is None else f"{num:,}" for num in result.num_rejected), "", ""])
+    rows = [[name, *map(number, figure.values), number(figure.mean), number(figure.sd)] for name, figure in figures]
+    rows.append(["no answer", *(number(num, ",d") for num in result.num_rejected), "", ""])
     write_table(heads, rows, range(1, len(heads)))
 
 
@@ -146,12 +153,39 @@ def counterfactual(request: CounterfactualRequest, output: str, quiet: bool) -> 
             each.figure,
             each.group or "all",
             f"{each.num_pictures:,}",
-            *map(_shown, (each.before, each.after, each.change)),
-            "–" if each.low is None else f"{_shown(each.low)} to {_shown(each.high)}",
+            *map(number, (each.before, each.after, each.change)),
+            "–" if each.low is None else f"{number(each.low)} to {number(each.high)}",
         ]
         for each in result.changes
     ]
     write_table(heads, rows, range(3, len(heads)))
+
+
+@study.command(name="label-quality")
+@takes(LabelQualityRequest)
+@FORMAT
+def label_quality(request: LabelQualityRequest, output: str) -> None:
+    """Draw labelled pictures for people to label again; then, with --answers, say how right the labels are.
+
+    Right is what at least three people, and more than half of those who judged a picture, say of it.
+    """
+    from jobs.study.label_quality import label_quality_finding, run_label_quality
+
+    result = run_label_quality(request)
+    if output == "json":
+        write_json(asdict(result), indent=1)
+        return
+    write_line(label_quality_finding(result))
+    if not result.reviewers:
+        write_line(f"next: privsieve labels export {request.out} --format label-studio --out tasks.json")
+        return
+    write_line(
+        f"wrong: {result.num_private_wrong} labelled private, {result.num_public_wrong} labelled public; of "
+        f"{result.num_drawn - result.num_judged} drawn pictures too few people say the same"
+    )
+    ends = result.fleiss_interval
+    interval = "" if ends is None else f" (95 %: {number(ends.low)} to {number(ends.high)})"
+    write_line(f"Fleiss' kappa of {len(result.reviewers)} people: {number(result.fleiss)}{interval}")
 
 
 @study.command()
@@ -193,8 +227,8 @@ def _write_points(points: "Sequence[PointResult]") -> None:
         [
             point.name,
             str(point.num_pictures),
-            *(_shown(getattr(point, name)) for name in used),
-            "–" if point.num_rejected is None else str(point.num_rejected),
+            *(number(getattr(point, name)) for name in used),
+            number(point.num_rejected, "d"),
         ]
         for point in points
     ]
@@ -202,7 +236,3 @@ def _write_points(points: "Sequence[PointResult]") -> None:
     for point in points:
         for caution in point.cautions:
             write_line(f"{point.name}: caution: {caution}")
-
-
-def _shown(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"

@@ -22,11 +22,11 @@ from jobs.scan.request import ScanRequest, ScanResources, Supervision
 from jobs.scan.run import run_scan
 from jobs.study.points import begin_folder
 from jobs.study.request import CounterfactualRequest
-from jobs.study.studies import shown
 from reports.diff.compute import compare_runs
 from reports.diff.results import AttributeChange, RunDifference
 from reports.report.opened import MayName, open_run
 from reports.statistics.paired import interval_of_mean
+from reports.words import number
 from scoring.severity import BANDS
 from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES
@@ -208,7 +208,7 @@ def counterfactual_finding(result: CounterfactualResult) -> str:
     if first is None:
         return f"{result.num_asked:,} pictures were asked about; no protocol gives a score of all of them."
     way = "falls" if first.change < 0 else "rises" if first.change > 0 else "stays"
-    ends = "" if first.low is None or first.high is None else f" (95 %: {shown(first.low)} to {shown(first.high)})"
+    ends = "" if first.low is None or first.high is None else f" (95 %: {number(first.low)} to {number(first.high)})"
     return (
         f"With faces taken as anonymised, the mean score of {first.protocol} {way} by {abs(first.change):.3f}{ends} on "
         f"{first.num_pictures:,} pictures."

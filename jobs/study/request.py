@@ -139,6 +139,26 @@ class CounterfactualRequest:
 
 
 @checked_request
+class LabelQualityRequest:
+    """Which labels people check."""
+
+    labels: Annotated[Url, Option(argument="LABELS")]
+    """Labels file of the data set."""
+
+    out: Url
+    """File of the drawn pictures without labels: .parquet, or .csv. Written by the first command."""
+
+    answers: Annotated[Urls, Option(metavar="LABELS|RUN")] = ()
+    """What people say of the drawn pictures: labels files, or the reviews of a run; repeatable."""
+
+    num_per_side: Annotated[Count, Option("--n")] = 25
+    """Private pictures that are drawn, and as many public ones."""
+
+    seed: Seed = 0
+    """Seed of the draw."""
+
+
+@checked_request
 class CostRequest:
     """Which adapter is compared with its base model, on what."""
 

@@ -21,6 +21,7 @@ from jobs.runtime.progress import Feedback
 from jobs.study.points import PointResult, begin, draw_set, tuned, untuned
 from jobs.study.request import CostRequest, StudyRequest
 from jobs.tune_set.joining import labels_by_picture
+from reports.words import number
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.engines.vlm.adapter import adapter, check_fits
 from scoring.engines.vlm.adapter_card import read_card
@@ -126,18 +127,18 @@ def drawn_pictures(request: CostRequest, max_pixels: int) -> Iterator[Pixels | N
     source = open_source(request.pictures, None, None)
     ranked = []
     slices = [slice_ for shard in source.shards for slice_ in source.slices(shard)]
-    for number, slice_ in enumerate(slices):
-        for at, sample in enumerate(source.read(slice_)):
+    for slice_number, slice_ in enumerate(slices):
+        for index, sample in enumerate(source.read(slice_)):
             if sample.fault is None:
                 name = f"{request.seed} {hashlib.sha256(sample.encoded).hexdigest()}"
-                ranked.append((hashlib.sha256(name.encode()).hexdigest(), number, at))
+                ranked.append((hashlib.sha256(name.encode()).hexdigest(), slice_number, index))
     chosen: dict[int, set[int]] = defaultdict(set)
-    for _, number, at in sorted(ranked)[: request.num_pictures]:
-        chosen[number].add(at)
+    for _, slice_number, index in sorted(ranked)[: request.num_pictures]:
+        chosen[slice_number].add(index)
     limits = ImageLimits(max_frames=1, max_side_px=max_side_px(max_pixels))
-    for number, places in sorted(chosen.items()):
-        for at, sample in enumerate(source.read(slices[number])):
-            if at in places:
+    for slice_number, indices in sorted(chosen.items()):
+        for index, sample in enumerate(source.read(slices[slice_number])):
+            if index in indices:
                 decoded = decode(sample.encoded, limits)
                 yield decoded.views[0] if isinstance(decoded, DecodedImage) else None
 
@@ -156,7 +157,7 @@ def curve_finding(result: CurveResult) -> str:
     least, most = (_mean([value for size, value in values if size == end]) for end in (sizes[0], sizes[-1]))
     first = "untuned" if sizes[0] == 0 else f"tuned on {sizes[0]:,} pictures"
     way = "rises" if most > least else "falls" if most < least else "stays"
-    return f"{FIGURES[name]} {way} from {shown(least)} ({first}) to {shown(most)} (tuned on {sizes[-1]:,} pictures)."
+    return f"{FIGURES[name]} {way} from {number(least)} ({first}) to {number(most)} (tuned on {sizes[-1]:,} pictures)."
 
 
 def leave_one_out_finding(result: LeaveOneOutResult) -> str:
@@ -169,7 +170,7 @@ def leave_one_out_finding(result: LeaveOneOutResult) -> str:
     if not recalls:
         return "No class that was left out has a figure."
     name, found = min(recalls.items(), key=lambda one: _mean(one[1]))
-    return f"Left out of the tuning, {name} is found least: recall {shown(_mean(found))}."
+    return f"Left out of the tuning, {name} is found least: recall {number(_mean(found))}."
 
 
 def _figure(points: Sequence[PointResult]) -> str:
@@ -182,8 +183,3 @@ def _value(point: PointResult, name: str) -> float | None:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
-
-
-def shown(value: float) -> str:
-    """Three decimals, for a sentence."""
-    return f"{value:.3f}".replace("-", "−")

@@ -128,43 +128,45 @@ class RawCounts:
 def cell_counts(run: Run, sql: AuditSql, by_category: bool = False) -> CellCounts:
     """By categories too if that is wanted and there are not too many."""
     names = _categories(run) if by_category else ()
+    numbers = " ".join(f"WHEN cell_{subject} IS NOT NULL THEN {number}" for number, subject in enumerate(SUBJECTS))
     rows = run.ask(
         "audit_cells",
         category=_CATEGORY if names else _ALL,
         scored=sql.scored,
         cells=sql.cells,
         sets=", ".join(f"(category, cell_{subject})" for subject in SUBJECTS),
-        subject=f"CASE {' '.join(f'WHEN cell_{one} IS NOT NULL THEN {n}' for n, one in enumerate(SUBJECTS))} END",
+        subject=f"CASE {numbers} END",
         cell=f"coalesce({', '.join(f'cell_{subject}' for subject in SUBJECTS)})",
     )
     places = {name: index for index, name in enumerate(names)}
-    found = np.zeros((len(SUBJECTS), max(1, len(names)), NUM_CELLS), dtype=np.int64)
+    totals = np.zeros((len(SUBJECTS), max(1, len(names)), NUM_CELLS), dtype=np.int64)
     for row in rows:
-        found[row["subject"], places.get(row["category"], 0), row["cell"]] += row["num_images"]
-    of_categories = {subject: counts[: len(names)] for subject, counts in zip(SUBJECTS, found, strict=True)}
-    return CellCounts(names, dict(zip(SUBJECTS, found.sum(axis=1), strict=True)), of_categories)
+        totals[row["subject"], places.get(row["category"], 0), row["cell"]] += row["num_images"]
+    of_categories = {subject: counts[: len(names)] for subject, counts in zip(SUBJECTS, totals, strict=True)}
+    return CellCounts(names, dict(zip(SUBJECTS, totals.sum(axis=1), strict=True)), of_categories)
 
 
 def raw_counts(run: Run, sql: AuditSql, categories: tuple[str, ...] = ()) -> dict[str | None, dict[str, RawCounts]]:
     """Category, or None for the whole run -> subject -> answers. Without categories only the whole run."""
     counts = ", ".join(
-        f"count(*) FILTER ({one.answer} = 1) AS yes_{subject}, count(*) FILTER ({one.answer} = 0) AS no_{subject}, "
-        f"count({one.answer}) AS any_{subject}"
-        for subject, one in sql.subjects.items()
+        f"count(*) FILTER ({subject_sql.answer} = 1) AS yes_{subject}, "
+        f"count(*) FILTER ({subject_sql.answer} = 0) AS no_{subject}, "
+        f"count({subject_sql.answer}) AS any_{subject}"
+        for subject, subject_sql in sql.subjects.items()
     )
     rows = run.ask("audit_answers", scored=sql.scored, category=_CATEGORY if categories else _ALL, counts=counts)
-    found: dict[str | None, dict[str, RawCounts]] = {}
+    counts_by_category: dict[str | None, dict[str, RawCounts]] = {}
     for subject in SUBJECTS:
         columns = [f"yes_{subject}", f"no_{subject}", f"any_{subject}", "num_scored"]
         of_categories = {row["category"]: [int(row[column]) for column in columns] for row in rows}
         total = np.array([*of_categories.values(), [0, 0, 0, 0]]).sum(axis=0)
-        found.setdefault(None, {})[subject] = RawCounts(*map(int, total))
+        counts_by_category.setdefault(None, {})[subject] = RawCounts(*map(int, total))
         for category in categories:
-            found.setdefault(category, {})[subject] = RawCounts(*of_categories[category])
-    return found
+            counts_by_category.setdefault(category, {})[subject] = RawCounts(*of_categories[category])
+    return counts_by_category
 
 
 def _categories(run: Run) -> tuple[str, ...]:
-    found = run.ask("audit_categories", category=_CATEGORY, most=str(MAX_CATEGORIES + 1))
-    names = sorted(row["category"] for row in found)
+    rows = run.ask("audit_categories", category=_CATEGORY, most=str(MAX_CATEGORIES + 1))
+    names = sorted(row["category"] for row in rows)
     return tuple(names) if len(names) <= MAX_CATEGORIES else ()

@@ -51,7 +51,7 @@ def audit_of_sample(
     sizes: Mapping[str, int] | None = None,
     cautions: tuple[str, ...] = (),
 ) -> Audit:
-    """Rates of a run, corrected by labels of the sample that was drawn from it.
+    """Correct the rates of a run by labels of the sample that was drawn from it.
 
     sizes: images of each category in the source, so that the rates are of the source of a run that has as many images
     of each; None: of the scored images.
@@ -78,7 +78,7 @@ def audit_of_sample(
         categories += of_categories
     subjects, categories = _tested_together(subjects, categories)
     if run.damage.num_parts:  # how many images there are is not known
-        subjects = [replace(one, with_quarantined=None) for one in subjects]
+        subjects = [replace(rates, with_quarantined=None) for rates in subjects]
     return Audit(
         run=run.url,
         private=design.private,
@@ -102,15 +102,15 @@ def _category_numbers(drawn: pa.Table, categories: Sequence[str]) -> Counts:
 def _tested_together(
     subjects: list[SubjectRates], categories: list[CategoryRates]
 ) -> tuple[list[SubjectRates], list[CategoryRates]]:
-    """The tests of all subjects corrected for their number; rates whose assumption one contradicts are marked."""
-    tests = {one.subject: one.shift_test for one in subjects if one.shift_test is not None}
+    """Correct the tests of all subjects for their number, and mark the rates whose assumption a test contradicts."""
+    tests = {rates.subject: rates.shift_test for rates in subjects if rates.shift_test is not None}
     p_values = {subject: test.p_value for subject, test in tests.items() if test.p_value is not None}
     corrected = {subject: min(1.0, p_value * len(p_values)) for subject, p_value in p_values.items()}
     return [
-        replace(one, shift_test=replace(tests[one.subject], p_corrected=corrected[one.subject]))
-        if one.subject in corrected
-        else one
-        for one in subjects
+        replace(rates, shift_test=replace(tests[rates.subject], p_corrected=corrected[rates.subject]))
+        if rates.subject in corrected
+        else rates
+        for rates in subjects
     ], [
         replace(category, note=CONTRADICTED)
         if category.method != "difference" and corrected.get(category.subject, 1.0) < SIGNIFICANCE
@@ -120,7 +120,8 @@ def _tested_together(
 
 
 def private_rate(sample: AuditSample, num_images: Counts, judged: JudgedLabels) -> Estimate:
-    """Share of all scored images that is private, as far as these labels go; without values if none is of use.
+    """Return the share of all scored images that is private, as far as these labels go; without values if none is of
+    use.
 
     num_images: of the run in each cell of the private decision.
     """
@@ -216,7 +217,7 @@ def _shift_test(labels: Weighted, is_yes: Flags, seed: int) -> ShiftTest:
 
 
 def _nameable(table: pa.Table) -> pa.Table:
-    """The drawn pictures under names that no other image of the run has."""
+    """Return the drawn pictures under names that no other image of the run has."""
     return table.select(["shard", "name", "sha256"]).rename_columns(["shard", "key", "sha256"])
 
 

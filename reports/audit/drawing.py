@@ -33,7 +33,7 @@ PRIVATE_SHARE: Mapping[Purpose, float] = {"both": 0.4, "private": 0.7, "attribut
 
 
 def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | None) -> AuditSample:
-    """A Poisson sample of the scored images of a run; `num_wanted` is the expected size.
+    """Draw a Poisson sample of the scored images of a run; `num_wanted` is the expected size.
 
     private: SQL condition; None for what the run's protocol asks. QueryError if it is none over the rows. RunError if
     no image has a score.
@@ -74,7 +74,7 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
 
 
 def _second_looks_first(sample: AuditSample) -> AuditSample:
-    """The rows in random order, those for a second look before the others. Any first part is still a random one."""
+    """Put the rows for a second look before the others, each in random order: any first part is still a random one."""
     order = np.argsort([not is_second for is_second in sample.is_for_second_look], kind="stable")
     return AuditSample(sample.table.take(pa.array(order)), sample.design)
 
@@ -89,10 +89,10 @@ def _density_sql(of_cells: Mapping[str, Numbers], num_images: Mapping[str, Count
 
 
 def _names(run: Run, rows: list[dict[str, Any]]) -> list[str | None]:
-    """How labels may name each of the rows without giving a hash."""
+    """Return how labels may name each of the rows without giving a hash."""
     keys = sorted({row["key"] for row in rows})
     listed = f"[{', '.join(map(literal, keys))}]::VARCHAR[]"
-    shared = {one["key"]: one["num_images"] == one["num_shards"] for one in run.ask("audit_names", listed=listed)}
+    shared = {row["key"]: row["num_images"] == row["num_shards"] for row in run.ask("audit_names", listed=listed)}
     names: list[str | None] = []
     for row in rows:
         is_one_per_shard = shared.get(row["key"])
@@ -130,7 +130,7 @@ def largest_density(of_cells: Mapping[str, Numbers], num_images: Mapping[str, Co
 
 
 def scale_of(num_wanted: int, num_images: int, largest: float, histogram: Numbers) -> float:
-    """The number by which a density becomes a probability, so that `num_wanted` images are expected.
+    """Return the number by which a density becomes a probability, so that `num_wanted` images are expected.
 
     largest: density. histogram: number of images and sum of densities of buckets of like densities, shape (B, 2).
     Infinity if every image is to be drawn.

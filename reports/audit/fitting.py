@@ -57,7 +57,7 @@ class Basis:
         return float(self.num_images(PRIVATE).sum()), float(self.of_source.num_images @ self.of_source.weights)
 
     def raw_rate(self, subject: str) -> float | None:
-        """The run's own answers for the same images."""
+        """Return the run's own answers for the same images."""
         whole = self.raw[None][subject]
         if self.of_source is None:
             return whole.rate
@@ -131,10 +131,12 @@ def fitted(subject: str, basis: Basis, with_categories: bool) -> Fit:
         fits += [_fit_taking(taken, subject, basis, with_categories) for taken in (0.0, 1.0)]
     fit = Fit(
         fits[0].evidence,
-        _covering([one.prevalence for one in fits]),
-        _covering([one.sensitivity for one in fits]),
-        _covering([one.specificity for one in fits]),
-        tuple(_covering_categories(of_category) for of_category in zip(*(one.categories for one in fits), strict=True)),
+        _covering([taken.prevalence for taken in fits]),
+        _covering([taken.sensitivity for taken in fits]),
+        _covering([taken.specificity for taken in fits]),
+        tuple(
+            _covering_categories(of_category) for of_category in zip(*(taken.categories for taken in fits), strict=True)
+        ),
     )
     return _of_source(subject, basis, _allowing_for_wrong_labels(subject, basis, fit))
 
@@ -146,7 +148,7 @@ def _fit_taking(undecided: float | None, subject: str, basis: Basis, with_catego
     known = evidence(basis.num_images(subject), labels.cells, labels.is_there, labels.probabilities, labels.masses)
     random = np.random.default_rng([number, 0])
     rate = prevalence(known, random)
-    found, right = sensitivity(known, random), specificity(known, random)
+    share_found, share_right = sensitivity(known, random), specificity(known, random)
     categories: list[CategoryEstimate | None] = []
     if with_categories and rate.value is not None:
         num_positive = int(labels.is_there.sum())
@@ -161,11 +163,11 @@ def _fit_taking(undecided: float | None, subject: str, basis: Basis, with_catego
             can_tell(known, num_positive, len(labels.places) - num_positive),
             np.random.default_rng([number, 1]),
         )
-    return Fit(known, rate, found, right, tuple(categories))
+    return Fit(known, rate, share_found, share_right, tuple(categories))
 
 
 def _covering(estimates: Sequence[Estimate]) -> Estimate:
-    """The value of the first, and an interval that holds all of theirs."""
+    """Return the value of the first, and an interval that holds all of theirs."""
     first = estimates[0]
     ends = [
         (estimate.low, estimate.high)

@@ -72,7 +72,7 @@ def labelled(
         values = of_attributes[:, index]
         truth[key] = np.where(values == 0.5, 0.0, values)
         ambiguous[key] = int(((values == 0.5) & ~undecided[key]).sum())
-    truth = {subject: np.where(undecided[subject], np.nan, one) for subject, one in truth.items()}
+    truth = {subject: np.where(undecided[subject], np.nan, answer) for subject, answer in truth.items()}
     is_undecided: Flags = np.asarray(np.stack(list(undecided.values())).any(axis=0), dtype=np.bool_)
     has_answer: Flags = np.asarray(~np.isnan(np.stack(list(truth.values()))).all(axis=0), dtype=np.bool_)
     counts = LabelCounts(

@@ -25,7 +25,7 @@ from scoring.table import Col
 def audit_of_other_run(
     run: Run, other: Run, judged: JudgedLabels, private: str | None, cautions: tuple[str, ...] = ()
 ) -> Audit:
-    """Rates of a run, corrected by how often the same engine was wrong in another, labelled run (Rogan-Gladen).
+    """Correct the rates of a run by how often the same engine was wrong in another, labelled run (Rogan-Gladen).
 
     private: SQL condition; None for what the protocol asks. Labels of pictures of the other run's audit sample are
     weighted by how likely each was to be drawn; other labels count once each.
@@ -102,7 +102,7 @@ def audit_of_other_run(
 
 
 def _cells(run: Run, condition: str) -> pa.Table:
-    """All scored rows of a labelled run: shard, index, key, sha256, and the cell of each subject."""
+    """Return all scored rows of a labelled run: shard, index, key, sha256, and the cell of each subject."""
     sql = audit_sql(run, condition)
     rows = run.ask("audit_labelled", scored=sql.scored, cells=sql.cells)
     if not rows:
@@ -111,7 +111,7 @@ def _cells(run: Run, condition: str) -> pa.Table:
 
 
 def _probabilities(other: Run, rows: pa.Table, labels: LabelledSample) -> Numbers | None:
-    """How likely each labelled picture was to be drawn, 0 for one whose label does not count. Shape (m,), as in
+    """Return how likely each labelled picture was to be drawn, 0 for one whose label does not count. Shape (m,), as in
     `LabelledSample`. None if the labels are not of the run's audit sample; 1 for all if every image has a label.
     """
     has_answer: Flags = np.any(~np.isnan(np.stack(list(labels.truth.values()))), axis=0)

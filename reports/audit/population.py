@@ -34,7 +34,7 @@ Fractions = Mapping[tuple[str, str | None], float]
 
 
 def audit_of_source(audit: Audit, kind: Kind, fractions: Fractions) -> Audit:
-    """Rates of the scored images as rates of the source, if the run is a random sample of it. kind: of the run.
+    """Return rates of the scored images as rates of the source, if the run is a random sample of it. kind: of the run.
 
     The size of the source is not known here, so intervals are those for a large one. fractions: of a sample of shards.
     """
@@ -73,7 +73,7 @@ def _subject_of_source(rates: SubjectRates, audit: Audit, fractions: Fractions) 
 
 
 def of_source(estimate: Estimate, num_images: float, fraction: float = 0.0) -> Estimate:
-    """A share of the images of a random sample as one of its source.
+    """Return a share of the images of a random sample as one of its source.
 
     num_images: of the sample that it is a share of. fraction: as of `intervals.sampled`; 0 if unknown, which is never
     too narrow; minus infinity if a single shard was drawn, which gives no interval.
@@ -88,7 +88,7 @@ def of_source(estimate: Estimate, num_images: float, fraction: float = 0.0) -> E
 
 
 def with_quarantined(corrected: Estimate, num_scored: float, num_images: float) -> tuple[float, float] | None:
-    """The interval if none of the quarantined images is positive, up to that if all are."""
+    """Return the interval if none of the quarantined images is positive, up to that if all are."""
     if corrected.low is None or corrected.high is None or not num_images:
         return None
     num_quarantined = num_images - num_scored
@@ -113,13 +113,13 @@ class CategoryWeights:
         return np.asarray(self.sizes / self.num_images * self.num_images.sum() / self.sizes.sum(), dtype=np.float64)
 
     def of(self, names: Sequence[str]) -> Numbers:
-        """The weight of an image of each of these categories."""
+        """Return the weight of an image of each of these categories."""
         by_name = dict(zip(self.names, self.weights.tolist(), strict=True))
         return np.array([by_name[name] for name in names], dtype=np.float64)
 
     def with_error_of_draw(self, estimate: Estimate, rates: Numbers, num_scored: Numbers) -> Estimate:
-        """The estimate with what the draw of the run adds to its error. rates: corrected, of each category, shape (K,).
-        num_scored: images of the run with a score, shape (K,).
+        """Return the estimate with what the draw of the run adds to its error. rates: corrected, of each category,
+        shape (K,). num_scored: images of the run with a score, shape (K,).
         """
         value, low, high = estimate.value, estimate.low, estimate.high
         if value is None or low is None or high is None:
@@ -169,24 +169,27 @@ def drawn_fractions(run: Run, private: str) -> Fractions:
     if draw is None:
         return {}
     sql = audit_sql(run, private)
-    counts = [f"count(*) FILTER ({one.answer} = 1) AS yes_{subject}" for subject, one in sql.subjects.items()]
-    totals = [f"sum(yes_{one}) OVER of_group AS all_{one}" for one in SUBJECTS]
-    residuals = [f"{residual_sql(f'yes_{one}', 'n', f'all_{one}', 'n_all')} AS e_{one}" for one in SUBJECTS]
+    counts = [f"count(*) FILTER ({sql_of.answer} = 1) AS yes_{subject}" for subject, sql_of in sql.subjects.items()]
+    totals = [f"sum(yes_{subject}) OVER of_group AS all_{subject}" for subject in SUBJECTS]
+    residuals = [
+        f"{residual_sql(f'yes_{subject}', 'n', f'all_{subject}', 'n_all')} AS e_{subject}" for subject in SUBJECTS
+    ]
     sums = [
-        f"sum(yes_{one})::DOUBLE AS k_{one}, sum(pow(e_{one}, 2)) AS squares_{one}, "
-        f"sum(pow(e_{one}, 4)) AS fourths_{one}"
-        for one in SUBJECTS
+        f"sum(yes_{subject})::DOUBLE AS k_{subject}, sum(pow(e_{subject}, 2)) AS squares_{subject}, "
+        f"sum(pow(e_{subject}, 4)) AS fourths_{subject}"
+        for subject in SUBJECTS
     ]
     sizes = [
-        f"{effective_size_sql(draw, f'_{one}')} AS size_{one}, {degrees_sql(f'_{one}')} AS degrees_{one}"
-        for one in SUBJECTS
+        f"{effective_size_sql(draw, f'_{subject}')} AS size_{subject}, "
+        f"{degrees_sql(f'_{subject}')} AS degrees_{subject}"
+        for subject in SUBJECTS
     ]
     rows = run.ask(
         "audit_shards",
         category=f"coalesce(category, '{NO_CATEGORY}')",
         scored=sql.scored,
         counts=", ".join(counts),
-        again=", ".join(f"sum(yes_{one}) AS yes_{one}" for one in SUBJECTS),
+        again=", ".join(f"sum(yes_{subject}) AS yes_{subject}" for subject in SUBJECTS),
         totals=", ".join(totals),
         residuals=", ".join(residuals),
         sums=", ".join(sums),

@@ -161,19 +161,19 @@ class Audit:
 
 
 def as_table(audit: Audit, in_source: Audit | None = None) -> pa.Table:
-    """Rows of `CORRECTED_SCHEMA`: the whole run first, then the categories of each subject.
+    """Return rows of `CORRECTED_SCHEMA`: the whole run first, then the categories of each subject.
 
     in_source: the same rates for the source; None if the run is no sample of it.
     """
     rows: list[dict[str, object]] = []
-    for one in audit.subjects:
-        quality = _named("sensitivity", one.sensitivity) | _named("specificity", one.specificity)
-        rows.append(_row(one, None) | quality)
+    for rates in audit.subjects:
+        quality = _named("sensitivity", rates.sensitivity) | _named("specificity", rates.specificity)
+        rows.append(_row(rates, None) | quality)
     rows += [_row(category, category.category) for category in audit.categories]
     if in_source is not None:
         is_of_source = in_source.population == SCORED_OF_SOURCE  # else each category has the same weight
         known = [subject.corrected if is_of_source else Estimate() for subject in in_source.subjects]
-        known += [one.corrected for one in in_source.categories]
+        known += [rates.corrected for rates in in_source.categories]
         for row, estimate in zip(rows, known, strict=True):
             row |= {"source_low": estimate.low, "source_high": estimate.high}
     return pa.Table.from_pylist(rows, schema=CORRECTED_SCHEMA)

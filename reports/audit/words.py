@@ -37,7 +37,7 @@ def document(audit: Audit) -> Document:
 
 
 def headlines(audit: Audit) -> tuple[str, ...]:
-    """What a reader must know before any figure, one line each."""
+    """Return what a reader must know before any figure, one line each."""
     counts = audit.labels
     return (
         *map(printable, audit.cautions),
@@ -63,7 +63,7 @@ def _counted(counts: LabelCounts) -> str:
 
 
 def tables(audit: Audit) -> Iterator[Table]:
-    """Rates of the whole run, then the private rate of categories if there are any."""
+    """Yield rates of the whole run, then the private rate of categories if there are any."""
     heads = ["", "raw", "corrected", "labels", "positive", "sensitivity", "specificity"]
     rows = [
         [
@@ -81,22 +81,26 @@ def tables(audit: Audit) -> Iterator[Table]:
     if any(subject.is_raw_lower_bound for subject in audit.subjects if subject.num_labels):
         title += "; ≥: never ruled out, so at least"
     yield Table(title, heads, rows)
-    found = [
+    with_rate = [
         category
         for category in audit.categories
         if category.subject == PRIVATE and category.corrected.value is not None
     ]
-    if found:
-        ranked = sorted(found, key=lambda one: (-(one.corrected.low or 0), one.category))
+    if with_rate:
+        ranked = sorted(with_rate, key=lambda category: (-(category.corrected.low or 0), category.category))
         shown = ranked[:MAX_CATEGORIES_SHOWN]
-        more = f"; the first {len(shown)} of {len(found):,}, --format csv gives all" if len(found) > len(shown) else ""
+        more = (
+            f"; the first {len(shown)} of {len(with_rate):,}, --format csv gives all"
+            if len(with_rate) > len(shown)
+            else ""
+        )
         title = f"Private by category, highest lower bound first{more}"
         heads = ["category", "scored", "labels", "raw", "corrected", "by", "note"]
         yield Table(title, heads, [_category(item) for item in shown], (0, heads.index("note")))
 
 
 def endnotes(audit: Audit) -> tuple[str, ...]:
-    """What a reader must know, one line each."""
+    """Return what a reader must know, one line each."""
     of_notes = dict[str, list[str]]()
     for subject in audit.subjects:
         if subject.note is not None:
@@ -131,7 +135,7 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
 
 
 def _listed(subjects: Sequence[str]) -> str:
-    """The names, or words for many at once."""
+    """Return the names, or words for many at once."""
     if len(subjects) == len(SUBJECTS):
         return "private and all attributes"
     if PRIVATE not in subjects and len(subjects) == len(SUBJECTS) - 1:
@@ -145,7 +149,7 @@ def _category(rates: CategoryRates) -> list[str]:
 
 
 def _cell(estimate: Estimate) -> str:
-    """Share and interval; "–" where not known."""
+    """Return the share and interval; "–" where not known."""
     value, low, high = estimate.value, estimate.low, estimate.high
     if value is None or low is None or high is None:
         return percent(value)
@@ -154,7 +158,7 @@ def _cell(estimate: Estimate) -> str:
 
 
 def label_errors(num_pictures: int, differing: float | None, kappa: float | None, is_allowed_for: bool) -> str:
-    """What wrong labels do to the rates, as far as that is known, in words.
+    """Return what wrong labels do to the rates, as far as that is known, in words.
 
     num_pictures: judged by at least two people. is_allowed_for: intervals are wider by these errors.
     """

@@ -52,7 +52,7 @@ class _Subject:
 def calibrated(
     rows: LabelledRows, record: RunRecord, at: float, seed: int
 ) -> tuple[tuple[SubjectCalibration, ...], tuple[str, ...]]:
-    """The subjects, and the attributes that have no labelled picture with a probability.
+    """Return the subjects, and the attributes that have no labelled picture with a probability.
 
     at: calibrated probability from which an attribute is present. LabelsError if nothing has a probability.
     """
@@ -79,12 +79,12 @@ def _without_probabilities(record: RunRecord) -> str:
     )
 
 
-def _subjects(found: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
-    places = found.one_per_picture
-    rows, labels = found.joined.rows.take(pa.array(places)), found.joined.labels.take(pa.array(places))
+def _subjects(labelled: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
+    places = labelled.one_per_picture
+    rows, labels = labelled.joined.rows.take(pa.array(places)), labelled.joined.labels.take(pa.array(places))
     truth, answers = truth_of(labels), answers_of(rows, record.engine)
-    truths = np.where(found.undecided[places], np.nan, np.column_stack([truth.private, truth.values]))
-    weights, groups = found.weights[places], near_duplicates(rows)
+    truths = np.where(labelled.undecided[places], np.nan, np.column_stack([truth.private, truth.values]))
+    weights, groups = labelled.weights[places], near_duplicates(rows)
 
     def subject(key: str, name: str, is_so: Numbers, probabilities: Numbers, said: Numbers) -> _Subject | None:
         known = ~np.isnan(is_so) & ~np.isnan(probabilities)
@@ -96,24 +96,24 @@ def _subjects(found: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
         name, private = "largest P(present) of level 1 and 2", probabilities_of_rows(rows, record.engine)
     of_values = np.where(np.isnan(answers.values), np.nan, answers.values == 1)
     is_private = np.full(len(places), np.nan) if truth.is_one_sided else truths[:, 0]
-    all_ = [subject(PRIVATE, name, is_private, private, answers.private)]
-    all_ += [
+    subjects = [subject(PRIVATE, name, is_private, private, answers.private)]
+    subjects += [
         subject(key, Col.prob(key), truths[:, 1 + index], answers.probabilities[:, index], of_values[:, index])
         for index, key in enumerate(KEYS)
     ]
-    return {one.key: one for one in all_ if one is not None}
+    return {known.key: known for known in subjects if known is not None}
 
 
 def _pools(subjects: Mapping[str, _Subject]) -> list[tuple[str, ...]]:
     """Who shares a map: each subject has its own, but rare attributes have one per level."""
-    rare = [key for key, one in subjects.items() if key != PRIVATE and method_of(one.points) is None]
+    rare = [key for key, subject in subjects.items() if key != PRIVATE and method_of(subject.points) is None]
     own = [(key,) for key in subjects if key not in rare]
     levels = sorted({_LEVELS[key] for key in rare})
     return own + [tuple(key for key in rare if _LEVELS[key] == level) for level in levels]
 
 
 def _of_pool(members: Sequence[_Subject], at: float, seed: int) -> Iterator[SubjectCalibration]:
-    """Each member of a pool, in their order."""
+    """Yield each member of a pool, in their order."""
     points = joined([member.points for member in members])
     method = method_of(points)
     if method is None:
@@ -169,7 +169,7 @@ def _share(said: Flags, points: Points, members: Flags) -> float | None:
 
 
 def _threshold(map_: ProbabilityMap, at: float) -> tuple[float, str | None]:
-    """The next number in single precision, in which probabilities are stored and compared."""
+    """Return the next number in single precision, in which probabilities are stored and compared."""
     note = "its probabilities do not rise with the truth" if isinstance(map_, Platt) and map_.slope == 0 else None
     start = map_.reaching(at)
     if start is None:

@@ -14,7 +14,7 @@ def document(report: CalibrationReport, reliability_of: Sequence[str]) -> Docume
 
 
 def headlines(report: CalibrationReport) -> Iterator[str]:
-    """What a reader must know before any figure, one line each."""
+    """Yield what a reader must know before any figure, one line each."""
     join = report.join
     yield from report.cautions
     yield f"run     {report.run}"
@@ -48,7 +48,7 @@ def tables(report: CalibrationReport, reliability_of: Sequence[str]) -> Iterator
 
 
 def notes(report: CalibrationReport) -> Iterator[str]:
-    """What to know of single subjects, one line each."""
+    """Yield what to know of single subjects, one line each."""
     for subject in report.subjects:
         if subject.pooled_with:
             yield f"{subject.subject}: rare, so it shares its map with {', '.join(subject.pooled_with)}"
@@ -77,7 +77,7 @@ def notes(report: CalibrationReport) -> Iterator[str]:
 
 
 def use_of(threshold: float) -> str:
-    """What to do with a threshold of `prob_private`."""
+    """Return what to do with a threshold of `prob_private`."""
     return f"use it in evaluate --threshold {threshold:g}, or in a policy as when: prob_private >= {threshold:g}"
 
 

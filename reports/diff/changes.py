@@ -68,14 +68,14 @@ def tally_attributes(database: duckdb.DuckDBPyConnection) -> None:
 
 def _cells(database: duckdb.DuckDBPyConnection, key: str) -> Cells:
     question = "SELECT a, b, sum(num)::BIGINT FROM tally_attributes WHERE attribute = ? GROUP BY ALL"
-    return {(one, other): num for one, other, num in database.execute(question, [key]).fetchall()}
+    return {(of_a, of_b): num for of_a, of_b, num in database.execute(question, [key]).fetchall()}
 
 
 def _attribute_change(level: int, cells: Cells, is_declared_a: bool, is_declared_b: bool) -> AttributeChange:
     """Without p-values."""
 
     def num(of_a: Collection[int | None], of_b: Collection[int | None]) -> int:
-        return sum(cells.get((one, other), 0) for one in of_a for other in of_b)
+        return sum(cells.get((answer_a, answer_b), 0) for answer_a in of_a for answer_b in of_b)
 
     anything = (*ANSWERED, OPEN, None)
     in_a = [num([answer], anything) for answer in (*ANSWERED, OPEN)]
@@ -147,7 +147,7 @@ def private_shares(
         )
         if row[0] not in unnamed
     ]
-    groups.sort(key=lambda one: (_last(one.p_holm), _last(one.p_value), -abs(one.change or 0), one.group))
+    groups.sort(key=lambda group: (_last(group.p_holm), _last(group.p_value), -abs(group.change or 0), group.group))
     kappa = None if whole.seldom_denied_in else kappa_of(*table[:, :4].sum(axis=0).tolist())
     return whole, kappa, tuple(groups)
 
@@ -170,19 +170,23 @@ def _paired(counts: Counts, is_tested: bool) -> list[tuple[PairedRate, float | N
     p_values = adjusted_p_values(changes, ~(seldom["a"] | seldom["b"]) & is_tested)
     rates = []
     for index, (p_value, p_holm) in enumerate(p_values):
-        one = {name: int(column[index]) for name, column in counts.items()}
-        num, num_a, num_b = sum(list(one.values())[:4]), one["both"] + one["only_a"], one["both"] + one["only_b"]
+        of_group = {name: int(column[index]) for name, column in counts.items()}
+        num, num_a, num_b = (
+            sum(list(of_group.values())[:4]),
+            of_group["both"] + of_group["only_a"],
+            of_group["both"] + of_group["only_b"],
+        )
         paired = PairedRate(
             num_pictures=num,
             num_private_a=num_a,
             num_private_b=num_b,
-            num_only_a=one["only_a"],
-            num_only_b=one["only_b"],
+            num_only_a=of_group["only_a"],
+            num_only_b=of_group["only_b"],
             rate_a=num_a / num if num else None,
             rate_b=num_b / num if num else None,
             change=(num_b - num_a) / num if num else None,
-            num_private_a_open_b=one["only_a_open_b"],
-            num_private_b_open_a=one["only_b_open_a"],
+            num_private_a_open_b=of_group["only_a_open_b"],
+            num_private_b_open_a=of_group["only_b_open_a"],
             seldom_denied_in=tuple(name for name in ("a", "b") if seldom[name][index]),
             p_value=p_value,
         )
@@ -222,7 +226,7 @@ def _score_change(
         for group, *of_group in _moments(database, column, "category")
         if group not in unnamed
     ]
-    groups.sort(key=lambda one: (-abs(one.change), one.group))
+    groups.sort(key=lambda group: (-abs(group.change), group.group))
     return ScoreChange(
         **vars(_mean_change(is_tested, *moments)),
         column=column,

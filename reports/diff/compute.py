@@ -230,14 +230,14 @@ def _column(database: duckdb.DuckDBPyConnection, question: str) -> list[str]:
 def _table(database: duckdb.DuckDBPyConnection, table: str, states: Sequence[str]) -> tuple[tuple[int, ...], ...]:
     """Pictures by the state in both runs."""
     question = f"SELECT a, b, sum(num)::BIGINT FROM {table} GROUP BY ALL"
-    counts = {(one, other): num for one, other, num in database.execute(question).fetchall()}
+    counts = {(of_a, of_b): num for of_a, of_b, num in database.execute(question).fetchall()}
     return tuple(tuple(counts.get((row, column), 0) for column in states) for row in states)
 
 
 def _pictures(
     database: duckdb.DuckDBPyConnection, run: OpenRun, may_name: MayName
 ) -> tuple[tuple[ChangedPicture, ...], int]:
-    """Those that changed most, and how many of these are left out because they may not be named. run: the first."""
+    """Return the pictures that changed most, and how many of these may not be named. run: the first."""
     rows = database.sql(f"FROM tally_pictures {_MOST_CHANGED}").to_arrow_table()
     named = rows.filter(pa.array(may_name(run, rows), pa.bool_()))
     return tuple(

@@ -150,8 +150,8 @@ def match_hashes(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
     num_pairs = _number(database, "SELECT count(*) FROM pairs")
     for side in SIDES:
         database.execute(f"""CREATE TABLE alone AS
-            SELECT one.n, "key" IN (FROM wanted) AS is_kept
-            FROM (SELECT n FROM pictures_{side} AS one ANTI JOIN pairs ON one.n = n_{side}) AS one
+            SELECT picture.n, "key" IN (FROM wanted) AS is_kept
+            FROM (SELECT n FROM pictures_{side} AS picture ANTI JOIN pairs ON picture.n = n_{side}) AS picture
             JOIN {side} USING (n)""")
         num_before = _number(database, f"SELECT count(*) FROM kept_{side}")
         database.execute(f"""INSERT INTO kept_{side} FROM {side}

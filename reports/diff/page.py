@@ -18,7 +18,7 @@ MINOR = frozenset(
 
 
 def render(difference: RunDifference) -> str:
-    """One HTML page that needs nothing else and may load nothing."""
+    """Return one HTML page that needs nothing else and may load nothing."""
     return fill(
         "diff",
         {"percent": percent, "shortened": shortened},

@@ -35,7 +35,7 @@ def document(difference: RunDifference, most_groups: int | None = None) -> Docum
 
 
 def headlines(difference: RunDifference) -> Iterator[str]:
-    """What a reader must know before any figure, one line each."""
+    """Yield what a reader must know before any figure, one line each."""
     for name, side in (("A", difference.a), ("B", difference.b)):
         yield f"{name}  {side.run}: {side.engine}, of {shortened(side.source)}"
         for caution in side.cautions:
@@ -49,7 +49,7 @@ def headlines(difference: RunDifference) -> Iterator[str]:
 
 
 def findings(difference: RunDifference) -> Iterator[str]:
-    """The result in a few sentences, first what was compared."""
+    """Yield the result in a few sentences, first what was compared."""
     yield _matched(difference)
     if not difference.num_pairs:
         return
@@ -135,7 +135,7 @@ def _interval(change: MeanChange) -> str:
 
 
 def _matched(difference: RunDifference) -> str:
-    """Which pictures of each run the comparison is of, and which not."""
+    """Return which pictures of each run the comparison is of, and which not."""
     a, b = difference.a, difference.b
     if not difference.num_pairs:
         return (
@@ -187,7 +187,7 @@ def tables(difference: RunDifference, most_groups: int | None = None) -> Iterato
 
 
 def notes(difference: RunDifference) -> Iterator[str]:
-    """What to know of the counts."""
+    """Yield what to know of the counts."""
     if difference.a.private_from != difference.b.private_from:
         a, b = difference.a.private_from, difference.b.private_from
         yield f"Private means another thing in each run: in A {a}, in B {b}."
@@ -203,8 +203,8 @@ def notes(difference: RunDifference) -> Iterator[str]:
         yield f"{difference.num_by_name:,} pictures were joined by name, since one of the rows has no hash."
     if difference.num_moved:
         yield f"{difference.num_moved:,} pictures are in another group in B; they count in that of A."
-    attributes = {key: one for key, one in difference.attributes.items() if one.seldom_denied_in}
-    if one_sided := [key for key, one in attributes.items() if one.num_assessed + _num_open(one)]:
+    attributes = {key: change for key, change in difference.attributes.items() if change.seldom_denied_in}
+    if one_sided := [key for key, change in attributes.items() if change.num_assessed + _num_open(change)]:
         yield (
             f"No test and no κ for {', '.join(one_sided)}: a run has no answer in more pictures than it answers with "
             "no, so which pictures are compared depends on the answer. Read instead how many pictures one run finds it "
@@ -237,7 +237,7 @@ def notes(difference: RunDifference) -> Iterator[str]:
 
 
 def _independence(difference: RunDifference) -> str:
-    """What copies do to p-values."""
+    """Return what copies do to p-values."""
     copies = "Files with the same bytes count as one picture"
     alike = difference.num_lookalikes
     if not alike:
@@ -295,11 +295,11 @@ def _transitions(title: str, states: Sequence[str], counts: Sequence[Sequence[in
 
 
 def _attributes(difference: RunDifference) -> Table:
-    assessed = {key: one for key, one in difference.attributes.items() if one.num_assessed + _num_open(one)}
+    assessed = {key: change for key, change in difference.attributes.items() if change.num_assessed + _num_open(change)}
     shown = {
-        key: one
-        for key, one in assessed.items()
-        if one.num_present_a + one.num_present_b + one.num_doubt_changed + _num_open(one)
+        key: change
+        for key, change in assessed.items()
+        if change.num_present_a + change.num_present_b + change.num_doubt_changed + _num_open(change)
     }
     left = {
         "are the same and present in no picture": len(assessed) - len(shown),
@@ -316,18 +316,20 @@ def _attributes(difference: RunDifference) -> Table:
         [
             [
                 key,
-                f"{one.num_assessed:,}",
-                f"{one.num_present_a:,}",
-                f"{one.num_present_b:,}",
-                f"{one.num_appeared:,}",
-                f"{one.num_vanished:,}",
-                f"{one.num_doubt_changed:,}",
-                number(one.kappa),
-                p_text(one.p_value),
-                p_text(one.p_holm),
-                *_reason_cells(one.num_present_a_open_b, one.num_present_b_open_a, one.seldom_denied_in, has_reasons),
+                f"{change.num_assessed:,}",
+                f"{change.num_present_a:,}",
+                f"{change.num_present_b:,}",
+                f"{change.num_appeared:,}",
+                f"{change.num_vanished:,}",
+                f"{change.num_doubt_changed:,}",
+                number(change.kappa),
+                p_text(change.p_value),
+                p_text(change.p_holm),
+                *_reason_cells(
+                    change.num_present_a_open_b, change.num_present_b_open_a, change.seldom_denied_in, has_reasons
+                ),
             ]
-            for key, one in shown.items()
+            for key, change in shown.items()
         ],
     )
 

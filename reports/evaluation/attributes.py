@@ -116,7 +116,7 @@ def _summary(
     return AttributeSummary(
         macro_f1=float(np.mean(scores)) if scores else None,
         num_in_macro=len(scores),
-        without_f1=tuple(key for key, one in by_key.items() if one.f1 is None),
+        without_f1=tuple(key for key, metrics in by_key.items() if metrics.f1 is None),
         ambiguous=ambiguous,
         intervals={} if interval is None else {"macro_f1": interval},
     )

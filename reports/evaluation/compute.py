@@ -84,7 +84,7 @@ class JudgedRun:
 
 
 def evaluate_run(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> Evaluation:
-    """How good the answers of a run are. run: folder or URL. labels: of `scoring.labels.table.read_labels`.
+    """Judge the answers of a run. run: folder or URL. labels: of `scoring.labels.table.read_labels`.
 
     LabelsError if no label belongs to a picture of the run or a picture has several; RunError, StorageError of the run.
     """
@@ -92,7 +92,7 @@ def evaluate_run(run: str, labels: pa.Table, options: EvaluationOptions = DEFAUL
 
 
 def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> JudgedRun:
-    """The run joined with the labels. Errors as with `evaluate_run`."""
+    """Join the run with the labels. Errors as with `evaluate_run`."""
     with open_run(run) as opened:
         rows = opened.rows(list(ROW_COLUMNS))
         engine, cautions = opened.record.engine, tuple(map(printable, opened.cautions))
@@ -104,53 +104,55 @@ def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) ->
     return JudgedRun(run, name, cautions, joined, truth_of(joined.labels), answers)
 
 
-def evaluation_of(one: JudgedRun, options: EvaluationOptions = DEFAULTS) -> Evaluation:
-    """Every figure of one run."""
-    draws = Draws(near_duplicates(one.joined.rows), options.num_draws, options.seed)
-    answers = one.answers
+def evaluation_of(judged_run: JudgedRun, options: EvaluationOptions = DEFAULTS) -> Evaluation:
+    """Compute every figure of one run."""
+    draws = Draws(near_duplicates(judged_run.joined.rows), options.num_draws, options.seed)
+    answers = judged_run.answers
     columns = {"holistic_score": answers.says_severity, "score": answers.says_attributes}
     judged_scores = [
-        _score(one, column, getattr(answers, column), draws) for column, is_judged in columns.items() if is_judged
+        _score(judged_run, column, getattr(answers, column), draws)
+        for column, is_judged in columns.items()
+        if is_judged
     ]
     scores = [score for score in judged_scores if score is not None]
     attributes, summary = attribute_metrics(
-        one.truth.values, answers.values, answers.probabilities, options.ambiguous, draws
+        judged_run.truth.values, answers.values, answers.probabilities, options.ambiguous, draws
     )
     has_attributes = bool(attributes) and answers.says_attributes
     return Evaluation(
-        run=printable(one.run),
-        engine=one.engine,
-        cautions=one.cautions,
-        annotators=_annotators(one.joined.labels),
-        join=one.joined.counts,
-        private=_private(one, draws, options),
+        run=printable(judged_run.run),
+        engine=judged_run.engine,
+        cautions=judged_run.cautions,
+        annotators=_annotators(judged_run.joined.labels),
+        join=judged_run.joined.counts,
+        private=_private(judged_run, draws, options),
         score=scores[0] if scores else None,
         formula_score=scores[1] if len(scores) > 1 else None,
         attributes=attributes if has_attributes else {},
         attribute_summary=summary if has_attributes else None,
         by=options.by,
-        groups=_groups(one, options.by) if options.by else (),
-        notes=_notes(one),
+        groups=_groups(judged_run, options.by) if options.by else (),
+        notes=_notes(judged_run),
         seed=options.seed,
         num_draws=options.num_draws,
     )
 
 
-def _private(one: JudgedRun, draws: Draws, options: EvaluationOptions) -> PrivateResult | None:
-    labelled = ~np.isnan(one.truth.private)
-    if not one.answers.says_private or not labelled.any():
+def _private(judged_run: JudgedRun, draws: Draws, options: EvaluationOptions) -> PrivateResult | None:
+    labelled = ~np.isnan(judged_run.truth.private)
+    if not judged_run.answers.says_private or not labelled.any():
         return None
-    truth, answers = one.truth.private[labelled] == 1, one.answers.private[labelled]
+    truth, answers = judged_run.truth.private[labelled] == 1, judged_run.answers.private[labelled]
     predicted, is_answered = rejections_as_wrong(truth, answers), ~np.isnan(answers)
     counted = cells(truth, predicted)
     counts = counted.sum(axis=0)
-    classes = [name for name, is_in in zip(_texts(one.joined.labels, "class"), labelled, strict=True) if is_in]
+    classes = [name for name, is_in in zip(_texts(judged_run.joined.labels, "class"), labelled, strict=True) if is_in]
     parts = (stability(counts, fraction, seed=options.seed) for fraction in FRACTIONS)
-    given = one.answers.prob_private[labelled]
+    given = judged_run.answers.prob_private[labelled]
     has_given = ~np.isnan(given)
     metrics, answered = binary_metrics(truth, predicted), binary_metrics(truth[is_answered], predicted[is_answered])
     intervals = of_private(counted, draws.of(labelled))
-    if one.truth.is_one_sided:
+    if judged_run.truth.is_one_sided:
         metrics, answered = replace(metrics, **OF_BOTH_SIDES), replace(answered, **OF_BOTH_SIDES)
         intervals = {metric: interval for metric, interval in intervals.items() if metric not in OF_BOTH_SIDES}
     return PrivateResult(
@@ -159,21 +161,21 @@ def _private(one: JudgedRun, draws: Draws, options: EvaluationOptions) -> Privat
         num_unlabelled=int((~labelled).sum()),
         answered=answered,
         intervals=intervals,
-        classwise=None if one.truth.is_one_sided else classwise(counts),
-        per_class=() if one.truth.is_one_sided else per_class(truth, predicted, classes, options.seed),
-        stability=() if one.truth.is_one_sided else tuple(part for part in parts if part is not None),
+        classwise=None if judged_run.truth.is_one_sided else classwise(counts),
+        per_class=() if judged_run.truth.is_one_sided else per_class(truth, predicted, classes, options.seed),
+        stability=() if judged_run.truth.is_one_sided else tuple(part for part in parts if part is not None),
         calibration=calibration(truth[has_given], given[has_given]),
         threshold=options.threshold,
     )
 
 
-def _score(one: JudgedRun, column: str, predicted: Numbers, draws: Draws) -> ScoreResult | None:
-    labelled = ~np.isnan(one.truth.score)
+def _score(judged_run: JudgedRun, column: str, predicted: Numbers, draws: Draws) -> ScoreResult | None:
+    labelled = ~np.isnan(judged_run.truth.score)
     both = labelled & ~np.isnan(predicted)
     if not labelled.any():
         return None
-    truth, scores, levels = one.truth.score[both], predicted[both], one.truth.levels[both]
-    own_levels = one.answers.levels[both] if column == Col.SCORE else None
+    truth, scores, levels = judged_run.truth.score[both], predicted[both], judged_run.truth.levels[both]
+    own_levels = judged_run.answers.levels[both] if column == Col.SCORE else None
     answered = severity.band_of(scores) if own_levels is None else own_levels
     is_right = severity.as_four_levels(answered) == severity.as_four_levels(levels)
     return ScoreResult(
@@ -185,45 +187,45 @@ def _score(one: JudgedRun, column: str, predicted: Numbers, draws: Draws) -> Sco
     )
 
 
-def _groups(one: JudgedRun, by: By) -> tuple[GroupResult, ...]:
-    table = one.joined.labels if by == "class" else one.joined.rows
+def _groups(judged_run: JudgedRun, by: By) -> tuple[GroupResult, ...]:
+    table = judged_run.joined.labels if by == "class" else judged_run.joined.rows
     names = np.array([NO_GROUP if name is None else name for name in _texts(table, by)], dtype=object)
     distinct = sorted(set(names))
     if len(distinct) > MAX_GROUPS:
         raise LabelsError(f"--by {by} makes {len(distinct):,} groups; an evaluation shows at most {MAX_GROUPS:,}")
-    return tuple(_group(one, printable(name), names == name) for name in distinct)
+    return tuple(_group(judged_run, printable(name), names == name) for name in distinct)
 
 
-def _group(one: JudgedRun, name: str, members: npt.NDArray[np.bool_]) -> GroupResult:
-    labelled = members & ~np.isnan(one.truth.private)
-    truth, answers = one.truth.private[labelled] == 1, one.answers.private[labelled]
+def _group(judged_run: JudgedRun, name: str, members: npt.NDArray[np.bool_]) -> GroupResult:
+    labelled = members & ~np.isnan(judged_run.truth.private)
+    truth, answers = judged_run.truth.private[labelled] == 1, judged_run.answers.private[labelled]
     metrics = None
-    if one.answers.says_private and labelled.any():
+    if judged_run.answers.says_private and labelled.any():
         metrics = binary_metrics(truth, rejections_as_wrong(truth, answers))
-    predicted = main_score(one.answers)
-    both = members & ~np.isnan(one.truth.score) & ~np.isnan(predicted)
-    mae = float(np.abs(one.truth.score - predicted)[both].mean()) if both.any() else None
+    predicted = main_score(judged_run.answers)
+    both = members & ~np.isnan(judged_run.truth.score) & ~np.isnan(predicted)
+    mae = float(np.abs(judged_run.truth.score - predicted)[both].mean()) if both.any() else None
     return GroupResult(name, int(np.isnan(answers).sum()) if metrics else 0, metrics, mae)
 
 
 def main_score(answers: RunAnswers) -> Numbers:
-    """The model's own score if the run has one, else the formula's."""
+    """Return the model's own score if the run has one, else the formula's."""
     return answers.holistic_score if answers.says_severity else answers.score
 
 
-def _notes(one: JudgedRun) -> tuple[str, ...]:
-    counts = one.joined.counts
+def _notes(judged_run: JudgedRun) -> tuple[str, ...]:
+    counts, private = judged_run.joined.counts, judged_run.truth.private
     notes = []
-    if one.truth.num_open:
+    if judged_run.truth.num_open:
         notes.append(
             "Not counted as private or public, since some attributes of level 1 and 2 are not labelled: "
-            f"{number_of(one.truth.num_open, 'picture')}; give the labels a column private to count them."
+            f"{number_of(judged_run.truth.num_open, 'picture')}; give the labels a column private to count them."
         )
-    if one.truth.is_one_sided and not np.isnan(one.truth.private).all() and one.answers.says_private:
+    if judged_run.truth.is_one_sided and not np.isnan(private).all() and judged_run.answers.says_private:
         notes.append(
             "No MCC, F1, precision and accuracy, which need private and public pictures as they are in the source: "
-            f"{int((one.truth.private == 1).sum()):,} are labelled private, {int((one.truth.private == 0).sum()):,} "
-            f"public, and {one.truth.num_open:,} are left open."
+            f"{int((private == 1).sum()):,} are labelled private, {int((private == 0).sum()):,} public, and "
+            f"{judged_run.truth.num_open:,} are left open."
         )
     if counts.num_joined_rows > counts.num_joined_labels:
         notes.append(
@@ -235,7 +237,7 @@ def _notes(one: JudgedRun) -> tuple[str, ...]:
             f"Left out, since several pictures share the name: {number_of(counts.num_ambiguous_rows, 'row')}; give the "
             'labels sha256, or keys of the form "shard/key".'
         )
-    if one.truth.private.size and not one.answers.says_private:
+    if private.size and not judged_run.answers.says_private:
         notes.append("The protocol of this run does not say what is private.")
     return tuple(notes)
 
@@ -258,7 +260,7 @@ def engine_name(engine: Mapping[str, Any]) -> str:
 
 
 def wrong_answers(judged: JudgedRun) -> list[WrongAnswer]:
-    """Each picture once, copies of it left out. Pictures without an answer, or without bytes, are none of these."""
+    """Return the wrong answers, each picture once. Pictures without an answer, or without bytes, are not among them."""
     given, truth = judged.answers.private, judged.truth.private
     is_wrong = ~np.isnan(given) & ~np.isnan(truth) & (given != truth)
     score = np.where(np.isnan(judged.answers.holistic_score), judged.answers.score, judged.answers.holistic_score)

@@ -17,9 +17,9 @@ from reports.words import number, shortened
 
 
 def render(evaluation: Evaluation, pictures: Mapping[str, bytes] = MappingProxyType({})) -> str:
-    """One HTML page that needs nothing else and may load nothing. pictures: sha256 -> a JPEG of an error."""
+    """Return one HTML page that needs nothing else and may load nothing. pictures: sha256 -> a JPEG of an error."""
     calibrations = [("private", evaluation.private.calibration if evaluation.private else None)]
-    calibrations += [(key, one.calibration) for key, one in evaluation.attributes.items()]
+    calibrations += [(key, metrics.calibration) for key, metrics in evaluation.attributes.items()]
     return fill(
         "evaluation",
         {"number": number, "shortened": shortened},
@@ -29,7 +29,7 @@ def render(evaluation: Evaluation, pictures: Mapping[str, bytes] = MappingProxyT
         pictures={sha256: b64encode(jpeg).decode() for sha256, jpeg in pictures.items()},
         notes=notes(evaluation),
         scores=[score for score in (evaluation.score, evaluation.formula_score) if score],
-        calibrations=[(title, one) for title, one in calibrations if one],
+        calibrations=[(title, calibration) for title, calibration in calibrations if calibration],
         reliability=reliability,
         shade=shade,
         bars=bars,

@@ -68,7 +68,7 @@ class ScoreMetrics:
 
 
 def band_of(scores: Numbers) -> Levels:
-    """The level whose band holds the score, 1…4; an edge belongs to the more severe band. Scores without NaN."""
+    """Return the level whose band holds the score, 1…4; an edge belongs to the more severe band. Scores without NaN."""
     return np.asarray(4 - np.digitize(scores.astype(np.float32), _EDGES), dtype=np.int64)
 
 
@@ -88,10 +88,10 @@ def score_metrics(
     actual = as_four_levels(true_levels)
     answered = as_four_levels(band_of(predicted) if predicted_levels is None else predicted_levels)
     inter, intra = pairwise_by_level(truth, predicted, actual)
-    one = np.ones((1, len(truth)))
+    equal_weights = np.ones((1, len(truth)))
     return ScoreMetrics(
         num_pictures=len(truth),
-        spearman=known(weighted_spearman(truth, predicted, one)[0]),
+        spearman=known(weighted_spearman(truth, predicted, equal_weights)[0]),
         pearson=known(pearson_of_sums(moments(truth, predicted).sum(axis=0))),
         **means(truth, predicted, actual == answered),
         pairwise_inter=inter,

@@ -35,7 +35,7 @@ def document(evaluation: Evaluation) -> Document:
 
 
 def headlines(evaluation: Evaluation) -> tuple[str, ...]:
-    """What a reader must know before any figure, one line each."""
+    """Return what a reader must know before any figure, one line each."""
     join = evaluation.join
     return (
         *evaluation.cautions,
@@ -48,7 +48,7 @@ def headlines(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def tables(evaluation: Evaluation) -> Iterator[Table]:
-    """Those that the run and the labels have figures for."""
+    """Yield the tables that the run and the labels have figures for."""
     if evaluation.private:
         yield from _private(evaluation.private)
     for score in filter(None, (evaluation.score, evaluation.formula_score)):
@@ -84,7 +84,7 @@ def _errors(evaluation: Evaluation) -> Table:
 
 
 def notes(evaluation: Evaluation) -> tuple[str, ...]:
-    """What a reader must know after the figures, one sentence or two each."""
+    """Return what a reader must know after the figures, one sentence or two each."""
     return evaluation.notes + (FEW_NOTE,) * any(interval.is_few for interval in _intervals(evaluation))
 
 
@@ -93,7 +93,7 @@ def _intervals(evaluation: Evaluation) -> Iterator[Interval]:
     for part in (*parts, *evaluation.attributes.values()):
         yield from part.intervals.values() if part else ()
     if evaluation.comparison:
-        yield from filter(None, (one.interval for one in evaluation.comparison.private.values()))
+        yield from filter(None, (difference.interval for difference in evaluation.comparison.private.values()))
 
 
 def _private(private: PrivateResult) -> Iterator[Table]:
@@ -202,16 +202,16 @@ def _attributes(evaluation: Evaluation) -> Table:
     rows = [
         [
             key,
-            f"{one.num_labelled:,}",
-            f"{one.num_not_answered:,}",
-            f"{one.num_present:,}",
-            f"{one.num_present_not_answered:,}",
-            *map(number, (one.precision, one.recall, one.f1)),
-            _interval(one.intervals, "f1"),
-            number(one.kappa),
-            number(one.calibration.ece if one.calibration else None),
+            f"{metrics.num_labelled:,}",
+            f"{metrics.num_not_answered:,}",
+            f"{metrics.num_present:,}",
+            f"{metrics.num_present_not_answered:,}",
+            *map(number, (metrics.precision, metrics.recall, metrics.f1)),
+            _interval(metrics.intervals, "f1"),
+            number(metrics.kappa),
+            number(metrics.calibration.ece if metrics.calibration else None),
         ]
-        for key, one in evaluation.attributes.items()
+        for key, metrics in evaluation.attributes.items()
     ]
     heads = ["attribute", "labelled", "no answer", "present", "of these no answer"]
     return Table(title, [*heads, "precision", "recall", "F1", "95 % of F1", "κ", "ECE"], rows)
@@ -246,8 +246,13 @@ def _spread(spread: RunsSpread) -> Table:
         f"Spread over {len(spread.runs)} runs",
         ["metric", "mean", "standard deviation (n − 1)", *(f"run {index}" for index in range(1, len(spread.runs) + 1))],
         [
-            [_name(metric), number(one.mean), number(one.sd), *map(number, one.values)]
-            for metric, one in {**spread.private, **spread.score}.items()
+            [
+                _name(metric),
+                number(spread_of_metric.mean),
+                number(spread_of_metric.sd),
+                *map(number, spread_of_metric.values),
+            ]
+            for metric, spread_of_metric in {**spread.private, **spread.score}.items()
         ],
     )
 
@@ -266,22 +271,22 @@ def _comparison(comparison: Comparison) -> Iterator[Table]:
             [
                 [
                     _name(metric),
-                    number(one.before),
-                    number(one.after),
-                    number(one.difference, "+.3f"),
-                    interval_cell(one.interval, "+.3f"),
+                    number(difference.before),
+                    number(difference.after),
+                    number(difference.difference, "+.3f"),
+                    interval_cell(difference.interval, "+.3f"),
                 ]
-                for metric, one in comparison.private.items()
+                for metric, difference in comparison.private.items()
             ],
         )
-    changed = {key: one for key, one in comparison.attributes.items() if one.num_fixed or one.num_broken}
+    changed = {key: flips for key, flips in comparison.attributes.items() if flips.num_fixed or flips.num_broken}
     if changed:
         yield Table(
             f"Attributes whose answers changed from wrong to right or back since {shortened(comparison.run)}",
             ["attribute", "pictures", "now right", "now wrong"],
             [
-                [key, f"{one.num_pictures:,}", f"{one.num_fixed:,}", f"{one.num_broken:,}"]
-                for key, one in changed.items()
+                [key, f"{flips.num_pictures:,}", f"{flips.num_fixed:,}", f"{flips.num_broken:,}"]
+                for key, flips in changed.items()
             ],
         )
 
@@ -302,7 +307,7 @@ def _name(metric: str) -> str:
 
 
 def findings(evaluation: Evaluation) -> tuple[str, ...]:
-    """One sentence each; none where neither the run nor the labels say what they would need."""
+    """Say what was found, one sentence each; none where the run or the labels lack what it would need."""
     sentences = []
     if evaluation.private:
         sentences += _of_private(evaluation.private)
@@ -330,9 +335,9 @@ def _of_private(private: PrivateResult) -> list[str]:
             f"{_percent(private.specificity, private.intervals.get('specificity'))}."
         )
     if private.num_rejected:
-        one = private.num_rejected == 1
+        is_single = private.num_rejected == 1
         sentences.append(
-            f"{_pictures(private.num_rejected, '')} without an answer {'is' if one else 'are'} counted as wrong."
+            f"{_pictures(private.num_rejected, '')} without an answer {'is' if is_single else 'are'} counted as wrong."
         )
     return sentences
 

@@ -82,7 +82,7 @@ def _could_not_say(judged: JudgedLabels, votes: Numbers) -> Flags:
 
 
 def _of_consensus(labels: pa.Table) -> tuple[Flags, Flags]:
-    """Which rows are a consensus, shape (rows,), and which of their attributes are 0.5, shape (rows, 22)."""
+    """Return which rows are a consensus, shape (rows,), and which of their attributes are 0.5, shape (rows, 22)."""
     is_joined = np.array([name == CONSENSUS for name in labels["annotator"].to_pylist()], dtype=np.bool_)
     return is_joined, np.asarray(is_joined[:, None] & (attribute_values(labels) == 0.5), dtype=np.bool_)
 
@@ -95,7 +95,7 @@ def _per_picture(flags: Flags, pictures: Places, num_pictures: int) -> npt.NDArr
 
 
 def _joined(labels: pa.Table, first_rows: Places, pictures: Places, answers: Numbers) -> pa.Table:
-    """One row per picture: the only one that it has, or its first one with the answers of the majority."""
+    """Return one row per picture: the only one that it has, or its first one with the answers of the majority."""
     joined = labels.take(pa.array(first_rows))
     several = np.bincount(pictures, minlength=len(first_rows)) > 1
     if not several.any():
@@ -115,7 +115,7 @@ def _joined(labels: pa.Table, first_rows: Places, pictures: Places, answers: Num
 
 
 def _replaced(labels: pa.Table, name: str, members: Flags, values: Numbers) -> pa.Array:
-    """The column with other values for the members. NaN is null."""
+    """Return the column with other values for the members. NaN is null."""
     own = np.asarray(labels[name].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
     return pa.array(np.where(members, values, own), from_pandas=True).cast(labels.schema.field(name).type)
 

@@ -111,7 +111,7 @@ class AgreementTable:
 
 
 def agreement_table(judged: Judgements, checks: AttentionChecks | None = None) -> AgreementTable:
-    """One row per attribute, per level's attributes, for all attributes, the level, `private` and `class`.
+    """Return one row per attribute, per level's attributes, for all attributes, the level, `private` and `class`.
 
     LabelsError if there are fewer than two annotators, or one shares no picture with the others.
     """

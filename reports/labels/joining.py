@@ -119,7 +119,7 @@ def _nothing(rows: pa.Table, labels: pa.Table) -> LabelsError:
 
 
 def _shape(table: pa.Table, column: str) -> str:
-    """The first name in the column: names are what the user compares."""
+    """Return the first name in the column: names are what the user compares."""
     known = table[column].drop_null()
     if not len(known):
         return "–"

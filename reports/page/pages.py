@@ -13,12 +13,12 @@ from ingest.errors import StorageError
 
 
 def text_of(folder: str, name: str) -> str:
-    """The content of a file in a folder of `reports`."""
+    """Return the content of a file in a folder of `reports`."""
     return resources.files("reports").joinpath(*folder.split("/"), name).read_text(encoding="utf-8")
 
 
 def fill(folder: str, filters: Mapping[str, Callable[..., object]], **values: Any) -> str:
-    """The text of `page.html.j2` in a folder of `reports`, with the common style as `style`."""
+    """Return the text of `page.html.j2` in a folder of `reports`, with the common style as `style`."""
     import jinja2
     from markupsafe import Markup
 

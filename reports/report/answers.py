@@ -227,7 +227,7 @@ def severe_image(row: Mapping[str, Any], hides_rationale: bool) -> SevereImage:
 
 
 def _least(tallied: Mapping[int, int], most: int) -> int | None:
-    """The lowest s_lex above 0 among the `most` highest images; None where nothing was found in any image."""
+    """Return the lowest s_lex above 0 among the `most` highest images; None where nothing was found in any image."""
     left, least = most, None
     for s_lex in sorted(tallied, reverse=True):
         if s_lex == 0 or left <= 0:

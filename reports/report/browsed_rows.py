@@ -119,7 +119,7 @@ class BrowsedRows:
             return self._asked('SELECT shard, "index", sha256, key FROM browsed ORDER BY number')
 
     def row_at(self, number: int) -> pa.Table:
-        """The row with this number of the view `images`."""
+        """Return the row with this number of the view `images`."""
         with self._lock:
             row = self._all(f'SELECT shard, "index" FROM browsed WHERE number = {number:d}')[0]
             where = f'shard = {literal(row[Col.SHARD])} AND "index" = {row[Col.INDEX]}'
@@ -146,15 +146,16 @@ class BrowsedRows:
             return num_rows, rows
 
     def table(self, wanted: Filter) -> pa.Table:
-        """All rows that fit, in order: the columns of the row that filters know, boxes, and `action` and `rule` of the
-        policy, if the filter names one. QueryError as with `counts`."""
+        """Return all rows that fit, in order: the columns of the row that filters know, boxes, and `action` and `rule`
+        of the policy, if the filter names one. QueryError as with `counts`.
+        """
         with self._lock:
             where = _all_of(self._conditions(wanted))
             decided = "" if wanted.policy is None else f"JOIN {self._policies[wanted.policy]} USING (number)"
             return self._asked(f"SELECT * EXCLUDE kinds FROM browsed {decided} WHERE {where} ORDER BY number")
 
     def counts(self, wanted: Filter) -> dict[str, Any]:
-        """How many rows each value of each filter would leave, if all else in the filter stays.
+        """Return how many rows each value of each filter would leave, if all else in the filter stays.
 
         category, level, kind, status, reason, action -> list of value and num_rows; attributes -> attribute -> value ->
         num_rows. QueryError in one line where the SQL condition is wrong.
@@ -196,7 +197,7 @@ class BrowsedRows:
         return {key: {value: next(counts) for value in VALUES} for key in KEYS}
 
     def _conditions(self, wanted: Filter) -> dict[str, str]:
-        """What is asked of the table `browsed`: filter or attribute -> SQL."""
+        """Return what is asked of the table `browsed`: filter or attribute -> SQL."""
         conditions = {key: _is_value(key, value) for key, value in wanted.attributes.items()}
         for name in (Col.CATEGORY, Col.STATUS, Col.REASON):
             if (value := getattr(wanted, name)) is not None:
@@ -219,7 +220,7 @@ class BrowsedRows:
         return conditions
 
     def _fits(self, condition: str) -> str:
-        """A table of the numbers of the rows that fit."""
+        """Return a table of the numbers of the rows that fit."""
         checked = boolean_expression(condition, IMAGE_SCHEMA)
         if checked not in self._fitting:
             rows = self._run.sql(f'SELECT shard, "index" FROM images WHERE {checked}')
@@ -230,7 +231,7 @@ class BrowsedRows:
         return self._fitting[checked]
 
     def _kept(self, statement: str, given: pa.Table) -> str:
-        """The name of a new table of the answer; the statement can use the table `given`."""
+        """Return the name of a new table of the answer; the statement can use the table `given`."""
         self._num_tables += 1
         name = f"browsed_{self._num_tables}"
         with self._run.joined_with("given", given):

@@ -132,7 +132,7 @@ def summarise(
 
 
 def rates(run: Run, by: str = "category", private: str | None = None) -> tuple[Rate, ...]:
-    """Every group, highest rate first, by one pass over the rows. QueryError as with `summarise`."""
+    """Return every group, highest rate first, by one pass over the rows. QueryError as with `summarise`."""
     private = private_condition(run.record.engine) if private is None else private
     return tuple(answers.rate_of(group, run.damage) for group in _groups(run, by, private))
 
@@ -176,7 +176,7 @@ def _engine(engine: Mapping[str, Any]) -> str:
 
 
 def _assessed(engine: Mapping[str, Any], prevalence: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """What run.json says that the engine can judge; without it, what was judged at least once."""
+    """Return what run.json says that the engine can judge; without it, what was judged at least once."""
     assessed = engine.get("assessed")
     if isinstance(assessed, list):
         return tuple(key for key in KEYS if key in assessed)

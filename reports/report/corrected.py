@@ -64,7 +64,7 @@ def corrected_rates(run: Run, by: str, private: str) -> Corrected:
 
 
 def _without_contradicted(rate: CorrectedRate) -> CorrectedRate:
-    """A rate whose assumption the labels contradict is shown as unknown."""
+    """Hide a rate whose assumption the labels contradict: it is shown as unknown."""
     if rate.note != CONTRADICTED:
         return rate
     return replace(rate, corrected_rate=None, low=None, high=None)
@@ -78,7 +78,7 @@ def of_reported_images(
     fraction: float,
     fractions: Mapping[str, float],
 ) -> tuple[CorrectedRate, ...]:
-    """The rates for the images that the report is of: those of the source, if the run is a sample of it.
+    """Return the rates for the images that the report is of: those of the source, if the run is a sample of it.
 
     Of a run with as many images of each category, those of the whole run are left out unless they are weighted.
     rates: of the groups. fraction, fractions: the drawn part of the source, and of each group of it; 0 if unknown.
@@ -87,19 +87,19 @@ def of_reported_images(
         return corrected.rates
     scored = {rate.group: rate.num_scored for rate in rates}
     is_pooled = design.kind == "per category" and not corrected.category_sizes
-    found = []
+    reported = []
     for row in corrected.rates:
         if design.kind == "shards":
             num_images = num_scored if row.category is None else scored.get(printable(row.category), 0)
-            found.append(_of_source(row, num_images, corrected.fractions.get((row.subject, row.category), 0.0)))
+            reported.append(_of_source(row, num_images, corrected.fractions.get((row.subject, row.category), 0.0)))
         elif row.category is not None:
             group = printable(row.category)
-            found.append(_of_source(row, scored.get(group, 0), fractions.get(group, 0.0)))
+            reported.append(_of_source(row, scored.get(group, 0), fractions.get(group, 0.0)))
         elif design.kind == "random":
-            found.append(_of_source(row, num_scored, fraction))
+            reported.append(_of_source(row, num_scored, fraction))
         elif not is_pooled:
-            found.append(row)
-    return tuple(found)
+            reported.append(row)
+    return tuple(reported)
 
 
 def _of_source(row: CorrectedRate, num_images: int, fraction: float) -> CorrectedRate:

@@ -23,7 +23,10 @@ def may_hold_own_words(engine: Mapping[str, Any]) -> bool:
 
 
 def whole_boxes(boxes: Sequence[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
-    """Those with four sides: DuckDB may read a page that is damaged on disk (`privsieve status --verify` finds it)."""
+    """Return the boxes with four sides: DuckDB may read a page that is damaged on disk.
+
+    `privsieve status --verify` finds such a page.
+    """
     return [box for box in boxes or () if None not in (box["x_min"], box["x_max"], box["y_min"], box["y_max"])]
 
 

@@ -105,7 +105,7 @@ class Explanation:
 
 
 def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = all_named) -> pa.Table:
-    """One row of the view `all_rows`. QueryError in one line where no image has the name, or several have it.
+    """Return one row of the view `all_rows`. QueryError in one line where no image has the name, or several have it.
 
     name: the first of these that any image has: its key, SHARD/KEY, SHARD#INDEX, its sha256. shard: as the column of
     that name has it. may_name: asked of each image that an error would name.
@@ -201,7 +201,7 @@ def _several(num: int, rows: Sequence[Mapping[str, Any]], name: str, shard: str 
     more = ", ..." if len(rows) > MAX_LISTED else ""
     at_least = "at least " if num > MAX_LISTED else ""
     where = "" if shard is None else f' in the shard "{shown(shard)}"'
-    listed = ", ".join(f'"{shown(one)}"' for one in named[:MAX_LISTED])
+    listed = ", ".join(f'"{shown(name)}"' for name in named[:MAX_LISTED])
     what = f'{at_least}{number_of(num, "image")} have the name "{shown(name)}"{where}'
     if not rows:
         return f"{what}; none of them may be named: they are on the hash list, or cannot be compared with it"
@@ -220,14 +220,14 @@ def _unknown(run: OpenRun, key: str, shard: str | None, may_name: MayName) -> st
         f"AND distance <= {most} GROUP BY key ORDER BY distance, key LIMIT {MAX_NEAR}"
     )
     keys = [row[Col.KEY] for row in run.sql(near).to_pylist()] if len(key) < 1000 else []
-    named = [f'"{shown(printable(one))}"' for one in keys if _all_may_be_named(run, one, may_name)]
+    named = [f'"{shown(printable(near_key))}"' for near_key in keys if _all_may_be_named(run, near_key, may_name)]
     meant = f" (did you mean {' or '.join(named)}?)" if named else ""
     ways = "give its key, SHARD/KEY, SHARD#INDEX or sha256, as the columns of these names have them"
     return f'the run has no image "{shown(key)}"{where}{meant}; {ways}'
 
 
 def _all_may_be_named(run: OpenRun, key: str, may_name: MayName) -> bool:
-    """Whether the images with this key may be named; not, if there are too many of them to ask."""
+    """Return whether the images with this key may be named; not, if there are too many of them to ask."""
     if may_name is all_named:
         return True
     rows = _places(run, f"key = {literal(key)}", None)
@@ -293,7 +293,7 @@ def _decision(policy: Policy, rows: pa.Table) -> Decision:
         return Decision(policy.name, "drop", DAMAGED_SHARD, "it is a part of a damaged shard, not an image", None, ())
     if row[Col.SHA256] is None and decided["action"] != "drop":
         return Decision(policy.name, "drop", UNREADABLE, "it has no readable bytes, so it cannot be copied", None, ())
-    rule = next((one for one in policy.rules if one.name == decided["rule"]), None)
+    rule = next((named_rule for named_rule in policy.rules if named_rule.name == decided["rule"]), None)
     values: list[tuple[str, str]] = []
     if rule is not None:
         used = columns_of(rule.when, rows.schema)

@@ -57,7 +57,7 @@ def headline_of(report: Report) -> Headline:
 
 
 def is_weighted(report: Report) -> bool:
-    """Whether corrected rates of the whole run are weighted with the sizes of its categories in the source."""
+    """Return whether corrected rates of the whole run are weighted with the sizes of its categories in the source."""
     return bool(report.audited.category_sizes)
 
 
@@ -76,6 +76,6 @@ def _counted(report: Report) -> str:
 
 
 def corrected_whole(report: Report) -> CorrectedRate | None:
-    """What an audit says of the private decision in the whole run; None without one."""
+    """Return what an audit says of the private decision in the whole run; None without one."""
     rows = (row for row in report.corrected if row.subject == PRIVATE and row.category is None)
     return next(rows, None)

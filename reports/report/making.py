@@ -14,7 +14,7 @@ _LATER = ("name", "model", "protocol", "assessed", "only_affirmed", "weights", "
 
 
 def facts_of(record: RunRecord, scope: str) -> tuple[Fact, ...]:
-    """One line per setting, in the order in which a reader asks for them. Nothing that is unset is named.
+    """Return one line per setting, in the order in which a reader asks for them. Nothing that is unset is named.
 
     scope: which images of the source the run is of.
     """
@@ -53,7 +53,7 @@ def _pictures(record: RunRecord, max_side_px: object) -> str:
 
 
 def _adapter(weights: Mapping[str, str]) -> str:
-    """A run records no figure of the adapter's card."""
+    """Say that a run records no figure of the adapter's card; nothing without an adapter."""
     if not any(name.startswith("adapter ") for name in weights):
         return ""
     return "not recorded in a run; what tune measured is in the adapter's privsieve.json, of other pictures"
@@ -72,7 +72,7 @@ def _value(value: object) -> str:
     if value is None or value is False or value == [] or value == {}:
         return ""
     if isinstance(value, dict):
-        return _listed({str(name): str(one) for name, one in value.items()})
+        return _listed({str(name): str(item) for name, item in value.items()})
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -121,7 +121,7 @@ class OpenRun:
         return tuple(filter(None, (part, self.damage.caution, self.coverage.warning, self.record.made_up)))
 
     def rows(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """One row per image, in memory: the columns of docs/columns.md, or those named, with their types.
+        """Return one row per image, in memory: the columns of docs/columns.md, or those named, with their types.
 
         Rows of a shard follow each other in the order of `index`. A row takes about 1 KB in memory with all columns:
         name columns, or use `batches`, where the run is large. QueryError where a column is unknown.
@@ -129,7 +129,7 @@ class OpenRun:
         return self.batches(columns).read_all()
 
     def batches(self, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
-        """The same rows in parts, at most a score file at once, for runs larger than the memory."""
+        """Return the same rows in parts, at most a score file at once, for runs larger than the memory."""
         self._refuse_closed()
         if isinstance(columns, str):
             raise QueryError(f'columns are given as a list, such as ["{shown(columns)}"]')
@@ -152,7 +152,8 @@ class OpenRun:
             yield from (batch for batch in rows.to_batches() if batch.num_rows)
 
     def rates(self, by: str = "category", private: str | None = None) -> "tuple[Rate, ...]":
-        """How many images of each group are private, highest rate first; shares are 0–1 with 95 % Wilson intervals.
+        """Return how many images of each group are private, highest rate first; shares are 0–1 with 95 % Wilson
+        intervals.
 
         by: column or SQL expression that groups the images. private: SQL condition; None for what the protocol asks
         (`scoring.privacy`).
@@ -164,7 +165,7 @@ class OpenRun:
         return compute.rates(self._run, by, private)
 
     def sql(self, statement: str) -> pa.Table:
-        """The answer of one SELECT over the views. QueryError, in one line, where it is anything else or fails."""
+        """Return the answer of one SELECT over the views. QueryError in one line if it is anything else or fails."""
         self._refuse_closed()
         return self._run.table(statement)
 

@@ -77,7 +77,7 @@ class Extras:
 
 
 def render(report: Report, extras: Extras | None = None) -> str:
-    """One HTML page that needs nothing else: style and script are inside, and it may load nothing.
+    """Return one HTML page that needs nothing else: style and script are inside, and it may load nothing.
 
     It has at most `MAX_BYTES` in UTF-8, unless `FEWEST_GROUPS` and the pictures alone are more.
     """
@@ -132,7 +132,7 @@ def _by_group(report: Report) -> list[tuple[str, list[Any]]]:
 
 
 def _figures(report: Report) -> str:
-    """Every figure of the groups in the table, for the CSV that a reader can save."""
+    """Return every figure of the groups in the table, for the CSV that a reader can save."""
     rows = [
         [shortened(value) if isinstance(value, str) else _rounded(value) for value in row]
         for row in group_rows(report, MAX_GROUPS)

@@ -207,7 +207,7 @@ HEADS = (*_RATE, *CORRECTED, *(f"num_level_{level}" for level in _LEVELS))
 
 
 def group_rows(report: Report, most: int | None = None) -> Iterator[list[object]]:
-    """One row per group with the columns `HEADS`, in the order of the report. most: None for all."""
+    """Yield one row per group with the columns `HEADS`, in the order of the report. most: None for all."""
     levels = {row.group: row.nums for row in report.levels_by_group}
     corrected = {row.category: row for row in report.corrected if row.subject == PRIVATE and row.category is not None}
     for rate in report.rates[:most]:

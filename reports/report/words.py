@@ -24,7 +24,7 @@ _MAX_NAME = 60
 
 
 def findings(report: Report) -> tuple[str, str]:
-    """The two sentences that a reader should remember: how much is private, and where."""
+    """Return the two sentences that a reader should remember: how much is private, and where."""
     return _how_much(report), _where(report)
 
 
@@ -67,17 +67,17 @@ def _rate(headline: Headline) -> str:
 
 
 def population(report: Report) -> str:
-    """Which images corrected rates are of."""
+    """Return which images corrected rates are of."""
     return "the scored images in the source" if headline_of(report).is_of_source else "the scored images"
 
 
 def has_corrected_groups(report: Report) -> bool:
-    """Whether labels gave corrected privacy rates of groups."""
+    """Return whether labels gave corrected privacy rates of groups."""
     return any(row.subject == PRIVATE and row.category is not None for row in report.corrected)
 
 
 def rests_on_other_run(report: Report) -> bool:
-    """Whether corrected rates are by labels of another run."""
+    """Return whether corrected rates are by labels of another run."""
     return any(row.is_of_other_run for row in report.corrected)
 
 
@@ -87,7 +87,7 @@ def labels_of(report: Report) -> str:
 
 
 def _most_frequent(report: Report) -> str:
-    """What makes them private, only for the usual meaning of the word."""
+    """Return what makes them private, only for the usual meaning of the word."""
     if report.private != BY_LEVEL:
         return ""
     severe = [row for row in report.prevalence if row.level in PRIVATE_LEVELS and row.num_present]
@@ -118,7 +118,7 @@ def _where(report: Report) -> str:
 
 
 def headlines(report: Report) -> tuple[str, ...]:
-    """What a reader must know before any figure, one line each."""
+    """Return what a reader must know before any figure, one line each."""
     lines = [report.scope] if report.is_whole and not report.warning else []
     lines += [
         *report.cautions,
@@ -141,20 +141,20 @@ def headlines(report: Report) -> tuple[str, ...]:
 
 
 def private_in_words(report: Report) -> str:
-    """What counts as private, for a reader who does not know the levels."""
+    """Return what counts as private, for a reader who does not know the levels."""
     if report.private != BY_LEVEL:
         return f"{report.private_meaning.removeprefix('private: ')}."
     return f"The image shows {SHOWS_PRIVATE}. This is the choice of privsieve; --private sets another."
 
 
 def first_of(words: Sequence[str], most: int) -> str:
-    """The first of them, and how many more there are."""
+    """Return the first of them, and how many more there are."""
     left = len(words) - most
     return "; ".join(words) if left <= 1 else f"{'; '.join(words[:most])}; and {left} more"
 
 
 def bounds(rate: Rate, of: str) -> str | None:
-    """What quarantined and unknown images could change; None if there are none, or if shards are damaged.
+    """Return what quarantined and unknown images could change; None if there are none, or if shards are damaged.
 
     of: as of `all_images`.
     """
@@ -169,12 +169,12 @@ def bounds(rate: Rate, of: str) -> str | None:
 
 
 def all_images(report: Report) -> str:
-    """What the images of the report are: all of the source, or those of the run."""
+    """Return what the images of the report are: all of the source, or those of the run."""
     return "all images" if report.design.kind == "whole" and report.design.is_certain else "the scanned images"
 
 
 def bounds_of_all(report: Report) -> str | None:
-    """What images that are in no rate could change of the rate of all images; None if there are none."""
+    """Return what images that are in no rate could change of the rate of all images; None if there are none."""
     headline, num_images = headline_of(report), report.num_images
     if report.damage.num_parts:  # how many images there are is not known
         return None
@@ -193,7 +193,7 @@ def bounds_of_all(report: Report) -> str | None:
 
 
 def correction_note(report: Report) -> str | None:
-    """What corrected rates of groups rest on; None if there are none."""
+    """Return what corrected rates of groups rest on; None if there are none."""
     rows = [row for row in report.corrected if row.subject == PRIVATE and row.category is not None]
     if any(row.is_of_other_run for row in rows):
         return (
@@ -211,7 +211,7 @@ def correction_note(report: Report) -> str | None:
 
 
 def notes(report: Report) -> tuple[str, ...]:
-    """How the rates were made, one sentence each."""
+    """Return how the rates were made, one sentence each."""
     sentences = ["N: scored images; quarantined images are in no rate."]
     if not report.assessed and report.total.num_unknown == report.total.num_scored:
         sentences.append(
@@ -240,7 +240,7 @@ def notes(report: Report) -> tuple[str, ...]:
 
 
 def interval_note(report: Report) -> str:
-    """What the intervals and ranks are."""
+    """Return what the intervals and ranks are."""
     if report.design.kind == "whole":
         return (
             "Rates are counts of all images. Intervals (95 %, Wilson) and ranks say how sure the order would be if "
@@ -267,7 +267,7 @@ def interval_note(report: Report) -> str:
 
 
 def unseen_note(report: Report) -> str | None:
-    """How many files hold more than was scanned; None where it is known that none does."""
+    """Return how many files hold more than was scanned; None where it is known that none does."""
     unseen = report.unseen
     if not unseen.num_images:
         if not unseen.num_unknown:
@@ -279,7 +279,7 @@ def unseen_note(report: Report) -> str | None:
 
 
 def copies_note(report: Report) -> str | None:
-    """What copies change; None where they were not looked for."""
+    """Return what copies change; None where they were not looked for."""
     copies = report.copies
     if copies is None:
         return None
@@ -293,7 +293,7 @@ def copies_note(report: Report) -> str | None:
 
 
 def quality_note(report: Report) -> str:
-    """What is known of how often the answers are right."""
+    """Return what is known of how often the answers are right."""
     whole = corrected_whole(report)
     if whole is not None:
         return _measured(whole)
@@ -317,7 +317,7 @@ def quality_note(report: Report) -> str:
 
 
 def _measured(whole: CorrectedRate) -> str:
-    """What an audit of the private decision found."""
+    """Return what an audit of the private decision found."""
     if whole.is_of_other_run:
         return _measured_elsewhere(whole)
     labels = f"{whole.num_labels:,} labels of people"
@@ -330,7 +330,7 @@ def _measured(whole: CorrectedRate) -> str:
 
 
 def _measured_elsewhere(whole: CorrectedRate) -> str:
-    """The same by labels of another run."""
+    """Return the same by labels of another run."""
     labels = f"{whole.num_labels:,} labels of another run"
     if whole.corrected_rate is None:
         why = f" ({whole.note})" if whole.note else ""
@@ -342,7 +342,7 @@ def _measured_elsewhere(whole: CorrectedRate) -> str:
 
 
 def _quality(whole: CorrectedRate) -> str:
-    """How often the engine is right, after "the engine"."""
+    """Return how often the engine is right, after "the engine"."""
     of_private = (whole.sensitivity_low, whole.sensitivity_high)
     of_others = (whole.specificity_low, whole.specificity_high)
     quality = f"{percent_within(whole.sensitivity, *of_private)} ({spread(*of_private)})"
@@ -351,7 +351,7 @@ def _quality(whole: CorrectedRate) -> str:
 
 
 def audit_cautions(report: Report) -> tuple[str, ...]:
-    """What a reader must know of the labels of an audit, one sentence each; empty without corrected rates."""
+    """Return what a reader must know of the labels of an audit, one sentence each; empty without corrected rates."""
     if not report.corrected:
         return ()
     gaps, cautions = report.label_gaps, list[str]()

@@ -116,7 +116,7 @@ def _design_of(
 
 
 def in_source(rates: tuple[Rate, ...], design: RunDesign, sizes: SourceSizes, num_images: int) -> tuple[Rate, ...]:
-    """The rates with their intervals for the source and ranks, highest lower end first.
+    """Return the rates with their intervals for the source and ranks, highest lower end first.
 
     num_images: of the run.
     """
@@ -136,7 +136,7 @@ def in_source(rates: tuple[Rate, ...], design: RunDesign, sizes: SourceSizes, nu
 
 
 def _placed(rate: Rate, index: int, interval: tuple[float | None, float | None], standing: Standing | None) -> Rate:
-    """The rate at this place of the order; standing: None where no claim is made about ranks."""
+    """Return the rate at this place of the order; standing: None where no claim is made about ranks."""
     return replace(
         rate,
         source_low=interval[0],
@@ -235,7 +235,7 @@ def _by_lower_end(rate: Rate) -> tuple[bool, float, float, str]:
 
 
 def fraction_of(rate: Rate, design: RunDesign, sizes: SourceSizes, num_images: int) -> float:
-    """The drawn share of the group in the source; 0 where it is not known. See `drawn_shards.fraction_of` too."""
+    """Return the drawn share of the group in the source; 0 where it is not known (`drawn_shards.fraction_of`)."""
     if design.kind == "shards":
         return drawn_shards.fraction_of(rate.num_judged, rate.effective_size, rate.degrees)
     if design.kind == "per category":

@@ -74,7 +74,7 @@ def of_t_sql(degrees: str) -> str:
 
 @cache
 def of_t(degrees: int, confidence: float = CONFIDENCE) -> float:
-    """The factor by which the t distribution makes an effective size smaller."""
+    """Return the factor by which the t distribution makes an effective size smaller."""
     from scipy.special import stdtrit
 
     return float((z_of(confidence) / stdtrit(float(degrees), (1 + confidence) / 2)) ** 2)
@@ -83,8 +83,9 @@ def of_t(degrees: int, confidence: float = CONFIDENCE) -> float:
 def fraction_of(
     num_images: float, effective_size: float | None, degrees: int | None, confidence: float = CONFIDENCE
 ) -> float:
-    """What takes the place of the drawn share of the source in `reports.statistics.shares`, where the size of a sample
-    is n / (1 - fraction): mostly below 0; minus infinity where nothing is known."""
+    """Return what takes the place of the drawn share of the source in `reports.statistics.shares`, where the size of a
+    sample is n / (1 - fraction): mostly below 0; minus infinity where nothing is known.
+    """
     if effective_size is None or degrees is None:
         return -math.inf
     return 1 - num_images / (effective_size * of_t(degrees, confidence))

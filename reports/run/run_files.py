@@ -142,7 +142,7 @@ class _File(io.RawIOBase):
 
 
 def score_rows(files: str, num_files: int, num_with: Mapping[str, int], where: str) -> str:
-    """A SELECT of all columns over `files`, which `read_parquet` takes; of no row where `num_files` is 0.
+    """Return a SELECT of all columns over `files`, which `read_parquet` takes; of no row where `num_files` is 0.
 
     num_with: how many of the files have each column. where: the run, for errors.
     RunError where a file lacks a column that every version has.

@@ -108,7 +108,7 @@ class Run:
         return [str(column[0]) for column in described], self._fetched(statement, watch)
 
     def table(self, statement: str) -> pa.Table:
-        """The whole answer of one SELECT that a user wrote. Errors as with `select`."""
+        """Return the whole answer of one SELECT that a user wrote. Errors as with `select`."""
         watch = Watch(self.connection, self.limits)
         with self._refusing(statement):
             watch.run(lambda: check_is_select(self.connection, statement))
@@ -117,11 +117,13 @@ class Run:
         return answer
 
     def ask(self, question: str, **placeholders: str) -> list[dict[str, Any]]:
-        """The rows of `queries/<question>.sql` as dicts. Placeholders must be checked SQL (scoring.sql.expressions)."""
+        """Return the rows of `queries/<question>.sql` as dicts. Placeholders must be checked SQL
+        (scoring.sql.expressions).
+        """
         return self._asked(query_text(question, **placeholders))
 
     def ask_rates(self, by: str, private: str, most: str) -> list[dict[str, Any]]:
-        """The rows of `rates_text` of this run. by, private: checked SQL."""
+        """Return the rows of `rates_text` of this run. by, private: checked SQL."""
         return self._asked(rates_text(self.record, by, private, most))
 
     def _asked(self, text: str) -> list[dict[str, Any]]:
@@ -148,11 +150,11 @@ class Run:
         return rows
 
     def has_rows_of(self, audited: AuditedRows) -> bool:
-        """Whether an audit is of the rows that the run has now."""
+        """Return whether an audit is of the rows that the run has now."""
         return audited.are(self.record.settings_hash(), self.num_rows(), self.rows_sha256)
 
     def num_rows(self) -> int:
-        """Number of rows of images and of damaged parts of shards."""
+        """Return the number of rows of images and of damaged parts of shards."""
         return int(self._counted("SELECT count(*) FROM all_rows")[0][0])
 
     @cached_property
@@ -162,7 +164,7 @@ class Run:
         return damage_of((shard, {reason: number}) for shard, reason, number in rows)
 
     def num_images(self) -> int:
-        """Rows of the view `images`."""
+        """Return the number of rows of the view `images`."""
         return self.num_rows() - self.damage.num_parts
 
     def _counted(self, statement: str) -> list[tuple[Any, ...]]:
@@ -241,7 +243,7 @@ def _opened(run: str, root: Place, described: RunRecord, listed: RunListing, lim
 
 
 def setup_statements(run: str) -> str:
-    """The statements that make the same views in a user's own DuckDB; they read the score files where they lie."""
+    """Return the statements that make the same views in a user's own DuckDB, which then reads the score files."""
     root, described = record.open_run(run)
     listed = listing(root)
     folder = without_wildcards(location(root.at(listed.folder)))
@@ -252,14 +254,14 @@ def setup_statements(run: str) -> str:
 
 
 def query_text(question: str, **placeholders: str) -> str:
-    """The SQL of one question of `queries/`, with its `{name}` placeholders filled in."""
+    """Return the SQL of one question of `queries/`, with its `{name}` placeholders filled in."""
     text = resources.files("reports").joinpath("run", "queries", f"{question}.sql").read_text(encoding="utf-8")
     # In one pass, so that a placeholder inside a quoted string of another one stays text.
     return re.sub(r"\{(\w+)\}", lambda match: placeholders.get(match[1], match[0]), text)
 
 
 def rates_text(described: RunRecord, by: str, private: str, most: str) -> str:
-    """The SQL of `queries/rates.sql`: one row per group, with its rate and interval.
+    """Return the SQL of `queries/rates.sql`: one row per group, with its rate and interval.
 
     Of a run whose shards were drawn, the interval has the variance between them, and three more columns say of how much
     use the images are (`OF_SHARDS`, `reports.run.drawn_shards`).
@@ -330,7 +332,7 @@ def _statements(
 
 
 def _corrected_rates(root: Place, described: RunRecord, checked: CheckedFiles, path: str) -> str:
-    """A SELECT of the corrected rates, which fails if the run has other rows than when it was audited."""
+    """Return a SELECT of the corrected rates, which fails if the run has other rows than when it was audited."""
     try:
         state = read_state(root)
     except RunError:

@@ -124,10 +124,10 @@ def intervals_of(
         return np.stack([_VALUES[name](part, len(known)) for name, part in zip(values, parts, strict=True)], axis=1)
 
     draws = Draws(np.arange(len(of_pictures)), NUM_DRAWS, SEED)
-    found = draws.ends_of_sums(drawn, of_pictures[:, None], lowest, highest)
+    ends = draws.ends_of_sums(drawn, of_pictures[:, None], lowest, highest)
     return {
         name: Interval(min(float(start), value), max(float(end), value), len(of_pictures) < NUM_FEW)
-        for (name, value), start, end in zip(values.items(), *found, strict=True)
+        for (name, value), start, end in zip(values.items(), *ends, strict=True)
     }
 
 

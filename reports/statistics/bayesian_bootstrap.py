@@ -57,7 +57,7 @@ class Draws:
     def ends_of_sums(
         self, metric: Callable[[Numbers], Numbers], pictures: Numbers, lowest: Numbers, highest: Numbers
     ) -> tuple[Numbers, Numbers]:
-        """The ends of the intervals of figures that follow from sums over pictures.
+        """Return the ends of the intervals of figures that follow from sums over pictures.
 
         metric: sums, shape (draws, t, k) -> figures, shape (draws, …). pictures: what each picture adds, shape
         (n, t, k): to t tables of k numbers. lowest, highest: shape (m, k), what one more picture adds to each of the
@@ -86,7 +86,7 @@ class Draws:
     def ends_of_weights(
         self, metric: Callable[[Numbers, Numbers], Numbers], lowest: Numbers, highest: Numbers
     ) -> tuple[float, float]:
-        """The ends of the interval of a figure that does not follow from sums.
+        """Return the ends of the interval of a figure that does not follow from sums.
 
         metric: more pictures, as `lowest` and `highest` are, and weights of all of them, shape (some draws, n + m), the
         further pictures last -> figures, shape (some draws,).

@@ -102,7 +102,7 @@ def ratio(part: Numbers, whole: Numbers) -> Numbers:
 
 
 def of_counts(counts: Numbers) -> BinaryMetrics:
-    """The metrics of counts of shape (4,)."""
+    """Return the metrics of counts of shape (4,)."""
     tp, fp, fn, tn = (int(count) for count in counts)
     metrics = {name: known(value) for name, value in rates(np.asarray(counts, dtype=np.float64)).items()}
     return BinaryMetrics(tp + fp + fn + tn, tp, fp, fn, tn, **{name: metrics[name] for name in METRICS})
@@ -119,6 +119,6 @@ def rejections_as_wrong(truth: Flags, answers: Numbers) -> Flags:
 
 
 def known(value: float | Numbers) -> float | None:
-    """A number as Python's, None instead of NaN."""
+    """Return a number as Python's, None instead of NaN."""
     number = float(value)
     return None if np.isnan(number) else number

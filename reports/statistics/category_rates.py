@@ -67,7 +67,7 @@ def category_estimates(
     can_shift: bool,
     random: np.random.Generator,
 ) -> list[CategoryEstimate | None]:
-    """One for each of K categories; None if its labels are too few and prior shift tells nothing.
+    """Return the estimate of each of K categories; None if its labels are too few and prior shift tells nothing.
 
     whole, rate: of the run. num_images: of each category in each cell, shape (K, NUM_CELLS). shares: of each category
     among the images that the rate is of, shape (K,). can_shift: `prior_shift.can_tell`.
@@ -104,8 +104,9 @@ def _own(
 
 
 def _weights(own: Sequence[Estimate], shifted: Sequence[Estimate], has_enough: Flags) -> tuple[Numbers, float]:
-    """How much the own estimate of each category counts, 0–1, shape (K,), and by how much prior shift is off (the root
-    of its mean squared bias)."""
+    """Return how much the own estimate of each category counts, 0–1, shape (K,), and by how much prior shift is off
+    (the root of its mean squared bias).
+    """
     own_values, own_variances = _values(own), _variances(own)
     values, variances = _values(shifted), _variances(shifted)
     both = ~np.isnan(own_values) & ~np.isnan(values)
@@ -123,17 +124,20 @@ def _weights(own: Sequence[Estimate], shifted: Sequence[Estimate], has_enough: F
 def _mixed(own: Estimate, shifted: Estimate, weight: float, bias: float) -> Estimate:
     if weight >= 1 or weight <= 0:
         return own if weight >= 1 else shifted
-    one, other = _ends(own), _ends(shifted)
-    value = weight * one[0] + (1 - weight) * other[0]
+    (direct, *direct_ends), (synthetic, *synthetic_ends) = _ends(own), _ends(shifted)
+    value = weight * direct + (1 - weight) * synthetic
+    # Each end adds up the distances of both estimates as squares; that of the synthetic one has its bias in it too.
     low, high = (
-        float(np.hypot(weight * (one[0] - one[end]), (1 - weight) * np.hypot(other[0] - other[end], Z * bias)))
-        for end in (1, 2)
+        float(np.hypot(weight * (direct - end), (1 - weight) * np.hypot(synthetic - other_end, Z * bias)))
+        for end, other_end in zip(direct_ends, synthetic_ends, strict=True)
     )
     return Estimate(value, max(0.0, value - low), min(1.0, value + high))
 
 
 def added_up(estimates: Sequence[Estimate], shares: Numbers, rate: float) -> list[Estimate]:
-    """The rates, moved so that their mean, weighted with `shares`, is `rate`. An end of 0 or 1 stays where it is."""
+    """Return the rates, moved so that their mean, weighted with `shares`, is `rate`. An end of 0 or 1 stays where it
+    is.
+    """
     values, variances = _values(estimates), _variances(estimates)
     moved = values.copy()
     for _ in range(MAX_ROUNDS):  # rates that would leave [0, 1] stop at its end, and the others take their part

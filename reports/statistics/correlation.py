@@ -77,7 +77,7 @@ class PairwiseAccuracy:
 def pairwise_by_level(
     truth: Numbers, predicted: Numbers, levels: npt.NDArray[np.int64]
 ) -> tuple[PairwiseAccuracy, PairwiseAccuracy]:
-    """The pairs across levels, and those inside of one level. levels: the true ones, shape (n,)."""
+    """Return the pairs across levels, and those inside of one level. levels: the true ones, shape (n,)."""
     ordered, right = num_ordered(truth), num_concordant(truth, predicted)
     inside = [(num_ordered(truth[of]), num_concordant(truth[of], predicted[of])) for of in _places(levels)]
     intra_ordered, intra_right = sum(pair[0] for pair in inside), sum(pair[1] for pair in inside)

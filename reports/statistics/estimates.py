@@ -108,9 +108,10 @@ class Evidence:
         return np.asarray(own[self.donors], dtype=np.float64)
 
     def draws(self, random: np.random.Generator, steps: Numbers = NOWHERE, num_draws: int = NUM_DRAWS) -> Numbers:
-        """Rates of the cells that the labels leave possible, with what is labelled as it is. Shape (num_draws,
+        """Return rates of the cells that the labels leave possible, with what is labelled as it is. Shape (num_draws,
         NUM_CELLS). steps: as of `chances`.
         """
+        # A finite number of images is open, so their true share is drawn too, not only the chance behind it.
         used = np.flatnonzero(self.num_images > 0)
         num_open = np.rint(np.maximum(self.num_images - self.num_labelled, 0)[used]).astype(np.int64)
         of_open = random.binomial(num_open, self.chances(random, steps, num_draws)[:, used]) / np.maximum(num_open, 1)
@@ -127,6 +128,7 @@ class Evidence:
         """
         used = np.unique(self.donors[self.num_images > 0])
         up, down = np.maximum(steps, 0), np.maximum(-steps, 0)
+        # At an exact end the prior's third of a count becomes a whole one on that side, and none on the other.
         with_ = self.positives + PRIOR + up * (1 - PRIOR) - down * PRIOR
         without = self.sizes - self.positives + PRIOR + down * (1 - PRIOR) - up * PRIOR
         with_, without = np.maximum(with_, _LEAST_SHAPE), np.maximum(without, _LEAST_SHAPE)
@@ -138,6 +140,7 @@ class Evidence:
         """Towards the exact high end, in the cell whose labels weigh most; 0 if there are positives and negatives
         enough.
         """
+        # A cell without labels adds its share to its donor, so a label there weighs more.
         of_donors = _sums(self.donors, self.shares)
         weights = np.divide(of_donors, self.sizes, out=np.zeros(NUM_CELLS), where=self.sizes > 0)
         with_, without = self.positives + PRIOR, self.sizes - self.positives + PRIOR
@@ -171,6 +174,7 @@ def evidence(
     of_positives = _sums(cells, weights * is_there)
     rates = np.minimum(1, np.divide(of_positives, of_cells, out=np.zeros(NUM_CELLS), where=has_labels))
     sizes = _effective_sizes(cells, is_there, weights, rates)
+    # A cell without labels takes those of the cell that was guessed to be likest; all others take their own.
     guess = guesses(num_images)
     log_odds = np.log(guess / (1 - guess))
     distances = np.abs(log_odds[:, None] - log_odds[None, :]) + np.where(has_labels, 0, np.inf)[None, :]
@@ -180,7 +184,7 @@ def evidence(
 
 
 def _effective_sizes(cells: Counts, is_there: Numbers, weights: Numbers, rates: Numbers) -> Numbers:
-    """How many labels of equal weight those of each cell are worth, 0 without any. Shape (NUM_CELLS,)."""
+    """Return how many labels of equal weight those of each cell are worth, 0 without any. Shape (NUM_CELLS,)."""
     of_cells, squares = _sums(cells, weights), _sums(cells, weights**2)
     largest = np.zeros(NUM_CELLS)
     np.maximum.at(largest, cells, weights)
@@ -200,39 +204,40 @@ def _effective_sizes(cells: Counts, is_there: Numbers, weights: Numbers, rates: 
     return np.asarray(np.where(has_labels, np.minimum(kish, linearised), 0.0), dtype=np.float64)
 
 
-def prevalence(found: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
-    """Share of all images in which the subject is truly there."""
-    steps = found.steps_of_prevalence()
-    drawn = found.draws(random, -steps, num_draws) @ found.shares
+def prevalence(of_cells: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
+    """Return the share of all images in which the subject is truly there."""
+    # Exact steps widen one end each, so the low and the high end come from draws of their own.
+    steps = of_cells.steps_of_prevalence()
+    drawn = of_cells.draws(random, -steps, num_draws) @ of_cells.shares
     low, high = _middle(drawn)
     if steps.any():
-        high = _middle(found.draws(random, steps, num_draws) @ found.shares)[1]
-    return _bounded(float(found.shares @ found.rates), low, high, found)
+        high = _middle(of_cells.draws(random, steps, num_draws) @ of_cells.shares)[1]
+    return _bounded(float(of_cells.shares @ of_cells.rates), low, high, of_cells)
 
 
-def standard_error(found: Evidence) -> float:
+def standard_error(of_cells: Evidence) -> float:
     """Return the standard error of the prevalence: the root of the design's variance. 0 says little if no label
     contradicts the run."""
-    sizes = np.where(found.sizes > 0, found.sizes, np.inf)
+    sizes = np.where(of_cells.sizes > 0, of_cells.sizes, np.inf)
     # Cells without labels of their own are one with their donor; what is labelled is known.
-    shares = _sums(found.donors, found.shares)
-    is_open = 1 - np.minimum(1, found.num_labelled / np.maximum(_sums(found.donors, found.num_images), 1))
-    own = np.divide(found.positives, sizes)
+    shares = _sums(of_cells.donors, of_cells.shares)
+    is_open = 1 - np.minimum(1, of_cells.num_labelled / np.maximum(_sums(of_cells.donors, of_cells.num_images), 1))
+    own = np.divide(of_cells.positives, sizes)
     return float(np.sqrt(np.sum(shares**2 * own * (1 - own) / sizes * is_open)))
 
 
-def sensitivity(found: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
-    """Share of the images in which the subject truly is that the run answers with yes. Unknown is no yes."""
+def sensitivity(of_cells: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
+    """Return the share of the images in which the subject truly is that the run answers with yes. Unknown is no yes."""
     steps = np.where(IS_YES, MID_P, -MID_P)
-    low, high = (found.draws(random, sign * steps, num_draws) for sign in (-1, 1))
-    return _ratio(found.shares, found.rates, low, high, IS_YES)
+    low, high = (of_cells.draws(random, sign * steps, num_draws) for sign in (-1, 1))
+    return _ratio(of_cells.shares, of_cells.rates, low, high, IS_YES)
 
 
-def specificity(found: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
-    """Share of the images without the subject that the run does not answer with yes."""
+def specificity(of_cells: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
+    """Return the share of the images without the subject that the run does not answer with yes."""
     steps = np.where(IS_YES, -MID_P, MID_P)
-    low, high = (1 - found.draws(random, sign * steps, num_draws) for sign in (1, -1))
-    return _ratio(found.shares, 1 - found.rates, low, high, ~IS_YES)
+    low, high = (1 - of_cells.draws(random, sign * steps, num_draws) for sign in (1, -1))
+    return _ratio(of_cells.shares, 1 - of_cells.rates, low, high, ~IS_YES)
 
 
 def share_in(shares: Numbers, rates: Numbers, cells: Flags) -> Numbers:
@@ -252,16 +257,16 @@ def _ratio(shares: Numbers, rates: Numbers, low: Numbers, high: Numbers, cells: 
     return Estimate(min(1.0, value), max(0.0, min(value, least[0])), min(1.0, max(value, most[1])))
 
 
-def _bounded(value: float, low: float, high: float, found: Evidence) -> Estimate:
+def _bounded(value: float, low: float, high: float, of_cells: Evidence) -> Estimate:
     """Within [0, 1], and exact at an end if every label is the same."""
-    used = np.unique(found.donors[found.num_images > 0])
-    is_none = not found.positives[used].any()
-    is_all = bool((found.positives[used] >= found.sizes[used]).all())
+    used = np.unique(of_cells.donors[of_cells.num_images > 0])
+    is_none = not of_cells.positives[used].any()
+    is_all = bool((of_cells.positives[used] >= of_cells.sizes[used]).all())
     return Estimate(value, 0.0 if is_none else min(low, value), 1.0 if is_all else max(high, value))
 
 
 def _middle(drawn: Numbers) -> tuple[float, float]:
-    """The middle 95 % of draws, shape (num_draws,)."""
+    """Return the middle 95 % of draws, shape (num_draws,)."""
     low, high = np.quantile(drawn, [0.025, 0.975], method="weibull")
     return float(low), float(high)
 

@@ -10,7 +10,7 @@ Features = npt.NDArray[np.float32]
 
 
 def unit(features: Features) -> Features:
-    """The same direction with length 1; zeros stay zeros."""
+    """Return the same direction with length 1; zeros stay zeros."""
     length = float(np.linalg.norm(features))
     return features if length == 0 else np.asarray(features / length, dtype=np.float32)
 
@@ -41,7 +41,7 @@ class Moments:
         return self._sum / self.num
 
     def factor(self) -> Numbers:
-        """A matrix F of shape (any, dimensions) with FᵀF = the covariance, whose divisor is num − 1."""
+        """Return a matrix F of shape (any, dimensions) with FᵀF = the covariance, whose divisor is num − 1."""
         if self._products is None:
             rows = np.stack(self._rows).astype(np.float64) - self.mean
             return np.asarray(rows / np.sqrt(self.num - 1), dtype=np.float64)
@@ -73,7 +73,8 @@ def frechet_distance(a: Moments, b: Moments) -> float | None:
 
 
 def nearest(changed: npt.NDArray[np.float32], originals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-    """Whether each changed picture is nearer to its own original than to any other; shapes (n, dimensions) -> (n,).
+    """Return whether each changed picture is nearer to its own original than to any other; shapes (n, dimensions) ->
+    (n,).
 
     A tie counts as not nearer. Of n = 1 it says nothing and is True.
     """

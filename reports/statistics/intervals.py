@@ -154,7 +154,7 @@ def of_difference(metric: str, after: Numbers, before: Numbers, draws: Draws) ->
 
 
 def _in(counted: Numbers, *chosen: int) -> Flags:
-    """Which pictures are in one of the chosen cells. Shape (…, 4) -> (…,)."""
+    """Return which pictures are in one of the chosen cells. Shape (…, 4) -> (…,)."""
     return np.asarray(counted[..., list(chosen)].sum(axis=-1) > 0, dtype=np.bool_)
 
 
@@ -167,10 +167,10 @@ def _weighted_pearson(truth: Numbers, predicted: Numbers, weights: Numbers) -> N
 
 
 def _is_few(draws: Draws, *members: Flags) -> bool:
-    """Whether one of the sides has few pictures. members: shape (n,) each; a side without any does not count."""
+    """Return whether one of the sides has few pictures. members: shape (n,) each; a side without any does not count."""
     return min(draws.of(side).num_effective for side in members if side.any()) < NUM_FEW
 
 
 def _holding(value: float | Numbers, low: float | Numbers, high: float | Numbers, is_few: bool) -> Interval:
-    """The interval, with the figure itself in it."""
+    """Return the interval, with the figure itself in it."""
     return Interval(min(float(low), float(value)), max(float(high), float(value)), is_few)

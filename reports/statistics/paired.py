@@ -68,9 +68,14 @@ def mcnemar(after_is_right: Flags, before_is_right: Flags) -> McNemar:
 
 def difference(metric: str, truth: Flags, after: Flags, before: Flags, draws: Draws) -> Difference:
     """metric: one of `binary.METRICS`. Arrays of shape (n,) of the same pictures."""
-    of_after, of_before = cells(truth, after), cells(truth, before)
-    one, other = (rates(counted.sum(axis=0))[metric] for counted in (of_after, of_before))
-    return Difference(known(one), known(other), known(one - other), of_difference(metric, of_after, of_before, draws))
+    counted_after, counted_before = cells(truth, after), cells(truth, before)
+    value_after, value_before = (rates(counted.sum(axis=0))[metric] for counted in (counted_after, counted_before))
+    return Difference(
+        known(value_after),
+        known(value_before),
+        known(value_after - value_before),
+        of_difference(metric, counted_after, counted_before, draws),
+    )
 
 
 LOWEST, HIGHEST = -1.0, 1.0
@@ -87,7 +92,7 @@ def interval_of_mean(num: int, mean: float, deviation: float, level: float = 0.9
     from scipy.special import stdtrit
 
     def reach(further: float) -> tuple[float, float]:
-        """The mean with a further difference, and half of the width."""
+        """Return the mean with a further difference, and half of the width."""
         squares = (num - 1) * deviation**2 + (further - mean) ** 2 * num / (num + 1)
         half = float(stdtrit(num, (1 + level) / 2)) * math.sqrt(squares / num / (num + 1))
         return mean + (further - mean) / (num + 1), half
@@ -99,11 +104,11 @@ def interval_of_mean(num: int, mean: float, deviation: float, level: float = 0.9
 def holm(p_values: Sequence[float]) -> list[float]:
     """Adjusted p-values in the same order. If those below 0.05 are called changed, the probability that any of these
     calls is wrong is at most 5 %."""
-    found = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(found, kind="stable")
-    stepped = found[order] * np.arange(len(found), 0, -1)
-    adjusted = np.empty(len(found))
-    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0) if len(found) else stepped
+    unadjusted = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(unadjusted, kind="stable")
+    stepped = unadjusted[order] * np.arange(len(unadjusted), 0, -1)
+    adjusted = np.empty(len(unadjusted))
+    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0) if len(unadjusted) else stepped
     return [float(p) for p in adjusted]
 
 
@@ -113,7 +118,7 @@ Counts = npt.NDArray[np.int64]
 def seldom_denies(
     num_affirmed: npt.ArrayLike, num_denied: npt.ArrayLike, num_open: npt.ArrayLike
 ) -> npt.NDArray[np.bool_]:
-    """Whether a run that has answers has none in more pictures than it answers with no. All of one shape."""
+    """Return whether a run that has answers has none in more pictures than it answers with no. All of one shape."""
     has_answers = np.add(num_affirmed, num_denied) > 0
     return np.asarray(has_answers & (np.asarray(num_open) > np.asarray(num_denied)), dtype=np.bool_)
 

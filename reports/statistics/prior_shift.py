@@ -45,7 +45,7 @@ class ShiftTest:
 
 
 def can_tell(evidence: Evidence, num_with: int, num_without: int) -> bool:
-    """Whether the labels are enough, and the answers differ between images with and without the subject."""
+    """Return whether the labels are enough, and the answers differ between images with and without the subject."""
     if min(num_with, num_without) < MIN_OF_EACH_KIND:
         return False
     with_, without = _distributions(evidence.shares, evidence.smoothed_rates[None])
@@ -53,7 +53,9 @@ def can_tell(evidence: Evidence, num_with: int, num_without: int) -> bool:
 
 
 def category_rates(evidence: Evidence, num_images: Counts, random: np.random.Generator) -> list[Estimate]:
-    """The rate of each category. num_images: in each cell, shape (K, NUM_CELLS), with at least one in each category."""
+    """Return the rate of each category. num_images: in each cell, shape (K, NUM_CELLS), with at least one in each
+    category.
+    """
     used = evidence.shares > 0
     counts, shares = num_images[:, used].astype(np.float64), evidence.shares[used]
     value = mixture_shares(counts[None], *_distributions(shares, evidence.smoothed_rates[None, used]))[0]
@@ -66,10 +68,11 @@ def category_rates(evidence: Evidence, num_images: Counts, random: np.random.Gen
 
 
 def mixture_shares(counts: Numbers, with_: Numbers, without: Numbers) -> Numbers:
-    """The most likely share q of q·with + (1 − q)·without, 0–1. Shape (R, K).
+    """Return the most likely share q of q·with + (1 − q)·without, 0–1. Shape (R, K).
 
     counts: shape (R, K, C). with_, without: distributions over the C cells, shape (R, C), above 0.
     """
+    # The log-likelihood is concave in q, so its slope says on which side of the middle the maximum is.
     low, high = np.zeros(counts.shape[:2]), np.ones(counts.shape[:2])
     difference = (with_ - without)[:, None]
     for _ in range(_NUM_HALVINGS):
@@ -95,7 +98,7 @@ def shift_test(
     seed: int,
     num_permutations: int = NUM_PERMUTATIONS,
 ) -> ShiftTest:
-    """Whether answers depend on the category, among pictures with the subject and among those without, added up.
+    """Return whether answers depend on the category, among pictures with the subject and among those without, added up.
 
     One entry a labelled picture. probabilities: that it was drawn, above 0. They depend on the answers about all
     subjects, which may be rarer in one category than in another, so that the drawn pictures of two categories can
@@ -113,6 +116,7 @@ def shift_test(
     for truth in (True, False):
         members = is_there == truth
         names, numbers, counts = np.unique(categories[members], return_inverse=True, return_counts=True)
+        # A category with few pictures of this kind has no share of yes that could be compared.
         kept = counts[numbers] >= MIN_PER_CATEGORY
         answers, weights = is_yes[members][kept], 1 / probabilities[members][kept]
         for kind in (answers, ~answers):
@@ -127,14 +131,15 @@ def shift_test(
         orders = random.permuted(np.tile(np.arange(len(answers)), (num_permutations, 1)), axis=1)
         statistics = _heterogeneity(answers, weights, groups, np.vstack([np.arange(len(answers)), orders]))
         observed, shuffled = observed + float(statistics[0]), shuffled + statistics[1:]
+    # Rounding must not make an equal statistic a smaller one.
     num_as_large = int((shuffled >= observed - 1e-9).sum())
     p_value = (1 + num_as_large) / (1 + num_permutations)
     return ShiftTest(max(int(groups.max()) + 1 for *_, groups in parts), p_value)
 
 
 def _heterogeneity(answers: Flags, weights: Numbers, groups: Counts, orders: Counts) -> Numbers:
-    """How far the weighted share of yes differs between categories: squared distances from their common mean, each
-    divided by its variance. Shape (R,).
+    """Return how far the weighted share of yes differs between categories: squared distances from their common mean,
+    each divided by its variance. Shape (R,).
 
     groups: number of each picture's category, from 0, shape (m,). orders: of the pictures, shape (R, m).
     """
@@ -150,5 +155,6 @@ def _heterogeneity(answers: Flags, weights: Numbers, groups: Counts, orders: Cou
         # How much an answer of this kind weighs in the category: by its labels, and one more of the usual weight.
         means = ((own**2)[orders] @ is_in + usual**2) / (sums + usual)
         variances += share * (1 - share) * factor * means / sizes
+    # Weighted by 1 / variance, the common mean makes the sum of squared distances smallest.
     common = (distances / variances).sum(axis=1, keepdims=True) / (1 / variances).sum(axis=1, keepdims=True)
     return np.asarray(((distances - common) ** 2 / variances).sum(axis=1), dtype=np.float64)

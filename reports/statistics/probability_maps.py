@@ -38,7 +38,7 @@ class Isotonic:
         return np.asarray(np.interp(probabilities, self.given, self.meant), dtype=np.float64)
 
     def reaching(self, share: float) -> float | None:
-        """The smallest probability given that means at least `share`, 0–1; None if none does."""
+        """Return the smallest probability given that means at least `share`, 0–1; None if none does."""
         index = int(np.searchsorted(self.meant, share - TOLERANCE))
         if index == len(self.meant):
             return None
@@ -74,7 +74,7 @@ ProbabilityMap = Isotonic | Platt
 
 
 def isotonic(truth: Flags, probabilities: Numbers, weights: Numbers) -> Isotonic:
-    """The never falling function of least weighted squared error; all of shape (n,), n > 0."""
+    """Return the never falling function of least weighted squared error; all of shape (n,), n > 0."""
     given, places = np.unique(probabilities, return_inverse=True)
     masses = np.bincount(places, weights=weights)
     shares = np.bincount(places, weights=weights * truth) / masses
@@ -85,7 +85,7 @@ def isotonic(truth: Flags, probabilities: Numbers, weights: Numbers) -> Isotonic
 
 
 def platt(truth: Flags, probabilities: Numbers, weights: Numbers) -> Platt:
-    """The most likely curve, with Platt's targets, which keep it finite where labels are separated; n > 0."""
+    """Return the most likely curve, with Platt's targets, which keep it finite where labels are separated; n > 0."""
     present, absent = float(weights[truth].sum()), float(weights[~truth].sum())
     # In units of pictures at hand, so that large weights do not count as more labels.
     scale = len(truth) / (present + absent)
@@ -106,7 +106,7 @@ def logits(probabilities: Numbers) -> Numbers:
 
 
 def _logistic(columns: Numbers, targets: Numbers, weights: Numbers) -> Numbers:
-    """The most likely logistic regression; targets in (0, 1). Shape (columns,)."""
+    """Return the most likely logistic regression; targets in (0, 1). Shape (columns,)."""
 
     def loss(parameters: Numbers) -> tuple[float, Numbers]:
         values = columns @ parameters
@@ -156,7 +156,7 @@ class Points:
 
 
 def joined(parts: list[Points]) -> Points:
-    """All points of at least one part."""
+    """Return all points of at least one part."""
     return Points(
         *(
             np.concatenate([getattr(part, name) for part in parts])

@@ -50,8 +50,9 @@ def _have_orders(x: Numbers, y: Numbers) -> bool:
 
 
 def area_under_curve(positive: Numbers, negative: Numbers) -> float | None:
-    """Share of pairs of a positive and a negative item in which the positive one has the higher value, ties counting
-    half: the area under the ROC curve, 0 to 1. None if one side is empty."""
+    """Return the share of pairs of a positive and a negative item in which the positive one has the higher value, ties
+    counting half: the area under the ROC curve, 0 to 1. None if one side is empty.
+    """
     from scipy.stats import rankdata
 
     if not len(positive) or not len(negative):

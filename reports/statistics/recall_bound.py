@@ -59,7 +59,7 @@ def num_missed_allowed(num: int, recall: float, confidence: float) -> int | None
 
 
 def num_needed(recall: float, confidence: float) -> int | None:
-    """The fewest private pictures that can prove it, none of them missed; None above `MAX_NEEDED`."""
+    """Return the fewest private pictures that can prove it, none of them missed; None above `MAX_NEEDED`."""
     logarithm = math.log1p(-confidence) / math.log(recall)
     if logarithm > MAX_NEEDED:
         return None
@@ -100,7 +100,8 @@ def _bound_of(scores: Numbers, recall: float, confidence: float) -> Bound | None
 
 
 def evenly_thinned(probabilities: Numbers, least: float, lots: Numbers) -> npt.NDArray[np.bool_]:
-    """Which pictures of an unequal-probability sample are taken so that each of the run had the same probability.
+    """Return which pictures of an unequal-probability sample are taken so that each of the run had the same
+    probability.
 
     probabilities: of being drawn, shape (n,), each at least `least`, the smallest in the design. A picture that was
     drawn with probability p is taken with probability least / p, so that any picture is taken with probability `least`.
@@ -116,7 +117,7 @@ Row = tuple[str, int]
 def evenly_taken(
     rows_of: Mapping[str, Sequence[Row]], probabilities: Mapping[Row, float], least: float, seed: int
 ) -> list[str]:
-    """The pictures that are left, in the order of `rows_of`.
+    """Return the pictures that are left, in the order of `rows_of`.
 
     rows_of: sha256 -> all rows of the run that could be drawn and have these bytes. probabilities: of the drawn rows.
     least: the smallest probability of any row of the run, drawn or not. seed: of the sample.
@@ -133,7 +134,7 @@ def evenly_taken(
 
 
 def lot_of(seed: int, shard: str, index: int) -> float:
-    """A number of a row, uniform in [0, 1). seed: of the audit sample.
+    """Return a number of a row, uniform in [0, 1). seed: of the audit sample.
 
     It follows from these alone, so that no one can choose a lucky one by leaving out labels of others. Samples of other
     seeds have other numbers: else a run with unlucky numbers would have them in every audit.

@@ -34,25 +34,29 @@ class Errors:
 def counted_errors(
     num_found: int, num_missed: int, num_false: int, num_right: int, random: np.random.Generator
 ) -> Errors:
-    """Return the errors according to labels labels that count once each.
+    """Return the errors according to labels that count once each.
 
     Labelled pictures with the subject that are answered yes and that are not, and without it that are answered yes and
     that are not.
     """
     sensitivities, specificities = _draws(num_found, num_missed, random), _draws(num_right, num_false, random)
-    found, right = _share(num_found, num_missed, sensitivities), _share(num_right, num_false, specificities)
-    return Errors(found, right, sensitivities, specificities)
+    return Errors(
+        _share(num_found, num_missed, sensitivities),
+        _share(num_right, num_false, specificities),
+        sensitivities,
+        specificities,
+    )
 
 
 def errors_of(is_there: Flags, is_yes: Flags, random: np.random.Generator) -> Errors:
-    """Return the errors for pictures pictures that were drawn evenly. One entry a labelled picture."""
+    """Return the errors for pictures that were drawn evenly. One entry a labelled picture."""
     pairs = (is_there & is_yes, is_there & ~is_yes, ~is_there & is_yes, ~is_there & ~is_yes)
-    found, missed, false, right = (int(pair.sum()) for pair in pairs)
-    return counted_errors(found, missed, false, right, random)
+    num_found, num_missed, num_false, num_right = (int(pair.sum()) for pair in pairs)
+    return counted_errors(num_found, num_missed, num_false, num_right, random)
 
 
 def weighted_errors(evidence: Evidence, random: np.random.Generator) -> Errors:
-    """Return the errors for pictures pictures that were drawn with unequal probabilities.
+    """Return the errors for pictures that were drawn with unequal probabilities.
 
     The corpus itself counts as a sample here, since the errors are to hold for another one: no label makes them
     certain, and the shares of the cells are drawn too.
@@ -73,15 +77,15 @@ def weighted_errors(evidence: Evidence, random: np.random.Generator) -> Errors:
 
 
 def rogan_gladen(num_yes: int, num_images: int, errors: Errors, random: np.random.Generator) -> Estimate:
-    """The rate behind `num_yes` answers for `num_images`. Without a value if the errors do not identify one: if
+    """Return the rate behind `num_yes` answers for `num_images`. Without a value if the errors do not identify one: if
     sensitivity + specificity is at most 1, or the result is outside of [0, 1].
 
     The interval is of Beta distributions of the three shares; one that is not identified is None too.
     """
-    found, right = errors.sensitivity.value, errors.specificity.value
-    if found is None or right is None or not num_images or found + right <= 1:
+    sensitivity, specificity = errors.sensitivity.value, errors.specificity.value
+    if sensitivity is None or specificity is None or not num_images or sensitivity + specificity <= 1:
         return Estimate()
-    value = (num_yes / num_images + right - 1) / (found + right - 1)
+    value = (num_yes / num_images + specificity - 1) / (sensitivity + specificity - 1)
     if not 0 <= value <= 1:
         return Estimate()
     raw = _draws(num_yes, num_images - num_yes, random)

@@ -68,7 +68,7 @@ def second_looks(num_yes: Counts, num_no: Counts, probabilities: Numbers, is_dec
 
 
 def allowing_for(looks: SecondLooks, rate: Estimate) -> Estimate:
-    """The interval of a rate, widened by as many wrong labels as second looks make likely."""
+    """Return the interval of a rate, widened by as many wrong labels as second looks make likely."""
     if rate.value is None or rate.low is None or rate.high is None or not looks.reach_high:
         return rate
     by_errors = (rate.value - (looks.reach_high - looks.reach), rate.value + (looks.reach_high - looks.reach))
@@ -77,7 +77,7 @@ def allowing_for(looks: SecondLooks, rate: Estimate) -> Estimate:
 
 
 def allowing_for_part(looks: SecondLooks, part: Estimate, whole: float) -> Estimate:
-    """The same of a share of the images that are private, or of those that are not: sensitivity or specificity.
+    """Return the same of a share of the images that are private, or of those that are not: sensitivity or specificity.
 
     whole: the share of images that it is a part of, 0–1. Wrong labels may all be among the images that the engine is
     said to have wrong, or may hide as many more of these.

@@ -40,7 +40,8 @@ Numbers = npt.NDArray[np.float64]
 
 
 def clopper_pearson(num: npt.ArrayLike, total: npt.ArrayLike, level: float = CONFIDENCE) -> tuple[Numbers, Numbers]:
-    """The ends of the exact interval of the share num / total; it holds the true share with at least this probability.
+    """Return the ends of the exact interval of the share num / total; it holds the true share with at least this
+    probability.
 
     num, total: any shapes that fit each other, 0 ≤ num ≤ total. Neither must be whole, so that both can be scaled to an
     effective size. Without anything counted the interval is 0 to 1.
@@ -76,7 +77,7 @@ def kish_size(weights: npt.ArrayLike) -> float:
 
 
 def z_of(confidence: float) -> float:
-    """The two-sided point of the normal distribution: 1.96 for 0.95."""
+    """Return the two-sided point of the normal distribution: 1.96 for 0.95."""
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
@@ -113,7 +114,7 @@ def exact(num_private: Numbers, num_judged: Numbers, fraction: Numbers, confiden
 
 
 def with_both_errors(rate: float, interval: Interval, other: Interval) -> Interval:
-    """The interval of a rate with two independent errors, from the interval that each of them alone would give.
+    """Return the interval of a rate with two independent errors, from the interval that each of them alone would give.
 
     The distances of the ends add up as squares. Source: G. Zou and A. Donner, "Construction of confidence limits about
     effect measures: a general approach", Statistics in Medicine 27 (2008).
@@ -146,17 +147,17 @@ def post_stratified(strata: Sequence[Stratum]) -> tuple[float, float, float] | N
         return None
     weights = [stratum.num_in_source * stratum.num_judged / stratum.num_images for stratum in strata]
     total = sum(weights)
-    rate = sum(w * one.num_private / one.num_judged for w, one in zip(weights, strata, strict=True)) / total
+    rate = sum(w * stratum.num_private / stratum.num_judged for w, stratum in zip(weights, strata, strict=True)) / total
     smoothed = [(stratum.num_private + 1) / (stratum.num_judged + 2) for stratum in strata]
     expected = sum(w * share for w, share in zip(weights, smoothed, strict=True)) / total
     variance = 0.0
-    for weight, share, one in zip(weights, smoothed, strata, strict=True):
-        left = 1 - min(1.0, one.num_images / one.num_in_source)
-        variance += (weight / total) ** 2 * left * share * (1 - share) / one.num_judged
+    for weight, share, stratum in zip(weights, smoothed, strata, strict=True):
+        left = 1 - min(1.0, stratum.num_images / stratum.num_in_source)
+        variance += (weight / total) ** 2 * left * share * (1 - share) / stratum.num_judged
         # How many can be judged is of the sample too, and moves the rate towards that of the category.
-        judged = one.num_judged / one.num_images
-        moves = one.num_in_source / total * (share - expected)
-        variance += moves**2 * left * judged * (1 - judged) / one.num_images
+        judged = stratum.num_judged / stratum.num_images
+        moves = stratum.num_in_source / total * (share - expected)
+        variance += moves**2 * left * judged * (1 - judged) / stratum.num_images
     if variance <= 0:
         return rate, rate, rate
     effective = expected * (1 - expected) / variance  # smoothed as the variance is: a rate near 0 would leave nothing
@@ -188,7 +189,7 @@ class Standing:
 
 
 def standings(groups: Sequence[Counted]) -> list[Standing]:
-    """One for each group, in their order."""
+    """Return the standing of each group, in their order."""
     if not groups:
         return []
     counts = np.array([[group.num_private, group.num_judged, group.fraction] for group in groups], dtype=np.float64)

@@ -30,7 +30,7 @@ class Lpips:
         options.intra_op_num_threads = 1
         options.log_severity_level = 4
         try:
-            content = path.read_bytes()  # bytes, so that a model cannot name files of this machine as its weights
+            content = path.read_bytes()
             self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except OSError as error:
             raise EngineError(f"{path} cannot be read: {error.strerror}") from None

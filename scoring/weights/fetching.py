@@ -8,18 +8,20 @@ code, nor anything in subfolders.
 import hashlib
 import logging
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from ingest.errors import EngineError, StorageError
 from ingest.sample import printable
-from ingest.storage.place import PART, Place, reason_of, version_mark_of
+from ingest.storage.place import PART, Place, place, reason_of, version_mark_of
 from scoring.weights.cache import WEIGHTS_SUFFIX, CachedFile, CacheEntry, Slot, begin, checked, slot_of
 
 SMALL_SUFFIXES = (".json", ".jinja", ".txt", ".model")
@@ -223,7 +225,7 @@ def _forget(slot: Slot) -> None:
     if (entry := slot.read()) is not None:
         files = tuple(file.model_copy(update={"sha256": None}) for file in entry.files)
         for file in files:
-            (slot.folder(entry) / f"{file.name}{PART}").unlink(missing_ok=True)
+            _part(slot.folder(entry), file.name).unlink(missing_ok=True)
         slot.write(entry.model_copy(update={"files": files}))
 
 
@@ -241,9 +243,10 @@ def _fetch(source: Place, slot: Slot, entry: CacheEntry, known: dict[str, str | 
             num_done += num_bytes
             listener.progress(entry.name, num_done, entry.num_bytes)
 
-        part, whole = folder / f"{file.name}{PART}", folder / file.name
+        part, note, whole = _part(folder, file.name), _note(folder, file.name), folder / file.name
         try:
-            sha256 = _download(source.at(file.name), file.num_bytes, part, on_bytes)
+            sha256 = _download(source.at(file.name), file.num_bytes, part, note, on_bytes)
+            note.unlink(missing_ok=True)
             if known[file.name] not in (None, sha256):
                 part.unlink()
                 raise StorageError(f"{entry.asked}: {file.name} came with another SHA-256 than it should have")
@@ -257,37 +260,78 @@ def _fetch(source: Place, slot: Slot, entry: CacheEntry, known: dict[str, str | 
         slot.write(entry.model_copy(update={"files": tuple(files.values())}))
 
 
-def _download(source: Place, num_bytes: int, part: Path, on_bytes: Callable[[int], None]) -> str:
+def _part(folder: Path, name: str) -> Path:
+    """The file while it is incomplete."""
+    return folder / f"{name}{PART}"
+
+
+def _note(folder: Path, name: str) -> Path:
+    """The length of the incomplete file that is on the disk for sure, and its SHA-256."""
+    return folder / f"{name}.noted{PART}"
+
+
+def _download(source: Place, num_bytes: int, part: Path, note: Path, on_bytes: Callable[[int], None]) -> str:
     """Append the missing rest of the file, and return the SHA-256 of the whole in hex."""
-    digest = hashlib.sha256()
     with part.open("ab+") as stream:
-        if stream.tell() > num_bytes:
-            stream.truncate(0)
-        stream.seek(0)
-        while piece := stream.read(HASHED_BYTES):
-            digest.update(piece)
-        on_bytes(stream.tell())
-        starts = iter(range(stream.tell(), num_bytes, REQUEST_BYTES))
-        pool = ThreadPoolExecutor(NUM_REQUESTS, "fetch")
-        try:
-            waiting = deque[Future[bytes]]()
+        digest = _begun(stream, note, num_bytes)
+        num_here = stream.tell()
+        on_bytes(num_here)
+        starts = iter(range(num_here, num_bytes, REQUEST_BYTES))
+        waiting = deque[Future[bytes]]()
 
-            def ask() -> None:
-                if (start := next(starts, None)) is not None:
-                    waiting.append(pool.submit(source.read_range, start, min(start + REQUEST_BYTES, num_bytes)))
+        def ask() -> None:
+            if (start := next(starts, None)) is not None:
+                waiting.append(_in_background(source.read_range, start, min(start + REQUEST_BYTES, num_bytes)))
 
-            for _ in range(NUM_REQUESTS):
-                ask()
-            while waiting:
-                content = waiting.popleft().result()
-                ask()
-                stream.write(content)
-                digest.update(content)
-                on_bytes(len(content))
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-        stream.flush()
-        os.fsync(stream.fileno())
-        if (num_received := stream.tell()) != num_bytes:
-            raise StorageError(f"{source.path} came with {num_received:,} bytes instead of {num_bytes:,}; run it again")
+        for _ in range(NUM_REQUESTS):
+            ask()
+        while waiting:
+            content = waiting.popleft().result()
+            ask()
+            stream.write(content)
+            digest.update(content)
+            num_here += len(content)
+            # Before the note: a note of bytes that a lost machine did not keep would be worse than none.
+            stream.flush()
+            os.fsync(stream.fileno())
+            place(str(note)).write(f"{num_here} {digest.hexdigest()}".encode())
+            on_bytes(len(content))
+        if num_here != num_bytes:
+            raise StorageError(f"{source.path} came with {num_here:,} bytes instead of {num_bytes:,}; run it again")
     return digest.hexdigest()
+
+
+def _begun(stream: BinaryIO, note: Path, num_bytes: int) -> "hashlib._Hash":
+    """Keep what an interrupted fetch has noted, if it is still the same, and nothing else.
+
+    A machine that lost its power may have left a file of the right length with other bytes.
+    """
+    try:
+        noted_bytes, noted_sha256 = note.read_text().split()
+        num_left = int(noted_bytes)
+    except (OSError, ValueError):
+        num_left, noted_sha256 = 0, ""
+    digest = hashlib.sha256()
+    if num_left <= min(num_bytes, stream.tell()):
+        stream.seek(0)
+        for start in range(0, num_left, HASHED_BYTES):
+            digest.update(stream.read(min(HASHED_BYTES, num_left - start)))
+    if digest.hexdigest() != noted_sha256:
+        digest, num_left = hashlib.sha256(), 0
+    stream.truncate(num_left)
+    stream.seek(num_left)
+    return digest
+
+
+def _in_background(read: Callable[[int, int], bytes], start: int, end: int) -> Future[bytes]:
+    """As of an executor, but in a thread that does not keep an interrupted process alive while a server is silent."""
+    future = Future[bytes]()
+
+    def work() -> None:
+        try:
+            future.set_result(read(start, end))
+        except BaseException as error:  # raised where the result is taken
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="fetch", daemon=True).start()
+    return future

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 CORPUS = ROOT / "jobs" / "demo" / "corpus" / "shards"
 
-PRIVSIEVE = "from jobs.cli import main; main()"
+PRIVSIEVE = "from jobs.__main__ import main; main()"
 LISTENS = """
 from jobs.runtime.cluster import ray_session
 with ray_session("local"):
@@ -43,17 +43,6 @@ def test_nothing_in_the_folder_of_the_command_is_run(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("31 images in 2 of 2 shards: 27 scored, 4 quarantined")
     assert not (tmp_path / "was_run").exists()
-
-
-def test_a_package_that_hides_one_of_ours_is_named(tmp_path: Path) -> None:
-    (tmp_path / "scoring").mkdir()
-    (tmp_path / "scoring" / "__init__.py").write_text("")
-    done = python(f"sys.path.insert(0, {str(tmp_path)!r})\n{PRIVSIEVE}", "--help", folder=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f"privsieve: {tmp_path}/scoring hides privsieve's own package scoring; take it off PYTHONPATH, or install "
-        "privsieve into an environment of its own\n"
-    )
 
 
 def test_a_ray_that_does_not_start_is_one_line_with_rays_own_reason(tmp_path: Path) -> None:

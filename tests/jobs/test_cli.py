@@ -1,6 +1,8 @@
 """The command line itself."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -8,6 +10,9 @@ import pytest
 
 from jobs.cli import command_module
 from tests.jobs.made import privsieve
+
+ROOT = Path(__file__).parent.parent.parent
+ADVICE = "take it off PYTHONPATH, or install privsieve into an environment of its own"
 
 
 def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,3 +80,26 @@ def test_sql_shows_six_digits_of_a_fraction_and_csv_all_of_them(
     assert re.search(r"^ +0\.333333 +12345678 +null *$", capsys.readouterr().out, re.MULTILINE)
     assert privsieve("sql", scanned, statement, "--format", "csv") == 0
     assert "0.3333333333333333,12345678," in capsys.readouterr().out
+
+
+def with_hidden(room: str, folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Runs Python where a package of another project is found before the room."""
+    (folder / room).mkdir()
+    (folder / room / "__init__.py").touch()
+    environment = {"PYTHONPATH": f"{folder}:{ROOT}"}
+    return subprocess.run(
+        [sys.executable, "-P", *arguments], env=environment, cwd=folder, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize("room", ["ingest", "scoring", "reports"])
+def test_a_package_that_hides_one_of_ours_is_named_in_one_line(tmp_path: Path, room: str) -> None:
+    done = with_hidden(room, tmp_path, "-m", "jobs", "--help")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"privsieve: {tmp_path}/{room} hides privsieve's own package {room}; {ADVICE}\n"
+
+
+def test_a_machine_of_a_cluster_says_which_package_hides_ours(tmp_path: Path) -> None:
+    code = "from jobs.runtime.on_worker import check_of_program; print(check_of_program()('0.2.0', 'its hash'))"
+    done = with_hidden("reports", tmp_path, "-c", code)
+    assert done.stdout == f"{tmp_path}/reports hides privsieve's own package reports; {ADVICE}\n"

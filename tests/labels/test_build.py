@@ -105,7 +105,7 @@ def test_keywords_find_candidates_of_privbench(tmp_path: Path, capsys: pytest.Ca
     command = ("labels", "build", "privbench", tmp_path / "meta.parquet", "--out", out)
     assert privsieve(*command) == 0
     shown = capsys.readouterr().out
-    assert any(line.split() == ["face", "selfie", "4", "50.0%"] for line in shown.splitlines())
+    assert any(line.split() == ["face", "selfie", "4", "50.0", "%"] for line in shown.splitlines())
     assert "8 rows; in" in shown
     found = pq.read_table(out)
     assert found.column_names == ["url", "class"]

@@ -207,7 +207,7 @@ def test_a_killed_fetch_is_continued_where_it_was(served: Served, cache: Path) -
     folder = large_model(served, "large", 2 * PIECE + 1000)
     served.stalled, served.stalled_from = "model.safetensors", PIECE
     killed = _started("models", "fetch", served.url("large"))
-    while not (parts := list(cache.rglob("model.safetensors.part"))) or parts[0].stat().st_size < PIECE:
+    while not list(cache.rglob("model.safetensors.noted.part")):
         assert killed.poll() is None
         time.sleep(0.05)
     os.kill(killed.pid, signal.SIGKILL)
@@ -221,6 +221,31 @@ def test_a_killed_fetch_is_continued_where_it_was(served: Served, cache: Path) -
     of_folder = checkpoint(str(folder), with_weights=True).digest()
     assert f"sha256 {of_folder}" in out
     assert "weights: fetching large, 67.2 MB" in err
+
+
+@pytest.mark.slow
+def test_bytes_that_a_lost_machine_did_not_keep_are_fetched_again(served: Served, cache: Path) -> None:
+    folder = large_model(served, "large", 2 * PIECE + 1000)
+    served.stalled, served.stalled_from = "model.safetensors", PIECE
+    stopped = _started("models", "fetch", served.url("large"))
+    while not list(cache.rglob("model.safetensors.noted.part")):
+        assert stopped.poll() is None
+        time.sleep(0.05)
+    os.kill(stopped.pid, signal.SIGTERM)
+    assert "interrupted; run the same command again to continue" in stopped.communicate(timeout=300)[1]
+    assert stopped.returncode == 130  # although the server is still silent
+    (part,) = cache.rglob("model.safetensors.part")
+    with part.open("r+b") as stream:
+        stream.seek(1000)
+        stream.write(b"lost" * 2000)
+    served.released.set()
+    served.asked.clear()
+    code, out, err = _run("models", "fetch", served.url("large") + "/")
+    assert code == 0, err
+    assert sorted(start for _, start in served.asked) == [0, PIECE, 2 * PIECE]
+    assert f"sha256 {checkpoint(str(folder), with_weights=True).digest()}" in out
+    assert len(list(cache.glob("weights/*/entry.json"))) == 1
+    assert not list(cache.rglob("*.part"))
 
 
 @pytest.mark.slow
