@@ -54,7 +54,7 @@ class HandedBack:
         """num_cpus, num_gpus: of an engine."""
         self.states = ray.remote(num_cpus=0, max_restarts=-1)(EngineStates).remote()
         self.numbers: set[int] = set()
-        """Of the shards of which something was handed back in this pass."""
+        """Numbers of shards of which something was handed back in this pass."""
         self._num_cpus, self._num_gpus, self._notice = num_cpus, num_gpus, notice
         self._machines: dict[str, str] = {}
 

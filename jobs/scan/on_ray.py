@@ -93,7 +93,7 @@ _TASK_TEXTS = ("name", "listing_digests", "version_mark", "fingerprint")
 """Fields of `SliceTask` behind `slice`, in order; sent as they are."""
 
 _COLUMNS = ("number", "slice", *_TASK_TEXTS, "failure", "machine", "node_id")
-"""Of what is listed. number: of the shard. machine, node_id: as of `SliceCounts`, where a shard is handed back."""
+"""Columns of what is listed. number: of the shard. machine, node_id: as of `SliceCounts`, where a shard is handed back."""
 
 
 def scan_slices(
