@@ -15,7 +15,7 @@ import ray
 
 from ingest import __version__
 from ingest.errors import IncompleteError
-from jobs.runtime.on_worker import check_of_program, code_hash
+from jobs.runtime.on_worker import check_of_program
 from jobs.scan.slice_tasks import SliceCounts
 
 MAX_PASSES = 4
@@ -94,13 +94,14 @@ def _alive() -> dict[str, dict[str, float]]:
     return {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
 
 
-def engine_actor() -> type:
+def engine_actor(code: str) -> type:
     """Returns the actor: Ray Data calls it with one slice at a time. Its name is the title of its process.
 
+    code: as of `check_of_program`.
     Ray sends the class as it is, so that it also runs where privsieve cannot be imported, or is another.
     """
     other_program = check_of_program()
-    version, code = __version__, code_hash()
+    version = __version__
     nothing = asdict(SliceCounts(is_fatal=True, is_handed_back=True))
     max_pause_s = MAX_PAUSE_S
 
@@ -152,16 +153,18 @@ def engine_actor() -> type:
     return SliceScannerActor
 
 
-def on_same_program(list_shard: Callable[[dict[str, Any]], Iterator[dict[str, str]]], columns: Iterable[str]) -> Any:
+def on_same_program(
+    list_shard: Callable[[dict[str, Any]], Iterator[dict[str, str]]], columns: Iterable[str], code: str
+) -> Any:
     """Returns `list_shard` as a function that Ray sends as it is. Where the program is another, it gives one row, which
     hands the shard back.
 
-    list_shard: `{"number": of the shard}` -> rows with `columns`.
+    list_shard: `{"number": of the shard}` -> rows with `columns`. code: as of `check_of_program`.
     """
     from ray import cloudpickle
 
     other_program = check_of_program()
-    version, code, pickled = __version__, code_hash(), cloudpickle.dumps(list_shard)
+    version, pickled = __version__, cloudpickle.dumps(list_shard)
     nothing = dict.fromkeys(columns, "")
 
     def list_where_same(row: dict[str, Any]) -> Iterator[dict[str, str]]:

@@ -27,6 +27,7 @@ from ingest.errors import PrivsieveError, SourceError
 from ingest.slices import Slice
 from jobs.runtime.machines import num_slicers
 from jobs.runtime.metrics import ScanMetrics
+from jobs.runtime.on_worker import code_hash
 from jobs.scan import slice_scanner
 from jobs.scan.handed_back import MAX_PASSES, HandedBack, engine_actor, on_same_program
 from jobs.scan.selection import Chosen
@@ -57,6 +58,9 @@ class EnginePool:
     num_cpus: float = 1
 
     num_gpus: float = 0
+
+    is_of_cluster: bool = True
+    """Whether there may be machines with another program. On this machine alone, a change of it stops no scan."""
 
 
 class ScansRows:
@@ -93,7 +97,7 @@ _TASK_TEXTS = ("name", "listing_digests", "version_mark", "fingerprint")
 """Fields of `SliceTask` behind `slice`, in order; sent as they are."""
 
 _COLUMNS = ("number", "slice", *_TASK_TEXTS, "failure", "machine", "node_id")
-"""Columns of what is listed. number: of the shard. machine, node_id: as of `SliceCounts`, where a shard is handed back."""
+"""Columns of what is listed. number: of the shard. machine, node_id: as of `SliceCounts`, if it is handed back."""
 
 
 def scan_slices(
@@ -160,6 +164,7 @@ def _scanned(
 ) -> Iterator[tuple[int, SliceCounts]]:
     """Yields the number of the shard in `left`, and what came of a slice. labels: that machines must have."""
     ledger = only_shards(left, ledger)
+    code = code_hash() if engines.is_of_cluster else ""
 
     def list_shard(row: dict[str, Any]) -> Iterator[dict[str, str]]:
         nothing = dict.fromkeys(_COLUMNS, "") | {"number": str(row["number"])}
@@ -175,13 +180,13 @@ def _scanned(
     num_tasks = min(len(left), max(num_at_once, len(left) // SHARDS_PER_TASK))
     numbers = ray.data.from_items([{"number": n} for n in range(len(left))], override_num_blocks=num_tasks)
     slices = numbers.flat_map(
-        on_same_program(list_shard, _COLUMNS),
+        on_same_program(list_shard, _COLUMNS, code),
         num_cpus=SLICER_CPUS,
         compute=ray.data.TaskPoolStrategy(size=num_at_once),
         **selector,
     )
     counted = slices.map_batches(
-        engine_actor(),
+        engine_actor(code),
         fn_constructor_args=(states, cloudpickle.dumps(partial(ScansRows, settings, looked_at))),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(

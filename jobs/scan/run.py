@@ -243,7 +243,7 @@ class _Scan:
         )
         refuse_impossible(address, cpus, gpus)
         size, max_size = num_engines(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
-        pool = on_ray.EnginePool(size, max_size, cpus, gpus)
+        pool = on_ray.EnginePool(size, max_size, cpus, gpus, self._on_cluster)
         scan_left = partial(on_ray.scan_slices, engines=pool, notice=self._feedback.notice)
         if not self._progress.is_shown:
             return lambda settings, left, chosen, ledger, _: scan_left(settings, left, chosen, ledger)

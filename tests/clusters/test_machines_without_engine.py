@@ -16,7 +16,7 @@ from ingest.errors import IncompleteError
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.scan import handed_back
+from jobs.scan import on_ray
 from jobs.scan.request import ScanRequest, ScanResources
 from jobs.scan.run import run_scan
 from jobs.scan.slice_scanner import SliceScanner
@@ -87,7 +87,7 @@ def test_where_none_has_an_engine_the_scan_ends_in_one_line(two_machines: str, t
 def test_a_machine_with_another_program_gets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have come after the look before the run."""
     make_shards(tmp_path / "corpus", 1, 5)
-    monkeypatch.setattr(handed_back, "code_hash", lambda: "changed since the machine was installed")
+    monkeypatch.setattr(on_ray, "code_hash", lambda: "changed since the machine was installed")
     request = ScanRequest(str(tmp_path / "corpus"), str(tmp_path / "run"), engine="canned")
     ends = pytest.raises(IncompleteError, match=r"^it has other code of privsieve .* install the same on all")
     with ray_head({}) as address, joined(address), ends:
