@@ -18,11 +18,12 @@ COVERAGE_OPTIONS := $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 QUICK := $(if $(COVERAGE),,and not slow)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-tune test test-all test-slow test-browser test-ray test-fetch test-vllm test-cluster lint lock clean
+.PHONY: help demo demo-tune papers test test-all test-slow test-browser test-ray test-fetch test-vllm test-cluster lint lock clean
 
 help:
 	@echo "make demo   install, then scan, report and filter the bundled corpus (results in $(DEMO_OUT)/)"
 	@echo "make demo-tune   install, then tune a micro model on drawn pictures and show what it brought ($(DEMO_OUT)/tune)"
+	@echo "make papers MODEL=… PICTURES=… LABELS=…   the papers' protocols with a model (docs/papers.md; results in $(PAPERS_OUT)/)"
 	@echo "make test   install, then ruff, mypy and the quick tests, without Ray"
 	@echo "make test-all    the same, then the slow tests, those in Chromium, and those that start Ray, kill it, or need an S3 server"
 	@echo "make test-fetch  the tests of fetch with the real img2dataset (installs about 1.1 GB)"
@@ -73,6 +74,30 @@ demo-tune: $(TUNE_VENV)/.installed
 	@$(TUNE_BIN)/python -m jobs.demo.tuning.before_and_after $(DEMO_OUT)/tune/before $(DEMO_OUT)/tune/after \
 	  --labels $(DEMO_OUT)/tune/unseen.parquet --out $(DEMO_OUT)/tune.json
 	@echo "Open  $(DEMO_OUT)/tune/evaluation.html (what is still wrong is shown as pictures), $(DEMO_OUT)/tune/adapter/README.md"
+
+# The protocols of docs/papers.md on one labelled set: MODEL, PICTURES and LABELS as scan and evaluate take them;
+# ENGINE=openai with ENDPOINT for a model behind a server. A command that was interrupted goes on where it stopped.
+PAPERS_OUT ?= papers
+PRIVSIEVE ?= $(BIN)/privsieve
+ENGINE ?= vllm
+PAPERS_ENGINE = --engine $(ENGINE) --model $(MODEL) $(if $(ENDPOINT),--endpoint $(ENDPOINT))
+PAPERS_PROTOCOLS := severity:zero-shot severity:intuition severity:taxonomy two-pass binary:ours-1,lenient \
+  binary:ours-1,class-names,lenient
+
+papers:
+	@test -n "$(MODEL)" && test -n "$(PICTURES)" && test -n "$(LABELS)" || \
+	  { echo "make papers needs MODEL=, PICTURES= and LABELS=; see docs/papers.md" >&2; exit 2; }
+	@mkdir -p $(PAPERS_OUT)
+	@for protocol in $(PAPERS_PROTOCOLS); do \
+	  run=$(PAPERS_OUT)/$$(echo $$protocol | tr ':,' '--'); \
+	  echo; echo "== $$protocol"; \
+	  $(PRIVSIEVE) scan $(PICTURES) --run $$run --executor inline --quiet $(PAPERS_ENGINE) --protocol $$protocol || exit; \
+	  $(PRIVSIEVE) evaluate $$run --labels $(LABELS) || echo "the labels do not judge what $$protocol answers"; \
+	done
+	@echo; echo "== four wordings"
+	$(PRIVSIEVE) study prompts $(PICTURES) --labels $(LABELS) --out $(PAPERS_OUT)/prompts --reading lenient $(PAPERS_ENGINE)
+	@echo; echo "== four languages"
+	$(PRIVSIEVE) study languages $(PICTURES) --labels $(LABELS) --out $(PAPERS_OUT)/languages --reading lenient $(PAPERS_ENGINE)
 
 test: lint
 	$(BIN)/pytest -n 4 -m "$(NOT_RUN_HERE) and not ray $(QUICK)" $(COVERAGE_OPTIONS)

@@ -20,6 +20,7 @@ VERBS: dict[str, str] = {
     "fetch": "Download images named by metadata into shards.",
     "plan": "Estimate hours, cost and storage of a scan from a small sample.",
     "doctor": "Check this machine for what a scan needs.",
+    "screen": "Fit a cheap first stage for scans, whose miss rate labels prove.",
     "scan": "Score every image of a corpus into a run.",
     "status": "Show how far a scan is, and who scans.",
     "report": "Show how private a scanned corpus is.",
@@ -46,7 +47,7 @@ VERBS: dict[str, str] = {
 """Verb -> one line of help. The click command has the name of the verb (with _ for -), in `command_module(verb)`."""
 
 HEADINGS: dict[str, tuple[str, ...]] = {
-    "Before a scan": ("fetch", "models", "plan", "doctor"),
+    "Before a scan": ("fetch", "models", "screen", "plan", "doctor"),
     "Scanning": ("scan", "status", "compact"),
     "Reading a run": ("report", "explain", "browse", "sql", "diff"),
     "Checking by people": ("audit", "review", "labels", "evaluate", "calibrate"),

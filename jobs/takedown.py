@@ -27,7 +27,7 @@ from pydantic import AfterValidator, BaseModel, ValidationError
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.formats import FORMATS, Source, open_source
 from ingest.formats.members import name_fault
-from ingest.formats.released import DECISIONS, RELEASE, Kept
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, Kept
 from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.given_files import given_content
@@ -243,12 +243,31 @@ def _staged(
     made = _marked(decisions, is_taken)
     with staged.at(DECISIONS).create() as stream:
         pq.write_table(made, stream, ROWS_PER_GROUP, compression="zstd", write_page_checksum=True)
+    if root.at(REDACTIONS).exists():
+        summary["redactions_sha256"] = replaced[REDACTIONS] = _rest_of_redactions(root, staged, decisions, is_taken)
     summary |= {**_counts(made), "sha256": hashes, "decisions_sha256": stream.sha256}
     summary.setdefault("takedowns", []).append({"on": date.today().isoformat(), "num_pictures": int(is_taken.sum())})
     content = as_json(summary)
     staged.at(RELEASE).write(content)
     replaced |= {DECISIONS: stream.sha256, RELEASE: hashlib.sha256(content).hexdigest()}
     return _Journal(folder=folder, replaced=replaced, removed=removed)
+
+
+def _rest_of_redactions(root: Place, staged: Place, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> str:
+    """Write how the pictures that stay were covered, and return the hash of the file."""
+    taken = {
+        *zip(*(decisions[name].filter(pa.array(is_taken)).to_pylist() for name in ("shard", "index")), strict=True)
+    }
+    try:
+        with root.at(REDACTIONS).open() as stream:
+            steps = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True).read(use_threads=False)
+        places = zip(steps["shard"].to_pylist(), steps["index"].to_pylist(), strict=True)
+    except (pa.ArrowException, KeyError):
+        raise IncompleteError(f"{REDACTIONS} cannot be read; privsieve verify says more") from None
+    rest = steps.filter(pa.array([one not in taken for one in places], pa.bool_()))
+    with staged.at(REDACTIONS).create() as target:
+        pq.write_table(rest, target, ROWS_PER_GROUP, compression="zstd", write_page_checksum=True)
+    return target.sha256
 
 
 def _summary(root: Place, url: str) -> dict[str, Any]:
@@ -282,8 +301,6 @@ def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:
         "rule": TAKEDOWN,
         "reason": f"taken down on {date.today().isoformat()}",
         "released_sha256": None,
-        "num_covered": None,
-        "num_looks": None,
     }
     for name, value in values.items():
         field = DECISIONS_SCHEMA.field(name)

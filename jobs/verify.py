@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import name_fault
-from ingest.formats.released import DECISIONS, RELEASE
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE
 from ingest.formats.shard import files_below
 from ingest.sample import printable
 from ingest.storage.place import Place, place
@@ -36,6 +36,7 @@ class _Written(BaseModel):
     rules: dict[str, dict[str, int]]
     sha256: dict[str, Sha256]
     decisions_sha256: Sha256 | None = None  # of older versions
+    redactions_sha256: Sha256 | None = None  # nothing was covered
 
 
 @checked_request
@@ -74,6 +75,9 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     faults = [*_file_faults(root, written, feedback)]
     decisions, decision_faults = _decisions(root, written)
     faults += decision_faults
+    redactions = root.at(REDACTIONS)
+    if (sha256_of(redactions) if redactions.exists() else None) != written.redactions_sha256:
+        faults.append(f"{REDACTIONS}: it is not what was released")
     num_pictures = None
     if not faults and decisions is not None and "released_sha256" in decisions.column_names:
         num_pictures, picture_faults = _pictures(request.release, written, decisions, feedback)
@@ -83,7 +87,7 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
 
 def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator[str]:
     there = set(files_below(root))
-    for name in sorted(there - written.sha256.keys() - {RELEASE, DECISIONS}):
+    for name in sorted(there - written.sha256.keys() - {RELEASE, DECISIONS, REDACTIONS}):
         yield f"{printable(name)}: {RELEASE} does not name it"
     with feedback.meter("verify files", len(written.sha256)) as meter:
         for name, sha256 in written.sha256.items():

@@ -31,7 +31,7 @@ from ingest.formats.parquet_schema import (
     value_of,
     value_type,
 )
-from ingest.formats.released import DECISIONS, RELEASE
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE
 from ingest.formats.shard import files_below, opened
 from ingest.sample import Sample, caption_of, domain_of, printable, url_sha256_of
 from ingest.slices import MAX_BYTES, MAX_SAMPLES, Locator, Slice
@@ -65,7 +65,7 @@ def shards(root: Place) -> list[str]:
     """Return every Parquet file below the folder, as paths relative to it, sorted; a release's decisions are not a
     shard."""
     paths = files_below(root)
-    decisions = {DECISIONS} if RELEASE in paths else set()
+    decisions = {DECISIONS, REDACTIONS} if RELEASE in paths else set()
     return [path for path in paths if path.lower().endswith(SUFFIX) and path not in decisions]
 
 

@@ -6,18 +6,35 @@ may be released. The hash of every copied image shows whether that happened.
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ingest.errors import Fault, IncompleteError
 from ingest.formats.members import Members
 from ingest.sample import printable
 
 RELEASE = "release.json"
-
 DECISIONS = "decisions.parquet"
+REDACTIONS = "redactions.parquet"
 """Files next to the shards of a release; they are known here so that a release can be scanned again."""
+
+
+class CoverStep(NamedTuple):
+    """One attempt to cover what a rule names."""
+
+    name: str
+    """boxes, wider or image."""
+
+    num_areas: int
+    share_covered: float
+    """Share of the picture, 0–1."""
+
+    left: tuple[str, ...] = ()
+    """What a detector still found, or could not judge."""
+
+    is_examined: bool = True
+    """Whether a detector examined the picture after this step."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +42,20 @@ class Rewritten:
     """A picture that is released in another form than it was scanned in."""
 
     content: bytes
-    num_covered: int | None = None
-    """Number of areas that were covered; None if its pixels are unchanged."""
-
-    num_looks: int = 0
-    """How often a detector examined it, until there was nothing more to cover."""
+    steps: tuple[CoverStep, ...] = ()
+    """How it was covered; empty if its pixels are unchanged."""
 
 
-Rewrite = Callable[[int, bytes], Rewritten | Fault]
-"""Takes the index of a sample and its picture as it was scanned; a Fault if that cannot be released."""
+@dataclass(frozen=True)
+class NotReleased(Fault):
+    """Why a picture is not released after all."""
+
+    steps: tuple[CoverStep, ...] = ()
+    """How it was covered, in vain."""
+
+
+Rewrite = Callable[[int, bytes], Rewritten | NotReleased]
+"""Takes the index of a sample and its picture as it was scanned."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +95,12 @@ class Kept:
         if self.rewrite is None:
             return encoded
         made = self.rewrite(index, encoded)
-        if isinstance(made, Fault):
+        if made.steps:
+            record.steps[index] = made.steps
+        if isinstance(made, NotReleased):
             record.refused[index] = (made.reason, made.message)
             return None
-        sha256 = hashlib.sha256(made.content).hexdigest()
-        record.rewritten[index] = (sha256, made.num_covered, made.num_looks)
+        record.rewritten[index] = hashlib.sha256(made.content).hexdigest()
         return made.content
 
 
@@ -85,11 +108,14 @@ class Kept:
 class RewriteRecord:
     """What became of pictures that had to be written again."""
 
-    rewritten: dict[int, tuple[str, int | None, int]] = field(default_factory=dict)
-    """Index -> sha256 of the released picture, and `num_covered` and `num_looks` of `Rewritten`."""
+    rewritten: dict[int, str] = field(default_factory=dict)
+    """Index -> sha256 of the released picture."""
 
     refused: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """Index -> reason and message of the `Fault`."""
+    """Index -> reason and message of the `NotReleased`."""
+
+    steps: dict[int, tuple[CoverStep, ...]] = field(default_factory=dict)
+    """Index -> how it was covered, also of those that are not released."""
 
 
 @dataclass(frozen=True)
@@ -119,17 +145,20 @@ class Written:
         content = json.loads(text)
         try:
             pictures = RewriteRecord(
-                {
-                    index: (str(sha256), covered, int(looks))
-                    for index, (sha256, covered, looks) in _items(content, "rewritten")
-                },
+                {index: str(sha256) for index, sha256 in _items(content, "rewritten")},
                 {index: (str(reason), str(message)) for index, (reason, message) in _items(content, "refused")},
+                {index: tuple(map(_step, steps)) for index, steps in _items(content, "steps")},
             )
             dropped = {int(index): str(why) for index, why in content["dropped"].items()}
             files, left_out = dict(content["files"]), dict(content["left_out"])
             return Written(int(content["num_samples"]), files, dropped, left_out, pictures)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("not a record of what was written") from error
+
+
+def _step(fields: Sequence[Any]) -> CoverStep:
+    name, num_areas, share_covered, left, is_examined = fields
+    return CoverStep(str(name), int(num_areas), float(share_covered), tuple(map(str, left)), bool(is_examined))
 
 
 def _items(content: dict[str, Any], name: str) -> list[tuple[int, Any]]:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
 from PIL import ExifTags, Image, ImageFile, ImageFilter
 
 from ingest.images.cleaning import cleaned, opened
@@ -13,6 +14,10 @@ from ingest.images.files.metadata import frame_metadata
 CoverMethod = Literal["solid", "pixelate", "blur"]
 """`solid` fills an area with black. `pixelate` and `blur` look better and hide less: what they leave can be enough to
 recognise a person or to read a number."""
+
+TARGETS = ("faces", "text", "codes", "plates", "vehicles", "persons")
+"""What can be covered wherever it is, besides the evidence of an attribute. text: every line, read or not. codes:
+barcodes."""
 
 Area = tuple[float, float, float, float]
 """x_min, y_min, x_max, y_max in fractions (0–1) of the displayed picture, y down."""
@@ -27,6 +32,7 @@ _SQUARES = 6
 _BLOCK_PX = 16
 """Areas of a JPEG grow to whole blocks of this size, so that no block is both inside and outside."""
 _WEBP_QUALITY = 90
+_GRID = 200
 
 
 def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> bytes | None:
@@ -68,6 +74,15 @@ def _drawn(image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMetho
     target = io.BytesIO()
     drawn.save(target, image.format, **options)
     return target.getvalue()
+
+
+def share_of(areas: Sequence[Area]) -> float:
+    """Return the share of the picture that areas cover together, 0–1, to about 0.01."""
+    is_covered = np.zeros((_GRID, _GRID), dtype=np.bool_)
+    for area in areas:
+        left, upper, right, lower = (round(min(max(side, 0.0), 1.0) * _GRID) for side in area)
+        is_covered[upper:lower, left:right] = True
+    return float(is_covered.mean())
 
 
 def _cover(image: Image.Image, area: Area, method: CoverMethod) -> None:

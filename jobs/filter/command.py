@@ -22,7 +22,8 @@ from jobs.filter.run import (
 )
 from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import on_terminal
-from scoring.policies.policy import Policy
+from scoring.engines.detectors.covering import STEPS
+from scoring.policies.policy import WHOLE_IMAGE, Policy
 from scoring.sql.expressions import shown
 
 MEANINGS: dict[Members, str] = {
@@ -30,6 +31,9 @@ MEANINGS: dict[Members, str] = {
     "image-only": "an image goes alone, of a table with its key and category",
     "all": "whatever is no picture goes with an image",
 }
+
+SECONDS_PER_LOOK = 0.9
+"""CPU time of the detectors for a picture; measured on the demo pictures (README)."""
 
 MAX_KINDS_PRINTED = 8
 """Limit on the printed kinds of members and columns that were left out."""
@@ -53,6 +57,7 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
         _print(planned.counts, planned.policy.name, planned.policy.members, "would be")
         _print_guarantee(planned.guarantee, planned.counts)
         _print_unseen(planned.counts, planned.policy)
+        _print_looks(planned.counts, planned.policy)
         check_destination(planned)
         return
     with command_session():
@@ -118,6 +123,23 @@ def _print_unseen(counts: Counts, policy: Policy) -> None:
         hold = "hold" if counts.num_unseen > 1 else "holds"
         images = number_of(counts.num_unseen, "kept image")
         write_line(f"{images} {hold} content that was not scanned ({kinds}){rule}")
+
+
+def _print_looks(counts: Counts, policy: Policy) -> None:
+    """The price of covering: it examines the redacted pictures alone."""
+    rules = {rule.name for rule in policy.rules if rule.then == "redact" and rule.cover != [WHOLE_IMAGE]}
+    num = sum(count for (action, rule), count in counts.by_rule.items() if action == "redact" and rule in rules)
+    if num:
+        most = 1 + len(STEPS)
+        write_line(
+            f"detectors would examine {number_of(num, 'picture')} 2 to {most} times each (once in a scan is about "
+            f"{SECONDS_PER_LOOK} s on one core): about {_hours(2 * num * SECONDS_PER_LOOK)} to "
+            f"{_hours(most * num * SECONDS_PER_LOOK)} on one core"
+        )
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds:,.0f} s" if seconds < 600 else f"{seconds / 3600:,.1f} h"
 
 
 def _print_left_out(left_out: Mapping[str, int]) -> None:

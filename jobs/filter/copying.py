@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats import FORMATS, Source
 from ingest.formats.members import name_fault
-from ingest.formats.released import Kept, RewriteRecord, Written, changed
+from ingest.formats.released import DECISIONS, REDACTIONS, Kept, RewriteRecord, Written, changed
 from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.place import Place, reason_of
@@ -26,6 +26,7 @@ from jobs.filter.decisions import (
     decisions_of,
     kept_of,
     kept_rows,
+    redactions_of,
     row_chunks,
     unseen_in,
 )
@@ -126,8 +127,12 @@ class ShardCopier:
                 f"{printable(share.shard)}: {written.num_samples} samples written of {share.num_kept} that are kept; "
                 "nothing is released"
             )
-        with decisions_file(self.out, share).create() as stream:
-            pq.write_table(decisions, stream, compression="zstd", write_page_checksum=True)
+        tables = {DECISIONS: decisions}
+        if self.policy.redacts:
+            tables[REDACTIONS] = redactions_of(decisions, written.pictures.steps)
+        for name, table in tables.items():
+            with table_of(self.out, share, name).create() as stream:
+                pq.write_table(table, stream, compression="zstd", write_page_checksum=True)
         gone = written.dropped.keys() | written.pictures.refused.keys()
         return written, counted(decisions), {i: kinds for i, kinds in decided.unseen.items() if i not in gone}
 
@@ -191,9 +196,9 @@ class ShardCopier:
         return written if all(file.exists() and _sha256(file) == sha256 for file, sha256 in files) else None
 
 
-def decisions_file(out: Place, share: Share) -> Place:
-    """The decisions for one shard, until all are joined."""
-    return _file_of(out, share, ".parquet")
+def table_of(out: Place, share: Share, name: str) -> Place:
+    """The part of `decisions.parquet` or `redactions.parquet` about one shard, until all are joined."""
+    return _file_of(out, share, ".parquet" if name == DECISIONS else f".{name}")
 
 
 def _file_of(out: Place, share: Share, ending: str) -> Place:

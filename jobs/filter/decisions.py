@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import RunError
-from ingest.formats.released import Kept, Written
+from ingest.formats.released import CoverStep, Kept, Written
 from ingest.sample import printable
 from ingest.storage.place import Place
 from jobs.filter.bar import Bar
@@ -44,12 +44,26 @@ DECISIONS_SCHEMA = pa.schema(
         "rule": pa.string(),
         "reason": pa.string(),
         "released_sha256": pa.string(),
-        "num_covered": pa.int32(),
-        "num_looks": pa.int32(),
     }
 )
-"""`released_sha256`: of the picture in the release, null if it is dropped. `num_covered`: areas that were covered, null
-unless redacted. `num_looks`: how often the detectors examined it for that."""
+"""`released_sha256`: of the picture in the release, null if it is dropped."""
+
+REDACTIONS_SCHEMA = pa.schema(
+    {
+        "shard": pa.string(),
+        "index": pa.int64(),
+        "key": pa.string(),
+        "number": pa.int32(),
+        "step": pa.string(),
+        "num_areas": pa.int32(),
+        "share_covered": pa.float32(),
+        "is_examined": pa.bool_(),
+        "left": pa.list_(pa.string()),
+        "released": pa.bool_(),
+    }
+)
+"""One row per step of `scoring.engines.detectors.covering`. `number`: from 1. `left`: what the second look still found.
+`released`: whether the picture is released as it was after this step."""
 
 
 def row_chunks(
@@ -170,21 +184,27 @@ def as_written(decisions: pa.Table, written: Written) -> pa.Table:
     rewritten = written.pictures.rewritten
     is_kept = pc.not_equal(decisions["action"], "drop")
     released = [
-        rewritten.get(index, (sha256, None, None)) if kept else (None, None, None)
+        rewritten.get(index, sha256) if kept else None
         for index, sha256, kept in zip(
             decisions["index"].to_pylist(), decisions["sha256"].to_pylist(), is_kept.to_pylist(), strict=True
         )
     ]
-    is_covered = [covered is not None for _, covered, _ in released]
-    columns = {
-        "released_sha256": [sha256 for sha256, _, _ in released],
-        "num_covered": [covered for _, covered, _ in released],
-        "num_looks": [looks if covered else None for (_, _, looks), covered in zip(released, is_covered, strict=True)],
-    }
-    for name, values in columns.items():
-        field = DECISIONS_SCHEMA.field(name)
-        decisions = decisions.set_column(DECISIONS_SCHEMA.get_field_index(name), field, pa.array(values, field.type))
-    return decisions
+    field = DECISIONS_SCHEMA.field("released_sha256")
+    column = pa.array(released, field.type)
+    return decisions.set_column(DECISIONS_SCHEMA.get_field_index(field.name), field, column)
+
+
+def redactions_of(decisions: pa.Table, steps: Mapping[int, Sequence[CoverStep]]) -> pa.Table:
+    """One row per step, in the order of the index. decisions: of one shard, after the copy."""
+    rows = [
+        {name: decided[name] for name in ("shard", "index", "key")}
+        | {"number": number, "released": decided["action"] != "drop" and number == len(steps[decided["index"]])}
+        | {"step": step.name, "num_areas": step.num_areas, "share_covered": step.share_covered}
+        | {"is_examined": step.is_examined, "left": list(step.left)}
+        for decided in decisions.filter(pc.is_in(decisions["index"], pa.array(steps, pa.int64()))).to_pylist()
+        for number, step in enumerate(steps[decided["index"]], 1)
+    ]
+    return pa.Table.from_pylist(rows, REDACTIONS_SCHEMA)
 
 
 def _with_dropped(decisions: pa.Table, dropped: Mapping[int, str], rule: str) -> pa.Table:

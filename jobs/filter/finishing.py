@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError
-from ingest.formats.released import DECISIONS, RELEASE, Written
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, Written
 from ingest.sample import printable
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
 from jobs.filter.cautions import scope
-from jobs.filter.copying import decisions_file
-from jobs.filter.decisions import DECISIONS_SCHEMA
+from jobs.filter.copying import table_of
+from jobs.filter.decisions import DECISIONS_SCHEMA, REDACTIONS_SCHEMA
 from jobs.filter.plan import Counts, Plan, Share
 from jobs.filter.record import DONE, UNFINISHED, ReleaseRecord
 from scoring.runs.record import RunRecord
@@ -35,6 +35,9 @@ def finish(
 ) -> None:
     """IncompleteError where the counts do not add up."""
     decisions_sha256 = join_decisions(out, plan.shares, counts.num_images + counts.num_damaged_parts)
+    redactions_sha256 = None
+    if identity.second_look is not None:
+        redactions_sha256 = _joined(out, plan.shares, REDACTIONS, REDACTIONS_SCHEMA)
     rules: dict[str, dict[str, int]] = {}
     for (action, rule), count in sorted(counts.by_rule.items()):
         rules.setdefault(rule, {})[action] = count
@@ -52,6 +55,7 @@ def finish(
         "num_unseen_not_recorded": plan.num_older,
         "members_left_out": left_out(written),
         "decisions_sha256": decisions_sha256,
+        "redactions_sha256": redactions_sha256,
     }
     hashes = {name: sha256 for done in written for name, sha256 in done.files.items()}
     out.at(RELEASE).write(as_json(identity.model_dump() | summary | {"sha256": dict(sorted(hashes.items()))}))
@@ -60,29 +64,44 @@ def finish(
 
 
 def join_decisions(out: Place, shares: Sequence[Share], num_counted: int) -> str:
-    """Write `decisions.parquet` from the files of the shards, in their order, and return its hash. Of the rows few are
-    in memory at once."""
-    num_planned, num_joined = sum(share.num_rows for share in shares), 0
-    with (
-        out.at(DECISIONS).create() as stream,
-        pq.ParquetWriter(stream, DECISIONS_SCHEMA, compression="zstd", write_page_checksum=True) as writer,
-    ):
-        for group in _row_groups(out, shares):
-            writer.write_table(group, ROWS_PER_GROUP)
-            num_joined += group.num_rows
+    """Write `decisions.parquet` from the files of the shards, in their order, and return its hash."""
+    num_planned = sum(share.num_rows for share in shares)
+
+    def check(num_joined: int) -> None:
         if not num_planned == num_joined == num_counted:
             raise IncompleteError(
                 f"{num_joined} decisions written and {num_counted} counted of {num_planned} rows; nothing is released; "
                 "filter again with --overwrite"
             )
+
+    return _joined(out, shares, DECISIONS, DECISIONS_SCHEMA, check)
+
+
+def _joined(
+    out: Place, shares: Sequence[Share], name: str, schema: pa.Schema, check: Callable[[int], None] | None = None
+) -> str:
+    """Join the tables of the shards and return the hash of the file. Few rows are in memory at once.
+
+    check: takes the number of rows; there is no file if it raises.
+    """
+    num_rows = 0
+    with (
+        out.at(name).create() as stream,
+        pq.ParquetWriter(stream, schema, compression="zstd", write_page_checksum=True) as writer,
+    ):
+        for group in _row_groups(out, shares, name, schema):
+            writer.write_table(group, ROWS_PER_GROUP)
+            num_rows += group.num_rows
+        if check is not None:
+            check(num_rows)
     return stream.sha256
 
 
-def _row_groups(out: Place, shares: Sequence[Share]) -> Iterator[pa.Table]:
-    rows, left = DECISIONS_SCHEMA.empty_table(), iter(shares)
+def _row_groups(out: Place, shares: Sequence[Share], name: str, schema: pa.Schema) -> Iterator[pa.Table]:
+    rows, left = schema.empty_table(), iter(shares)
     with ThreadPoolExecutor(READ_AT_ONCE) as threads:
         while window := list(islice(left, READ_AT_ONCE)):
-            for table in threads.map(lambda share: _decisions_for(out, share), window):
+            for table in threads.map(lambda share: _part(out, share, name, schema), window):
                 rows = pa.concat_tables([rows, table])
                 while rows.num_rows >= ROWS_PER_GROUP:
                     yield rows.slice(0, ROWS_PER_GROUP).combine_chunks()
@@ -91,10 +110,10 @@ def _row_groups(out: Place, shares: Sequence[Share]) -> Iterator[pa.Table]:
         yield rows.combine_chunks()
 
 
-def _decisions_for(out: Place, share: Share) -> pa.Table:
+def _part(out: Place, share: Share, name: str, schema: pa.Schema) -> pa.Table:
     try:
-        with decisions_file(out, share).open() as stream:
-            return pq.read_table(stream, schema=DECISIONS_SCHEMA, page_checksum_verification=True)
+        with table_of(out, share, name).open() as stream:
+            return pq.read_table(stream, schema=schema, page_checksum_verification=True)
     except (pa.ArrowException, FileNotFoundError):
         raise IncompleteError(
             f"the decisions for {printable(share.shard)} are damaged or gone from {out.at(DONE).path}; "

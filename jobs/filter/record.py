@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.formats.members import Members
-from ingest.formats.released import DECISIONS, RELEASE
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE
 from ingest.storage.place import Place
 from scoring.policies.policy import Files
 
@@ -24,7 +24,9 @@ TAKEDOWN_STAGED = "takedown.unfinished"
 TAKEDOWN_JOURNAL = "takedown.unfinished.json"
 """What a takedown has still to put in its place."""
 
-OWN_NAMES = frozenset([RELEASE, DECISIONS, UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL])
+OWN_NAMES = frozenset(
+    [RELEASE, DECISIONS, REDACTIONS, UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL]
+)
 """What no shard or file of a release may be named, at the top of it."""
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]

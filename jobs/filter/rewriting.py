@@ -6,14 +6,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.errors import Fault, PolicyError
-from ingest.formats.released import Rewritten
+from ingest.errors import PolicyError
+from ingest.formats.released import NotReleased, Rewritten
 from ingest.images.cleaning import FORMATS, cleaned
-from scoring.engines.detectors.covering import cover_attributes, cover_whole, second_look
+from ingest.images.covering import TARGETS
+from scoring.engines.detectors.covering import cover_targets, cover_whole, second_look
 from scoring.policies.policy import WHOLE_IMAGE, Policy
 
 NOT_CLEANED = "not_cleaned"
-"""The reason of a `Fault`."""
+"""The reason of a `NotReleased`."""
 
 
 @dataclass(frozen=True)
@@ -24,21 +25,22 @@ class Rewriter:
     decisions: Mapping[int, Mapping[str, Any]]
     """Index of each released image -> its rule, its status, number of scanned frames, and boxes."""
 
-    def __call__(self, index: int, encoded: bytes) -> Rewritten | Fault:
+    def __call__(self, index: int, encoded: bytes) -> Rewritten | NotReleased:
         decided = self.decisions[index]
         rule = next((r for r in self.policy.rules if r.name == decided["rule"] and r.then == "redact"), None)
         if rule is not None:
             if WHOLE_IMAGE in rule.cover:
                 return cover_whole(encoded, self.policy.cover_method)
-            return cover_attributes(encoded, rule.cover, decided["boxes"] or (), self.policy.cover_method)
+            falls_back = rule.fallback == "image"
+            return cover_targets(encoded, rule.cover, decided["boxes"] or (), self.policy.cover_method, falls_back)
         if self.policy.files == "as-is":
             return Rewritten(encoded)
         if decided["status"] != "scored":
-            return Fault(NOT_CLEANED, "it was not scanned, so it cannot be cleaned")
+            return NotReleased(NOT_CLEANED, "it was not scanned, so it cannot be cleaned")
         content = cleaned(encoded, decided["num_frames_scanned"] or 1)
         if content is None:
-            formats = ", ".join(FORMATS)
-            return Fault(NOT_CLEANED, f"its file cannot be cleaned without a change of its pixels ({formats} can be)")
+            message = f"its file cannot be cleaned without a change of its pixels ({', '.join(FORMATS)} can be)"
+            return NotReleased(NOT_CLEANED, message)
         return Rewritten(content)
 
 
@@ -66,7 +68,7 @@ def refuse_uncoverable(policy: Policy) -> None:
     engine = second_look()
     for rule in policy.rules:
         for name in rule.cover:
-            if name not in (*engine.assessed, WHOLE_IMAGE):
+            if name not in (*TARGETS, *engine.assessed, WHOLE_IMAGE):
                 raise PolicyError(
                     f'{policy.file}: rule "{rule.name}" covers {name}, and the {engine.name} engine, which examines '
                     f"covered pictures, does not judge it; there are: {', '.join([*engine.assessed, WHOLE_IMAGE])}"

@@ -156,13 +156,13 @@ def _private(private: PrivateResult) -> Iterator[Table]:
     if private.per_class:
         yield Table(
             "Each private class against batches of as many public pictures (means over batches)",
-            ["class", "pictures", "batches", "MCC", "F1", "recall", "precision", "specificity"],
+            ["class", "pictures", "batches", "MCC", "F1", "recall", "precision", "specificity", "MCC, all"],
             [
                 [
                     shortened(row.name),
                     f"{row.num_pictures:,}",
                     f"{row.num_batches:,}",
-                    *map(number, (row.mcc, row.f1, row.recall, row.precision, row.specificity)),
+                    *map(number, (row.mcc, row.f1, row.recall, row.precision, row.specificity, row.mcc_against_all)),
                 ]
                 for row in private.per_class
             ],

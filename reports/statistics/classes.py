@@ -1,7 +1,8 @@
 """Metrics per class of the labels, in the ways of two papers.
 
 `per_class`: Samson et al., "Privacy-Aware Visual Language Models", section 4: the private pictures of a class against
-exclusive batches of as many public ones. `classwise`: Zhao et al., "PrivacyAlert", Tables 3–7: precision, recall and F1
+exclusive batches of as many public ones. Its Table 3 is another figure: the MCC of a class against all public pictures.
+`classwise`: Zhao et al., "PrivacyAlert", Tables 3–7: precision, recall and F1
 of private and of public, and their mean weighted by support.
 """
 
@@ -46,6 +47,9 @@ class PrivateClass:
 
     balanced_accuracy: float | None
     """Mean over the batches."""
+
+    mcc_against_all: float | None = None
+    """Against all public pictures together, as the paper's Table 3 has it; None without a public picture."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,12 @@ def _class(name: str, members: list[int], public: np.ndarray, counted: Numbers) 
     means = {metric: _mean(values) for metric, values in rates(batches + of_class).items()}
     wanted = ("mcc", "f1", "precision", "specificity", "balanced_accuracy")
     return PrivateClass(
-        name, num, num_batches, known(rates(of_class)["recall"]), **{metric: means[metric] for metric in wanted}
+        name,
+        num,
+        num_batches,
+        known(rates(of_class)["recall"]),
+        **{metric: means[metric] for metric in wanted},
+        mcc_against_all=known(rates(of_class + counted[public].sum(axis=0))["mcc"]) if len(public) else None,
     )
 
 

@@ -186,7 +186,7 @@ def cross_fitted(points: Points, method: Method, share: float, seed: int) -> tup
     those that show it first, so that each fold has some.
     """
     probabilities, is_present = np.zeros(len(points)), np.zeros(len(points), dtype=np.bool_)
-    folds = _folds(points, seed)
+    folds = folds_of(points, seed)
     if folds.max() < NUM_FOLDS - 1:
         return None
     for fold in range(NUM_FOLDS):
@@ -198,7 +198,8 @@ def cross_fitted(points: Points, method: Method, share: float, seed: int) -> tup
     return probabilities, is_present
 
 
-def _folds(points: Points, seed: int) -> Groups:
+def folds_of(points: Points, seed: int) -> Groups:
+    """Return the fold of each point, 0 … NUM_FOLDS − 1; a group is in one fold. Shape (n,)."""
     numbers, members = np.unique(points.groups, return_inverse=True)
     shows = np.zeros(len(numbers), dtype=np.bool_)
     np.logical_or.at(shows, members, points.truth)

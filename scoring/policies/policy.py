@@ -18,8 +18,9 @@ link, a truncated tar, no image member) cannot be copied; `filter` drops it by t
 `members` says which files are released with a kept picture, see `ingest.formats.members`. If that cannot be released
 safely, `filter` drops the sample by the rule "(unsafe_member)".
 `files: clean` writes kept pictures without what decoding does not need (`ingest.images.cleaning`). `then: redact`
-covers what its rule names in `cover` (attributes, or `image` for the whole picture) and releases the picture, if a
-detector then finds nothing more of it; `cover_method` says how.
+covers what its rule names in `cover` (`TARGETS`, attributes, or `image` for the whole picture) and releases the
+picture if a detector then finds nothing more of it. Else it is dropped, or with `fallback: image` all of it is covered.
+`cover_method` says how.
 A policy can be changed and applied again without another scan, since scores do not depend on it.
 """
 
@@ -36,7 +37,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import PolicyError, QueryError, did_you_mean
 from ingest.formats.members import Members
-from ingest.images.covering import CoverMethod
+from ingest.images.covering import TARGETS, CoverMethod
 from scoring.privacy import SEVERITY_NAMES
 from scoring.sql.errors import without_values
 from scoring.sql.expressions import boolean_expression, columns_of, shown
@@ -49,6 +50,7 @@ from scoring.yaml_files import YamlError, load_yaml
 Action = Literal["keep", "flag", "redact", "drop"]
 PlainAction = Literal["keep", "flag", "drop"]
 Files = Literal["as-is", "clean"]
+Fallback = Literal["drop", "image"]
 WHOLE_IMAGE = "image"
 """In `cover`: the whole picture."""
 
@@ -110,7 +112,10 @@ class Rule(_Strict):
     """Reason in words, for people who must explain a decision."""
 
     cover: list[Text] = []
-    """What `redact` covers: attributes, or `image`."""
+    """What `redact` covers: faces, text, codes, plates, vehicles, persons, attributes, or `image`."""
+
+    fallback: Fallback = "drop"
+    """What `redact` does with a picture in which something is left: drop it, or cover all of it."""
 
 
 class _PolicyFile(_Strict):
@@ -128,6 +133,7 @@ _CHOICES = {
     "members": ("setting", get_args(Members)),
     "files": ("setting", get_args(Files)),
     "cover_method": ("method", get_args(CoverMethod)),
+    "fallback": ("setting", get_args(Fallback)),
 }
 _PLAIN = ("default", "quarantined")
 """Keys of which the value is an action that needs no rule."""
@@ -371,17 +377,19 @@ def _condition(number: int, rule: Rule) -> str:
 
 
 def _check_cover(number: int, rule: Rule) -> None:
-    where, known = f'rule {number} "{rule.name}"', (*KEYS, WHOLE_IMAGE)
+    where, known = f'rule {number} "{rule.name}"', (*TARGETS, WHOLE_IMAGE, *KEYS)
     if rule.then != "redact":
-        if rule.cover:
-            raise PolicyError(f"{where}: cover is for then: redact; leave it out")
+        for name in ("cover", "fallback"):
+            if name in rule.model_fields_set:
+                raise PolicyError(f"{where}: {name} is for then: redact; leave it out")
         return
     if not rule.cover:
-        raise PolicyError(f"{where}: redact needs cover: a list of attributes, such as [biometrics], or [image]")
+        raise PolicyError(f"{where}: redact needs cover: a list such as [faces, plates], or [image]")
     for name in rule.cover:
         if name not in known:
             raise PolicyError(
-                f'{where}: "{name}" in cover is no attribute{did_you_mean(name, known)}; there are: {", ".join(known)}'
+                f'{where}: "{name}" in cover is nothing that can be covered{did_you_mean(name, known)}; '
+                f"there are: {', '.join(known)}"
             )
 
 
@@ -399,7 +407,7 @@ def _explained(error: ValidationError) -> str:
         )
     value = first["input"]
     if first["type"] == "literal_error":
-        noun, choices = _CHOICES.get(where, ("action", PLAIN_ACTIONS if where in _PLAIN else ACTIONS))
+        noun, choices = _CHOICES.get(str(path[-1]), ("action", PLAIN_ACTIONS if where in _PLAIN else ACTIONS))
         if not isinstance(value, str):
             return f"{where} is {_kind(value)}; the {noun}s are: {', '.join(choices)}"
         return (
@@ -407,7 +415,7 @@ def _explained(error: ValidationError) -> str:
         )
     if first["type"] == "missing":
         return f"{where} is missing"
-    wanted = "write a list of attributes, such as [biometrics]" if path[-1] == "cover" else _WANTED.get(first["type"])
+    wanted = "write a list such as [faces, plates]" if path[-1] == "cover" else _WANTED.get(first["type"])
     if wanted is None:
         return f"{where}: {first['msg'].lower()}"
     return f"{where} is {_kind(value)}; {wanted}"

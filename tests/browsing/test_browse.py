@@ -25,8 +25,7 @@ from scoring.table import Facts
 from scoring.taxonomy import KEYS
 from tests.browsing.made import FOUND, ROWS, SHOWN, answer, content, made_run, served, written
 from tests.jobs.made import privsieve, tar
-from tests.reviewing.made import Person
-from tests.reviewing.test_pictures import pdq, smaller_and_mirrored
+from tests.reviewing.made import Person, pdq, smaller_and_mirrored
 
 Capture = pytest.CaptureFixture[str]
 

@@ -12,7 +12,7 @@ from jobs.runtime.cluster import ray_session
 from jobs.runtime.on_worker import on_worker
 from jobs.runtime.progress import SILENT
 from tests.clusters.conftest import RayCluster
-from tests.clusters.test_submit import CORPUS, command
+from tests.clusters.submitted import CORPUS, command
 from tests.conftest import joined, ray_head
 
 pytestmark = pytest.mark.ray(own=True)

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.clusters.test_submit import rows_of
+from tests.clusters.submitted import rows_of
 from tests.conftest import ray_folder
 
 ROOT = Path(__file__).parent.parent.parent

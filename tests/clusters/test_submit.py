@@ -7,33 +7,11 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from tests.clusters.conftest import RayCluster
-
-ROOT = Path(__file__).parent.parent.parent
-CORPUS = ROOT / "jobs" / "demo" / "corpus" / "shards"
-
-
-def rows_of(run: Path) -> list[dict[str, Any]]:
-    rows = [
-        row for file in sorted((run / "scores").rglob("*.parquet")) for row in pq.ParquetFile(file).read().to_pylist()
-    ]
-    return sorted(rows, key=lambda row: (row["shard"], row["index"]))
-
-
-def command(*words: object, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "jobs", *map(str, words)],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=1500,
-    )
+from tests.clusters.submitted import CORPUS, ROOT, command, rows_of
 
 
 def scan(*more: object, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":

@@ -5,14 +5,24 @@ import json
 import os
 import signal
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from ingest.errors import Fault
 from jobs.cli import main
-from scoring.table import SCHEMA
+from scoring.assessment import View
+from scoring.engines.canned import CannedEngine
+from scoring.table import SCHEMA, Facts, to_table
+from scoring.taxonomy import KEYS
+from tests.records import write_result
+
+SHARDS = ((30, 30, 7), (1,), (0,), (30, 5), (30, 30, 30, 30, 2))
 
 
 def jpeg(shade: int) -> bytes:
@@ -59,3 +69,45 @@ def privsieve(*args: object) -> int:
 def rows(run: Path) -> list[dict[str, object]]:
     files = sorted((run / "scores").glob("*.parquet"))
     return [row for file in files for row in pq.read_table(file, schema=SCHEMA).to_pylist()]
+
+
+def _rows(shard: str, first: int, count: int) -> pa.Table:
+    """Every tenth image is quarantined."""
+    facts = [
+        Facts(shard, i, f"{i:09d}", "street", 100 + i, f"{i:064x}", unseen=(), unseen_bytes=0)
+        for i in range(first, first + count)
+    ]
+    views = [View(np.zeros((1, 1, 3), np.uint8), frozenset(), f"{shard}{f.index}") for f in facts]
+    verdicts = CannedEngine().assess(views)
+    return to_table(
+        facts,
+        [Fault("empty", "the file has no bytes") if f.index % 10 == 9 else v for f, v in zip(facts, verdicts)],  # noqa: B905
+    )
+
+
+def made_run(folder: Path, shards: Sequence[Sequence[int]], **record: object) -> Path:
+    """A run and its corpus of (empty) tars; `shards`: rows of each slice of each shard."""
+    run = folder / "run"
+    (run / "scores").mkdir(parents=True)
+    (folder / "corpus").mkdir()
+    for number, slices in enumerate(shards):
+        shard, first = f"{number:05d}.tar", 0
+        tar(folder / "corpus" / shard, {})
+        for n, count in enumerate(slices):
+            write_result(run, shard, n, n == len(slices) - 1, _rows(shard, first, count))
+            first += count
+    settings = {
+        "privsieve": "0.1.0",
+        "source": str(folder / "corpus"),
+        "format": "webdataset",
+        "category": None,
+        "sample": None,
+        "seed": None,
+        "limit": None,
+        "max_pixels": 1,
+        "max_frames": 1,
+        "taxonomy": "cprt-1",
+        "engine": {"name": "canned", "protocol": "canned", "assessed": list(KEYS)},
+    }
+    (run / "run.json").write_text(json.dumps(settings | record))
+    return run

@@ -8,72 +8,26 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import fsspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.errors import Fault, RunError
+from ingest.errors import RunError
 from ingest.formats import open_source
 from ingest.storage.place import Place, place
 from reports.run import warehouse
 from reports.run.warehouse import open_run, setup_statements
-from scoring.assessment import View
-from scoring.engines.canned import CannedEngine
 from scoring.runs.layout import MANIFEST
 from scoring.runs.ledger import file_name, finished, has_result
 from scoring.runs.results import RowRange, RunListing, is_compacted, listing, manifest, results, score_files
 from scoring.runs.rows import rows_at
-from scoring.table import SCHEMA, Facts, to_table
-from scoring.taxonomy import KEYS
-from tests.jobs.made import privsieve, tar
+from scoring.table import SCHEMA
+from tests.jobs.made import SHARDS, _rows, made_run, privsieve, tar
 from tests.records import write_result
-
-
-def _rows(shard: str, first: int, count: int) -> pa.Table:
-    """Every tenth image is quarantined."""
-    facts = [
-        Facts(shard, i, f"{i:09d}", "street", 100 + i, f"{i:064x}", unseen=(), unseen_bytes=0)
-        for i in range(first, first + count)
-    ]
-    views = [View(np.zeros((1, 1, 3), np.uint8), frozenset(), f"{shard}{f.index}") for f in facts]
-    verdicts = CannedEngine().assess(views)
-    return to_table(
-        facts,
-        [Fault("empty", "the file has no bytes") if f.index % 10 == 9 else v for f, v in zip(facts, verdicts)],  # noqa: B905
-    )
-
-
-def made_run(folder: Path, shards: Sequence[Sequence[int]], **record: object) -> Path:
-    """A run and its corpus of (empty) tars; `shards`: rows of each slice of each shard."""
-    run = folder / "run"
-    (run / "scores").mkdir(parents=True)
-    (folder / "corpus").mkdir()
-    for number, slices in enumerate(shards):
-        shard, first = f"{number:05d}.tar", 0
-        tar(folder / "corpus" / shard, {})
-        for n, count in enumerate(slices):
-            write_result(run, shard, n, n == len(slices) - 1, _rows(shard, first, count))
-            first += count
-    settings = {
-        "privsieve": "0.1.0",
-        "source": str(folder / "corpus"),
-        "format": "webdataset",
-        "category": None,
-        "sample": None,
-        "seed": None,
-        "limit": None,
-        "max_pixels": 1,
-        "max_frames": 1,
-        "taxonomy": "cprt-1",
-        "engine": {"name": "canned", "protocol": "canned", "assessed": list(KEYS)},
-    }
-    (run / "run.json").write_text(json.dumps(settings | record))
-    return run
 
 
 def _all(run: Path) -> pa.Table:
@@ -85,9 +39,6 @@ def _seen(run: Path) -> list[tuple[object, ...]]:
     """What the views say: nothing twice, nothing missing."""
     asked = "SELECT count(*), count(DISTINCT (shard, \"index\")), count(*) FILTER (WHERE reason = 'empty') FROM images"
     return list(open_run(str(run)).select(asked)[1])
-
-
-SHARDS = ((30, 30, 7), (1,), (0,), (30, 5), (30, 30, 30, 30, 2))
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Filter as a user runs it, on small real corpora, in this process."""
 
 import hashlib
-import io
 import json
 import os
 import tarfile
@@ -14,13 +13,8 @@ import pytest
 
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, rows, tar
+from tests.jobs.releases import KEEP_ALL, NO_FACES, decided, files, released
 
-KEEP_ALL = "name: keep-all\nrules: []\ndefault: keep\nquarantined: keep\n"
-NO_FACES = (
-    "name: no-faces\ndefault: keep\nrules:\n"
-    "  - {name: faces, when: level = 1, then: drop, reason: a face}\n"
-    "  - {name: profile, when: level = 3, then: flag, reason: a profile}\n"
-)
 CAST = "name: p\ndefault: keep\nrules:\n  - {name: numbers, when: 'key::INTEGER > 3', then: drop, reason: r}\n"
 NUM_SHARDS, PER_SHARD = 6, 4
 
@@ -59,31 +53,6 @@ def scanned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("runs") / "scanned"
     scan_in_process(corpus, run)
     return run
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    """Path relative to the folder -> content, of all files below it."""
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
-def released(out: Path) -> dict[str, str]:
-    """Checks that exactly the files that release.json names are there, with these hashes; returns it."""
-    found = files(out)
-    summary = json.loads(found.pop("release.json"))
-    decisions = pq.read_table(io.BytesIO(found.pop("decisions.parquet")))
-    assert summary["sha256"] == {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
-    assert sum(summary["actions"].values()) == summary["num_images"] == decisions.num_rows
-    by_rule = decisions.group_by(["rule", "action"]).aggregate([("index", "count")]).to_pylist()
-    assert {(rule, action): n for rule, of in summary["rules"].items() for action, n in of.items()} == {
-        (row["rule"], row["action"]): row["index_count"] for row in by_rule
-    }
-    hashes: dict[str, str] = summary["sha256"]
-    return hashes
-
-
-def decided(out: Path) -> dict[str, tuple[str, str]]:
-    """Key -> (action, rule) of every sample."""
-    return {d["key"]: (d["action"], d["rule"]) for d in pq.read_table(out / "decisions.parquet").to_pylist()}
 
 
 @pytest.mark.slow

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from scoring.taxonomy import KEYS
-from tests.jobs.made import privsieve
-from tests.jobs.test_compact import made_run
+from tests.jobs.made import made_run, privsieve
 
 DETECTORS = {"name": "detectors", "protocol": "p", "assessed": list(KEYS)}
 CANNED = {"name": "canned", "protocol": "p", "assessed": list(KEYS)}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve
-from tests.jobs.test_filter import KEEP_ALL, files, released
+from tests.jobs.releases import KEEP_ALL, files, released
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import IncompleteError, RunError
+from ingest.formats.released import DECISIONS
 from ingest.storage.place import place
-from jobs.filter.copying import decisions_file
+from jobs.filter.copying import table_of
 from jobs.filter.decisions import DECISIONS_SCHEMA, KeptHash, kept_of, row_chunks
 from jobs.filter.finishing import join_decisions
 from jobs.filter.plan import Counts, Plan, Share
@@ -32,9 +33,8 @@ from scoring.policies.policy import load_policy
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from tests.jobs.in_process import scan_in_process
-from tests.jobs.made import privsieve
-from tests.jobs.test_compact import made_run
-from tests.jobs.test_filter import NO_FACES, files, released
+from tests.jobs.made import made_run, privsieve
+from tests.jobs.releases import NO_FACES, files, released
 
 ROOT = Path(__file__).parents[2]
 FILTER = """
@@ -206,9 +206,9 @@ def test_the_hash_of_what_is_kept_is_that_of_older_versions() -> None:
 
 def test_decisions_that_are_damaged_or_do_not_add_up_release_nothing(tmp_path: Path) -> None:
     out, share = place(str(tmp_path / "out")), Share("a.tar", [], 2, 0, True, "")
-    where = Path(decisions_file(out, share).path)
+    where = Path(table_of(out, share, DECISIONS).path)
     where.parent.mkdir(parents=True)
-    texts = [["a.tar"] * 2, [0, 1], ["k"] * 2, [None] * 2, ["drop"] * 2, ["r"] * 2, ["w"] * 2, *[[None] * 2] * 3]
+    texts = [["a.tar"] * 2, [0, 1], ["k"] * 2, [None] * 2, ["drop"] * 2, ["r"] * 2, ["w"] * 2, [None] * 2]
     pq.write_table(pa.table(texts, schema=DECISIONS_SCHEMA), where)
     for num_counted, num_rows in ((3, 2), (2, 3)):
         with pytest.raises(IncompleteError, match="nothing is released; filter again with --overwrite"):

@@ -15,7 +15,7 @@ from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.audits import write_drawn
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, rows, tar
-from tests.jobs.test_filter import decided, released
+from tests.jobs.releases import decided, labels_of, released
 
 NUM = 120
 KEEP = "name: keep-all\nrules: []\ndefault: keep\nquarantined: keep\n"
@@ -34,18 +34,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tar(folder / "crawl" / "00000.tar", pictures | {"99999.jpg": b"<html>not found</html>"})
     scan_in_process(folder / "crawl", folder / "run")
     return folder / "run"
-
-
-def labels_of(folder: Path, keys: Sequence[object], name: str = "labels") -> Path:
-    """Each of these pictures is private."""
-    path = folder / f"{name}.parquet"
-    columns: dict[str, Sequence[object]] = {
-        "key": list(keys),
-        "annotator": ["me"] * len(keys),
-        "private": [1] * len(keys),
-    }
-    write_labels(to_labels(columns, len(keys)), str(path), LabelsOrigin("hand"))
-    return path
 
 
 def by_severity(run: Path) -> list[dict[str, object]]:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
-from tests.jobs.test_filter import KEEP_ALL, decided, files, released
+from tests.jobs.releases import KEEP_ALL, decided, files, released
 
 UNSAFE = "(unsafe_member)"
 

@@ -19,7 +19,7 @@ from ingest.images.pixels import ImageLimits
 from tests.ingest.hiding import HIDING, frames, jpeg
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, rows, tar
-from tests.jobs.test_filter import decided, released
+from tests.jobs.releases import decided, released
 from tests.nasty import encoded
 
 DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "tree"
@@ -113,7 +113,7 @@ def test_a_clean_release_holds_pixels_and_nothing_else(
     assert table["e"]["reason"] == "it was not scanned, so it cannot be cleaned"
     for name, row in table.items():
         expected = hashlib.sha256(after[name]).hexdigest() if name in after else None
-        assert (row["released_sha256"], row["num_covered"], row["num_looks"]) == (expected, None, None)
+        assert row["released_sha256"] == expected
         assert row["sha256"] == hashlib.sha256(before[name]).hexdigest()
     released(out)
     summary = json.loads((out / "release.json").read_text())
@@ -177,8 +177,6 @@ def test_a_covered_face_is_gone_for_the_detectors_and_the_rest_stays(seen: Path,
     assert table["coins.png"]["released_sha256"] == table["coins.png"]["sha256"]
     for name in ("turned.jpg", "woman.jpg", "woman.png"):
         row, content = table[name], (out / name).read_bytes()
-        assert row["num_covered"] >= 1
-        assert row["num_looks"] >= 1
         assert row["released_sha256"] == hashlib.sha256(content).hexdigest() != row["sha256"]
     assert privsieve("scan", out, "--run", tmp_path / "again") == 0
     assert {row["key"]: row["biometrics"] for row in rows(tmp_path / "again")} == {
@@ -189,6 +187,12 @@ def test_a_covered_face_is_gone_for_the_detectors_and_the_rest_stays(seen: Path,
     is_changed = (before != after).any(axis=2)
     assert 0.02 < is_changed.mean() < 0.6
     assert (after[is_changed] == 0).all()
+    steps = pq.read_table(out / "redactions.parquet").to_pylist()
+    assert [step["key"] for step in steps if step["released"]] == ["turned.jpg", "woman.jpg", "woman.png"]
+    assert all(step["is_examined"] and step["num_areas"] >= 1 for step in steps)
+    assert all((step["left"] == []) == step["released"] for step in steps)
+    assert 0.02 < next(step["share_covered"] for step in steps if step["key"] == "woman.png") < 0.6
+    assert privsieve("verify", out) == 0
     summary = json.loads((out / "release.json").read_text())
     assert summary["actions"] == {"keep": 1, "flag": 0, "redact": 3, "drop": 1}
     assert summary["second_look"] == "detectors-5"
@@ -198,8 +202,9 @@ def test_the_whole_picture_can_be_covered_without_a_look(seen: Path, tmp_path: P
     policy = with_policy(tmp_path, COVER.format(when="biometrics >= 0.5", cover="image"))
     assert privsieve("filter", seen, "--policy", policy, "--out", tmp_path / "out") == 0
     assert np.asarray(Image.open(tmp_path / "out" / "woman.png")).max() == 0
-    table = {row["key"]: row for row in pq.read_table(tmp_path / "out" / "decisions.parquet").to_pylist()}
-    assert (table["woman.png"]["num_covered"], table["woman.png"]["num_looks"]) == (1, 0)
+    steps = {row["key"]: row for row in pq.read_table(tmp_path / "out" / "redactions.parquet").to_pylist()}
+    assert (steps["woman.png"]["step"], steps["woman.png"]["share_covered"]) == ("image", 1)
+    assert not steps["woman.png"]["is_examined"]
 
 
 def test_a_run_without_boxes_gets_them_from_the_detectors_and_what_has_no_place_is_dropped(
@@ -218,16 +223,67 @@ def test_a_run_without_boxes_gets_them_from_the_detectors_and_what_has_no_place_
         "coins.png": "drop", "frames.gif": "drop", "turned.jpg": "redact", "woman.jpg": "redact", "woman.png": "redact",
     }  # fmt: skip
     assert table["coins.png"]["reason"] == "the detectors do not say where it shows biometrics"
-    assert all(table[key]["num_looks"] >= 2 for key in ("turned.jpg", "woman.jpg", "woman.png"))
+
+
+def test_what_has_no_place_is_covered_whole_if_the_rule_says_so(seen: Path, tmp_path: Path) -> None:
+    text = COVER.format(when="key = 'coins.png'", cover="plates").replace("redact,", "redact, fallback: image,")
+    assert privsieve("filter", seen, "--policy", with_policy(tmp_path, text), "--out", tmp_path / "out") == 0
+    assert np.asarray(Image.open(tmp_path / "out" / "coins.png")).max() == 0
+    [step] = pq.read_table(tmp_path / "out" / "redactions.parquet").to_pylist()
+    assert (step["step"], step["is_examined"], step["released"]) == ("image", False, True)
+
+
+def test_all_text_persons_and_codes_can_be_covered(tmp_path: Path) -> None:
+    """The card is written at a slant, so that the attributes of single lines leave parts of it."""
+    source, out = tmp_path / "source", tmp_path / "out"
+    source.mkdir()
+    shutil.copy(DEMO / "document" / "business_card.jpg", source / "card.jpg")
+    shutil.copy(DEMO / "portrait" / "woman.jpg", source / "woman.jpg")
+    policy = with_policy(tmp_path, COVER.format(when="true", cover="text, codes, persons"))
+    assert privsieve("scan", source, "--run", tmp_path / "run") == 0
+    assert privsieve("filter", tmp_path / "run", "--policy", policy, "--out", out) == 0
+    assert decided(out) == {"card.jpg": ("redact", "people"), "woman.jpg": ("redact", "people")}
+    assert privsieve("scan", out, "--run", tmp_path / "again") == 0
+    values = {row["key"]: row for row in rows(tmp_path / "again")}
+    assert [values["card.jpg"][name] for name in ("contact_details", "full_legal_name", "documents")] == [0, 0, 0]
+    assert values["woman.jpg"]["biometrics"] == 0
+
+
+def test_an_earlier_rule_excepts_pictures_from_covering(seen: Path, tmp_path: Path) -> None:
+    text = (
+        "name: p\ndefault: keep\nrules:\n"
+        "  - {name: statues, when: \"key = 'woman.png'\", then: keep, reason: a statue}\n"
+        "  - {name: people, when: biometrics >= 0.5, then: redact, cover: [faces], reason: a person}\n"
+    )
+    assert privsieve("filter", seen, "--policy", with_policy(tmp_path, text), "--out", tmp_path / "out") == 0
+    assert decided(tmp_path / "out")["woman.png"] == ("keep", "statues")
+    assert (tmp_path / "out" / "woman.png").read_bytes() == (seen.parent / "source" / "woman.png").read_bytes()
+    assert decided(tmp_path / "out")["woman.jpg"] == ("redact", "people")
+
+
+def test_a_covered_picture_that_is_taken_down_leaves_the_record_of_its_steps(seen: Path, tmp_path: Path) -> None:
+    out, listed = tmp_path / "out", tmp_path / "list.txt"
+    policy = with_policy(tmp_path, COVER.format(when="biometrics >= 0.5", cover="faces"))
+    assert privsieve("filter", seen, "--policy", policy, "--out", out) == 0
+    listed.write_text("woman.png\n")
+    assert privsieve("takedown", out, listed) == 0
+    keys = pq.read_table(out / "redactions.parquet")["key"].to_pylist()
+    assert sorted({*keys} - {"frames.gif"}) == ["turned.jpg", "woman.jpg"]
+    assert privsieve("verify", out) == 0
 
 
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ("then: redact", 'rule 1 "r": redact needs cover: a list of attributes, such as [biometrics], or [image]'),
+        ("then: redact", 'rule 1 "r": redact needs cover: a list such as [faces, plates], or [image]'),
         ("then: drop, cover: [image]", 'rule 1 "r": cover is for then: redact; leave it out'),
-        ("then: redact, cover: [face]", 'rule 1 "r": "face" in cover is no attribute; there are: biometrics, '),
-        ("then: redact, cover: image", "rule 1 cover is a text; write a list of attributes, such as [biometrics]"),
+        (
+            "then: redact, cover: [face]",
+            'rule 1 "r": "face" in cover is nothing that can be covered (did you mean "faces"?); there are: faces, ',
+        ),
+        ("then: redact, cover: image", "rule 1 cover is a text; write a list such as [faces, plates]"),
+        ("then: drop, fallback: image", 'rule 1 "r": fallback is for then: redact; leave it out'),
+        ("then: redact, cover: [image], fallback: blur", 'rule 1 fallback: "blur" is not a known setting'),
         ("then: redact, cover: [disability]", 'rule "r" covers disability, and the detectors engine, which examines '),
     ],
 )

@@ -18,8 +18,7 @@ from scoring.engines import canned
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from scoring.table import LATER, SCHEMA
-from tests.jobs.made import privsieve
-from tests.jobs.test_compact import made_run
+from tests.jobs.made import made_run, privsieve
 
 SHARDS = ((5, 4), (6,))
 OLDER = {"all": (0, 1, 2), "some": (0, 2), "none": ()}

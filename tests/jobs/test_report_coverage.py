@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from scoring.runs.ledger import file_name
-from tests.jobs.made import privsieve, tar
-from tests.jobs.test_compact import made_run
+from tests.jobs.made import made_run, privsieve, tar
 
 SHARDS = ((30, 30), (20,), (0,))
 

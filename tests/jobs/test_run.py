@@ -19,8 +19,7 @@ from scoring.runs.record import RunRecord, open_run
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from tests.forbidden import forbidden, public_folder
-from tests.jobs.made import privsieve
-from tests.jobs.test_compact import made_run
+from tests.jobs.made import made_run, privsieve
 
 
 def test_a_scan_that_was_killed_before_its_record_was_whole_begins_again(tmp_path: Path) -> None:
@@ -143,6 +142,7 @@ def test_other_code_continues_a_run_that_keeps_the_code_of_its_beginning(tmp_pat
     assert open_run(str(run))[1].code is None
 
 
+@pytest.mark.slow
 def test_the_code_of_a_working_tree_has_a_hash_of_its_own(tmp_path: Path) -> None:
     top = Path(__file__).parents[2]
     for room in ("ingest", "scoring", "reports", "jobs"):

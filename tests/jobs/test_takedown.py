@@ -15,7 +15,7 @@ from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
 from jobs.takedown import TakedownRequest, run_takedown
 from scoring.runs.lease import Lease, lease
 from tests.jobs.made import privsieve
-from tests.jobs.test_filter import files
+from tests.jobs.releases import files
 from tests.jobs.test_filter_rewritten import pictures
 from tests.jobs.test_verify import releases
 

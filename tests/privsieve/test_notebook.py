@@ -10,7 +10,7 @@ import pytest
 
 import privsieve
 from tests.jobs.made import jpeg, tar
-from tests.jobs.test_filter_guarantee import labels_of
+from tests.jobs.releases import labels_of
 from tests.reviewing.made import Person
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"

@@ -309,7 +309,7 @@ def test_a_kappa_of_0_beside_nearly_full_agreement_is_explained(
     second = _file(tmp_path / "b.csv", "bob", key=keys, private=[0, 1, *[0] * 38])
     assert privsieve("labels", "agreement", first, second) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "nearly all answers are the same one: private (97.5%)" in shown
+    assert "nearly all answers are the same one: private (97.5 %)" in shown
     assert "so kappa and alpha are low or not defined although most pairs agree" in shown
     even = _file(tmp_path / "c.csv", "cy", key=keys, private=[1, 0] * 20)
     other = _file(tmp_path / "d.csv", "dan", key=keys, private=[1, 1, 0, 0] * 10)

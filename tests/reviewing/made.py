@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
+import pdqhash
 from PIL import Image
 
 from jobs.review.request import ReviewRequest
@@ -119,3 +121,15 @@ def source_of(run: Path) -> str:
     """The corpus of a run."""
     source: str = json.loads((run / "run.json").read_text())["source"]
     return source
+
+
+def pdq(content: bytes) -> str:
+    bits = pdqhash.compute(np.asarray(Image.open(io.BytesIO(content)).convert("RGB")))[0]
+    return np.packbits(np.asarray(bits, np.uint8)).tobytes().hex()
+
+
+def smaller_and_mirrored(content: bytes) -> bytes:
+    buffer = io.BytesIO()
+    image = Image.open(io.BytesIO(content)).convert("RGB").transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    image.resize((200, 200)).save(buffer, "JPEG", quality=60)
+    return buffer.getvalue()

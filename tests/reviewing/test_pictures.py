@@ -5,8 +5,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import pdqhash
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,7 +21,7 @@ from tests.ingest.test_decode_memory import webp
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve
 from tests.nasty import bomb_header, bomb_real_400mp
-from tests.reviewing.made import Person, run_of, served
+from tests.reviewing.made import Person, pdq, run_of, served, smaller_and_mirrored
 from tests.tuning_sets.made import drawn, files, parquet, sha256, tree, webdataset
 
 Capture = pytest.CaptureFixture[str]
@@ -92,18 +90,6 @@ def test_a_bomb_is_not_decoded_for_a_reviewer_either(tmp_path: Path) -> None:
         states = {key: ana.look(keys.index(key)) for key in bombs}
         assert states == dict.fromkeys(bombs, "undecodable")
         assert ana.say_all("public") == 2
-
-
-def pdq(content: bytes) -> str:
-    bits = pdqhash.compute(np.asarray(Image.open(io.BytesIO(content)).convert("RGB")))[0]
-    return np.packbits(np.asarray(bits, np.uint8)).tobytes().hex()
-
-
-def smaller_and_mirrored(content: bytes) -> bytes:
-    buffer = io.BytesIO()
-    image = Image.open(io.BytesIO(content)).convert("RGB").transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    image.resize((200, 200)).save(buffer, "JPEG", quality=60)
-    return buffer.getvalue()
 
 
 def test_what_is_on_the_hash_list_is_never_shown_answered_or_named(tmp_path: Path) -> None:

@@ -7,8 +7,7 @@ import s3fs
 
 from ingest.storage.place import place
 from reports.run.warehouse import open_run
-from tests.jobs.made import privsieve
-from tests.jobs.test_compact import SHARDS, made_run
+from tests.jobs.made import SHARDS, made_run, privsieve
 from tests.storage.conftest import BUCKET, Proxy
 
 

@@ -18,7 +18,7 @@ import pytest
 import s3fs
 from moto.server import ThreadedMotoServer
 
-from tests.clusters.test_submit import CORPUS, rows_of
+from tests.clusters.submitted import CORPUS, rows_of
 from tests.conftest import free_ports, ray_folder, ray_node
 
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]  # of torch, vLLM and moto about themselves

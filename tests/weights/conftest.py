@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.weights.served import Served, serving
-
-BASE = Path(__file__).parents[2] / "jobs" / "demo" / "tuning" / "base"
+from tests.weights.served import BASE, Served, serving
 
 
 @pytest.fixture

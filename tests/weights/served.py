@@ -1,6 +1,7 @@
 """A web server with folders of files: it lists them, gives ranges, counts what was asked for, and can stall."""
 
 import hashlib
+import json
 import re
 import threading
 from collections import Counter
@@ -10,6 +11,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
+
+PIECE = 32 * 2**20
+
+BASE = Path(__file__).parents[2] / "jobs" / "demo" / "tuning" / "base"
 
 
 @dataclass
@@ -122,3 +127,17 @@ def serving(root: Path) -> Iterator[Served]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def large_model(served: Served, name: str, num_bytes: int) -> Path:
+    """The micro model with other weights: one tensor of so many zeros."""
+    folder = served.root / name
+    folder.mkdir()
+    for file in BASE.iterdir():
+        if file.suffix != ".safetensors":
+            (folder / file.name).write_bytes(file.read_bytes())
+    header = json.dumps({"w": {"dtype": "U8", "shape": [num_bytes], "data_offsets": [0, num_bytes]}}).encode()
+    with (folder / "model.safetensors").open("wb") as stream:
+        stream.write(len(header).to_bytes(8, "little") + header)
+        stream.truncate(8 + len(header) + num_bytes)
+    return folder

@@ -14,8 +14,7 @@ import pytest
 from ingest.errors import EngineError
 from scoring.engines.vlm.checkpoint import checkpoint, weight_bytes
 from tests.jobs.made import privsieve
-from tests.weights.conftest import BASE
-from tests.weights.served import Served
+from tests.weights.served import BASE, PIECE, Served, large_model
 
 Capture = pytest.CaptureFixture[str]
 
@@ -24,7 +23,6 @@ MODEL_FILES = {
     *("chat_template.jinja", "config.json", "generation_config.json", "model.safetensors", "processor_config.json"),
     *("tokenizer.json", "tokenizer_config.json"),
 }
-PIECE = 32 * 2**20
 
 
 def _started(*command: object) -> subprocess.Popen[str]:
@@ -37,20 +35,6 @@ def _run(*command: object) -> tuple[int, str, str]:
     process = _started(*command)
     out, err = process.communicate()
     return process.returncode, out, err
-
-
-def large_model(served: Served, name: str, num_bytes: int) -> Path:
-    """The micro model with other weights: one tensor of so many zeros."""
-    folder = served.root / name
-    folder.mkdir()
-    for file in BASE.iterdir():
-        if file.suffix != ".safetensors":
-            (folder / file.name).write_bytes(file.read_bytes())
-    header = json.dumps({"w": {"dtype": "U8", "shape": [num_bytes], "data_offsets": [0, num_bytes]}}).encode()
-    with (folder / "model.safetensors").open("wb") as stream:
-        stream.write(len(header).to_bytes(8, "little") + header)
-        stream.truncate(8 + len(header) + num_bytes)
-    return folder
 
 
 def _cached(cache: Path, name: str) -> Path:

@@ -6,8 +6,7 @@ import pytest
 
 import privsieve
 from scoring.engines.vlm.checkpoint import checkpoint
-from tests.weights.conftest import BASE
-from tests.weights.served import Served
+from tests.weights.served import BASE, Served
 
 
 def test_weights_are_fetched_and_listed(served: Served, cache: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from jobs.models import fetch_weights
 from jobs.runtime.progress import Feedback, Meter
-from tests.weights.served import Served
-from tests.weights.test_fetching import PIECE, large_model
+from tests.weights.served import PIECE, Served, large_model
 
 
 class Recorded(Meter):

@@ -78,16 +78,16 @@ class FaceFinder:
         agreed = [replace(face, confidence=min(face.confidence, _agreement(face, mirrored))) for face in faces]
         return sorted(agreed, key=lambda face: -face.confidence)
 
-    def possible(self, pixels: Pixels) -> list[Face]:
-        """Return all that may be a face, from `HEAD_CONFIDENCE` on, seen in this picture alone."""
+    def possible(self, pixels: Pixels, least: float = HEAD_CONFIDENCE) -> list[Face]:
+        """Return all that may be a face, seen in this picture alone. least: confidence, 0–1."""
         height, width = pixels.shape[:2]
         scale = min(1.0, LONGER_SIDE_PX / max(height, width))
         size = [max(32, round(side * scale / 32) * 32) for side in (width, height)]
         inputs = cv2.resize(pixels, size).astype(np.float32).transpose(2, 0, 1)[None]
         heat, scales, offsets, _ = self._session.run(None, {"input.1": inputs})
-        boxes, confidences = _decoded(heat[0, 0], scales[0], offsets[0])
+        boxes, confidences = _decoded(heat[0, 0], scales[0], offsets[0], least)
         boxes *= np.array([width / size[0], height / size[1]] * 2)
-        return [_measured(pixels, boxes[i], confidences[i]) for i in _kept(boxes, confidences)]
+        return [_measured(pixels, boxes[i], confidences[i]) for i in _kept(boxes, confidences, least)]
 
 
 def _mirrored(face: Face, width_px: int) -> Face:
@@ -111,9 +111,9 @@ def _overlap(face: Face, other: Face) -> float:
 Floats = npt.NDArray[np.float64]
 
 
-def _decoded(heat: Floats, scales: Floats, offsets: Floats) -> tuple[Floats, Floats]:
+def _decoded(heat: Floats, scales: Floats, offsets: Floats, least: float) -> tuple[Floats, Floats]:
     """Decode CenterFace's maps (h, w), (2, h, w), y before x -> boxes (n, 4) in input pixels, confidences (n,)."""
-    rows, columns = np.where(heat > HEAD_CONFIDENCE)
+    rows, columns = np.where(heat > least)
     centre_y = (rows + offsets[0, rows, columns] + 0.5) * STRIDE
     centre_x = (columns + offsets[1, rows, columns] + 0.5) * STRIDE
     half_y, half_x = np.exp(scales[:, rows, columns]) * STRIDE / 2
@@ -121,10 +121,10 @@ def _decoded(heat: Floats, scales: Floats, offsets: Floats) -> tuple[Floats, Flo
     return boxes.astype(np.float64), heat[rows, columns].astype(np.float64)
 
 
-def _kept(boxes: Floats, confidences: Floats) -> list[int]:
+def _kept(boxes: Floats, confidences: Floats, least: float) -> list[int]:
     """Suppress non-maxima: return indices of boxes that overlap no more confident box."""
     corners = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
-    kept = cv2.dnn.NMSBoxes(corners.tolist(), confidences.tolist(), HEAD_CONFIDENCE, OVERLAP)
+    kept = cv2.dnn.NMSBoxes(corners.tolist(), confidences.tolist(), least, OVERLAP)
     return [int(index) for index in np.asarray(kept).ravel()]
 
 

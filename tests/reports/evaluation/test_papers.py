@@ -1,6 +1,7 @@
 """The tables of the papers, recomputed. Only rows that agree with themselves: several printed rows do not.
 
-Left out: of Samson et al., Table 15, GPT-4, ShareGPT and InternVL (misprints); of PrivacyAlert, the accuracy of PCNH.
+Left out: of Samson et al., Table 15, GPT-4, ShareGPT and InternVL (misprints); of PrivacyAlert, what is wrong in
+the row of PCNH.
 """
 
 import numpy as np
@@ -28,27 +29,46 @@ TABLE_15 = {
     "tuned InternVL2.5-4B": ((0.90, 0.95, 0.95, 0.98, 0.92, 0.92), (0.50, 0.72, 0.78, 0.97, 0.65, 0.47)),
 }
 
-# name: recall of private, recall of public, accuracy as printed; 450 private and 1,350 public pictures.
+# name: precision, recall and F1 of private, the same of public, accuracy; as printed, in thousandths (accuracy in
+# ten-thousandths). 450 private and 1,350 public pictures.
 PRIVACY_ALERT = {
-    "gated": (0.722, 0.932, 0.8794),
-    "gated, AUM": (0.711, 0.939, 0.8822),
-    "object": (0.667, 0.916, 0.8539),
-    "object, AUM": (0.711, 0.919, 0.8667),
-    "scene": (0.613, 0.912, 0.8370),
-    "scene, AUM": (0.662, 0.897, 0.8380),
-    "tags": (0.704, 0.920, 0.8661),
-    "tags, AUM": (0.716, 0.924, 0.8722),
-    "PicAlert gated": (0.622, 0.840, 0.7856),
-    "PicAlert object": (0.707, 0.773, 0.7567),
-    "PicAlert scene": (0.624, 0.819, 0.7706),
-    "PicAlert tags": (0.668, 0.800, 0.7668),
-    "Concat": (0.716, 0.858, 0.8222),
-    "DMFP": (0.656, 0.890, 0.8317),
-    "ViLBERT": (0.697, 0.879, 0.8337),
+    "object, SVM": (583, 680, 628, 887, 838, 862, 7983),
+    "object": (726, 667, 694, 892, 916, 904, 8539),
+    "scene, SVM": (639, 644, 642, 881, 879, 880, 8200),
+    "scene": (699, 613, 653, 876, 912, 894, 8370),
+    "tags of a CNN": (671, 703, 688, 900, 884, 892, 8394),
+    "BERT, SVM": (569, 649, 606, 877, 836, 856, 7894),
+    "BERT, user tags": (700, 684, 692, 896, 902, 899, 8478),
+    "BERT, deep tags": (728, 638, 680, 884, 921, 902, 8500),
+    "BERT, both": (746, 704, 725, 903, 920, 912, 8661),
+    "Concat": (626, 716, 668, 900, 858, 879, 8222),
+    "DMFP": (666, 656, 661, 886, 890, 888, 8317),
+    "ViLBERT": (658, 697, 677, 897, 879, 888, 8337),
+    "gated": (779, 722, 750, 910, 932, 921, 8794),
+    "PicAlert gated": (565, 622, 592, 870, 840, 855, 7856),
+    "PicAlert object": (510, 707, 592, 888, 773, 827, 7567),
+    "PicAlert scene": (535, 624, 576, 867, 819, 843, 7706),
+    "PicAlert tags": (526, 668, 587, 879, 800, 837, 7668),
+    "gated, AUM": (796, 711, 751, 907, 939, 923, 8822),
+    "object, AUM": (744, 711, 727, 905, 919, 912, 8667),
+    "scene, AUM": (682, 662, 672, 888, 897, 893, 8380),
+    "tags, AUM": (759, 716, 737, 907, 924, 916, 8722),
 }
-F1_PRIVATE = {"gated": 0.750, "object": 0.694, "scene": 0.653, "tags": 0.725, "PicAlert gated": 0.592}
-MCC_COMPUTED = {"gated": 0.671, "gated, AUM": 0.676, "tags": 0.636, "object": 0.600}
+PCNH = (706, 511, 593, 851, 929, 888, 8317)
+"""Its accuracy, and its overall precision, recall and F1, are those of DMFP; the true ones follow from its recalls."""
+
+MCC_COMPUTED = {"gated": 0.671, "gated, AUM": 0.676, "BERT, both": 0.636, "object": 0.600}
 """Not printed: from the two recalls, by hand."""
+
+# name: pictures of 20 that were found, by class, and public pictures of 160 that were called private; MCC of all.
+HITS = {
+    "TinyLLaVA": ((14, 1, 13, 1, 15, 20, 15, 5), 0, 0.60),
+    "InternVL2.5-4B": ((19, 2, 15, 13, 19, 20, 13, 3), 0, 0.69),
+    "tuned TinyLLaVA": ((20, 15, 20, 13, 20, 20, 20, 15), 5, 0.86),
+    "tuned InternVL2.5-2B": ((18, 8, 9, 15, 18, 20, 16, 6), 7, 0.67),
+    "tuned InternVL2.5-4B": ((20, 19, 20, 20, 19, 20, 19, 20), 13, 0.90),
+}
+CLASSES = ("card", "face", "fingerprint", "plate", "nudity", "passport", "chat", "tattoo")
 
 
 def counts(recall: float, specificity: float, num_private: int, num_public: int) -> Numbers:
@@ -68,16 +88,49 @@ def test_table_15_of_privacy_aware_vlms(name: str, benchmark: int) -> None:
 
 @pytest.mark.parametrize("name", PRIVACY_ALERT)
 def test_the_tables_of_privacy_alert(name: str) -> None:
-    recall, specificity, accuracy = PRIVACY_ALERT[name]
+    """Tables 3, 4, 5 and 7: every column follows from the two recalls, which have three digits."""
+    *printed, accuracy = PRIVACY_ALERT[name]
+    recall, specificity = printed[1] / 1000, printed[4] / 1000
     table = classwise(counts(recall, specificity, 450, 1350))
-    assert table.overall.recall == pytest.approx(accuracy, abs=0.001)  # weighted by support, it is the accuracy
-    assert table.private.support == 450
-    assert table.public.support == 1350
-    if name in F1_PRIVATE:
-        assert table.private.f1 == pytest.approx(F1_PRIVATE[name], abs=0.0015)  # recalls have three digits
+    assert (table.private.support, table.public.support) == (450, 1350)
+    found = [figure for side in (table.private, table.public) for figure in (side.precision, side.recall, side.f1)]
+    assert found == pytest.approx([number / 1000 for number in printed], abs=0.0025)
+    assert table.accuracy == pytest.approx(accuracy / 10_000, abs=0.0025)
+    assert table.overall.recall == pytest.approx(table.accuracy)  # weighted by support, it is the accuracy
     if name in MCC_COMPUTED:
-        found = rates(counts(recall, specificity, 450, 1350))
-        assert float(found["mcc"]) == pytest.approx(MCC_COMPUTED[name], abs=0.001)
+        mcc = rates(counts(recall, specificity, 450, 1350))["mcc"]
+        assert float(mcc) == pytest.approx(MCC_COMPUTED[name], abs=0.001)
+
+
+def test_the_row_of_pcnh_has_the_overall_figures_of_another() -> None:
+    table = classwise(counts(PCNH[1] / 1000, PCNH[4] / 1000, 450, 1350))
+    assert table.private.precision == pytest.approx(PCNH[0] / 1000, abs=0.0025)
+    assert table.public.f1 == pytest.approx(PCNH[5] / 1000, abs=0.0025)
+    assert table.accuracy == pytest.approx(0.8245, abs=0.001)
+    assert table.accuracy != pytest.approx(PCNH[6] / 10_000, abs=0.005)
+    overall = (table.overall.precision, table.overall.recall, table.overall.f1)
+    assert overall == pytest.approx((0.814, 0.825, 0.814), abs=0.001)
+
+
+@pytest.mark.parametrize("name", HITS)
+def test_a_class_against_all_public_pictures(name: str) -> None:
+    """Samson et al., Table 3: 20 pictures of a class against all 160 public ones, from the counts behind it."""
+    hits, num_false, mcc_of_all = HITS[name]
+    truth = np.repeat([True, False], NUM)
+    found = [number < num for num in hits for number in range(20)]
+    predicted = np.array([*found, *(number < num_false for number in range(NUM))])
+    names = [class_ for class_ in CLASSES for _ in range(20)] + [None] * NUM
+    whole = rates(np.array([sum(hits), num_false, NUM - sum(hits), NUM - num_false]))["mcc"]
+    assert float(whole) == pytest.approx(mcc_of_all, abs=0.006)
+    by_name = {row.name: row for row in per_class(truth, predicted, names)}
+    for class_, num in zip(CLASSES, hits, strict=True):
+        row = by_name[class_]
+        assert (row.num_pictures, row.num_batches) == (20, 8)
+        by_hand = rates(np.array([num, num_false, 20 - num, NUM - num_false]))["mcc"]
+        assert row.mcc_against_all == pytest.approx(float(by_hand))
+        if num == 20:
+            expected = np.sqrt(20 / (20 + num_false) * (NUM - num_false) / NUM)  # precision × specificity
+            assert row.mcc_against_all == pytest.approx(expected)
 
 
 def test_precision_of_the_gated_model_of_privacy_alert() -> None:

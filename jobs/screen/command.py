@@ -1,0 +1,73 @@
+"""`privsieve screen …`: a cheap first stage with a miss rate that labels prove."""
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from jobs.console.request_options import takes
+from jobs.console.terminal import write_json, write_line
+from jobs.runtime.progress import on_terminal
+from jobs.screen.request import EvaluateScreenRequest, FitRequest
+
+
+@click.group()
+def screen() -> None:
+    """Fit a cheap first stage for scans, whose miss rate labels prove."""
+
+
+FORMAT = click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+QUIET = click.option("--quiet", is_flag=True, help="No progress.")
+
+
+@screen.command()
+@takes(FitRequest)
+@FORMAT
+@QUIET
+def fit(request: FitRequest, output: str, quiet: bool) -> None:
+    """Fit a screen on labelled pictures of CORPUS.
+
+    Part of the labels is kept to prove how many private pictures the screen leaves out; the screen is refused with the
+    number of labels that is missing for that.
+
+    Example: privsieve screen fit photos/ --labels labels.csv --target-miss 0.01 --out my-screen
+    """
+    from jobs.screen.run import run_screen_fit
+    from reports.screening.words import fit_document
+
+    result = run_screen_fit(request, on_terminal(quiet))
+    if output == "json":
+        write_json(_record(result.screen.record.model_dump(), [asdict(each) for each in result.made.choices]), indent=1)
+        return
+    from jobs.console.tables import write_document
+
+    write_document(fit_document(result.made, result.num_labelled))
+    write_line(f"screen written to {request.out}; next: privsieve scan CORPUS --run RUN --screen {request.out}")
+
+
+def _record(record: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"screen": record, "choices": choices}
+
+
+@screen.command()
+@takes(EvaluateScreenRequest)
+@FORMAT
+@QUIET
+def evaluate(request: EvaluateScreenRequest, output: str, quiet: bool) -> None:
+    """Judge SCREEN by labels of pictures that it has not learnt from.
+
+    Precision, recall and F1 of private and public pictures by each thing that the screen looks at, and what its
+    threshold leaves out, by level and category.
+
+    Example: privsieve screen evaluate my-screen photos/ --labels other-labels.csv
+    """
+    from jobs.screen.run import run_screen_evaluate
+    from reports.screening.words import evaluation_document
+
+    result = run_screen_evaluate(request, on_terminal(quiet))
+    if output == "json":
+        write_json(asdict(result.evaluation), indent=1)
+        return
+    from jobs.console.tables import write_document
+
+    write_document(evaluation_document(result.evaluation, result.screen.record))

@@ -1,0 +1,198 @@
+"""The labelled pictures of a corpus, decoded as a scan decodes them, and their features."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.errors import LabelsError, RunError, number_of
+from ingest.formats import Source, open_source
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.phash import near_duplicate_groups, phash
+from ingest.images.pixels import ImageLimits
+from ingest.sample import Sample, printable
+from jobs.runtime.hash_list import hash_list_of
+from jobs.runtime.progress import Feedback
+from jobs.scan.selection import selected
+from jobs.screen.request import LookRequest
+from reports.evaluation.answers import truth_of
+from reports.labels.agreed import AgreedLabels, agreed
+from reports.labels.joining import LabelledRows, labelled_rows
+from reports.screening.pictures import LabelledFeatures
+from reports.statistics.binary import Flags, Numbers
+from reports.statistics.recall_bound import Row, evenly_taken
+from scoring.assessment import View
+from scoring.labels.contradictions import contradictions
+from scoring.labels.picture_index import PictureIndex
+from scoring.labels.table import read_judged
+from scoring.runs.record import open_run
+from scoring.screen.features import Modality, PictureView
+from scoring.screen.model import Vectors
+from scoring.screen.record import ModalityName
+
+LIMITS = ImageLimits()
+ROW_COLUMNS = ("shard", "index", "key", "sha256", "status")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Labelled pictures, and how the labels were drawn."""
+
+    pictures: LabelledFeatures
+    drawn: str
+    """evenly or audit."""
+
+    num_unreadable: int
+    """Labelled pictures that cannot be decoded: a scan gives their rows a reason, whatever the screen."""
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """What people say of the pictures, and which picture a label is of."""
+
+    agreed: AgreedLabels
+    label_of: Callable[[Sample, str], int | None]
+    """Sample and sha256 -> row of the labels."""
+
+    chosen: Mapping[str, list[int]] | None
+    """Shard -> ascending indices of labelled samples; None: all must be read."""
+
+    rows: LabelledRows | None
+    """Rows of the run, if there is one."""
+
+
+def labelled_pictures(request: LookRequest, modalities: Mapping[ModalityName, Modality], feedback: Feedback) -> Found:
+    """LabelsError if no labelled picture is found, or labels contradict each other; SourceError, StorageError and
+    RunError of corpus and run."""
+    labels = _labels(request, feedback)
+    source = open_source(request.source, request.source_format, request.category)
+    hash_list = hash_list_of(request.hash_list)
+    limits = replace(LIMITS, has_pdq=True) if hash_list.needs_pdq else LIMITS
+    places, hashes, categories, phashes = dict[str, int](), list[str](), list[str | None](), list[str | None]()
+    views, num_unreadable = list[tuple[Vectors, ...]](), 0
+    with feedback.meter("labelled pictures", None) as meter:
+        for sample in _samples(source, labels.chosen):
+            meter.advance(1)
+            if sample.fault:
+                continue
+            sha256 = hashlib.sha256(sample.encoded).hexdigest()
+            label = labels.label_of(sample, sha256)
+            if label is None or sha256 in places or sha256 in hash_list.sha256:
+                continue
+            decoded = decode(sample.encoded, limits)
+            if not isinstance(decoded, DecodedImage):
+                num_unreadable += 1
+                continue
+            if hash_list.listings([sha256], [decoded.pdq])[0] != "clear":
+                continue
+            places[sha256] = label
+            hashes.append(sha256)
+            categories.append(sample.category)
+            phashes.append(phash(decoded.views[0]))
+            views.append(_vectors(decoded, sample, sha256, modalities))
+    if not hashes:
+        raise LabelsError(
+            f"no label of {request.labels} is of a picture of {request.source}; labels name pictures by sha256, or by "
+            "key as a scan writes it"
+        )
+    return _found(labels, places, hashes, categories, phashes, views, num_unreadable)
+
+
+def _vectors(
+    decoded: DecodedImage, sample: Sample, sha256: str, modalities: Mapping[ModalityName, Modality]
+) -> tuple[Vectors, ...]:
+    seen = picture_views(decoded, sha256, sample.caption)
+    return tuple({name: modality.features(each) for name, modality in modalities.items()} for each in seen)
+
+
+def picture_views(decoded: DecodedImage, sha256: str, caption: str | None) -> list[PictureView]:
+    """Return what a screen sees of a picture."""
+    return [
+        PictureView(View(pixels, decoded.metadata, sha256, caption), decoded.width, decoded.height)
+        for pixels in decoded.views
+    ]
+
+
+def _labels(request: LookRequest, feedback: Feedback) -> _Labels:
+    given = read_judged(request.labels)
+    if caution := contradictions(given.labels):
+        feedback.notice(f"caution: {caution}")
+    together = agreed(given)
+    if request.run is None:
+        index = PictureIndex(request.labels)
+        index.add_labels(together.labels)
+        return _Labels(together, lambda sample, sha256: index.row_of(sample.shard, sample.key, sha256), None, None)
+    root, record = open_run(request.run)
+    rows = labelled_rows(root, record, together, ROW_COLUMNS, request.drawn)
+    joined = rows.joined
+    named = zip(*(joined.rows[name].to_pylist() for name in ("shard", "index", "sha256")), strict=True)
+    by_row = dict(zip(named, joined.label_places.tolist(), strict=True))
+    chosen = dict[str, list[int]]()
+    for shard, index_, _ in by_row:
+        chosen.setdefault(shard, []).append(index_)
+    ascending = {shard: sorted(indices) for shard, indices in chosen.items()}
+    return _Labels(together, lambda sample, sha256: by_row.get((sample.shard, sample.index, sha256)), ascending, rows)
+
+
+def _samples(source: Source, chosen: Mapping[str, list[int]] | None) -> Iterator[Sample]:
+    for shard in source.shards:
+        indices = None if chosen is None else chosen.get(shard, chosen.get(printable(shard), []))
+        if indices == []:
+            continue
+        for slice_ in selected(source.slices(shard), shard, indices):
+            yield from source.read(slice_)
+
+
+def _found(
+    labels: _Labels,
+    places: Mapping[str, int],
+    hashes: list[str],
+    categories: list[str | None],
+    phashes: list[str | None],
+    views: list[tuple[Vectors, ...]],
+    num_unreadable: int,
+) -> Found:
+    numbers = np.array([places[sha256] for sha256 in hashes], dtype=np.int64)
+    truth = truth_of(labels.agreed.labels.take(pa.array(numbers)))
+    is_undecided = np.asarray(labels.agreed.undecided[numbers, 0], dtype=np.bool_)
+    is_open = np.isnan(truth.private) & ~is_undecided
+    if is_open.any():
+        raise LabelsError(
+            f"of {number_of(int(is_open.sum()), 'labelled picture')} only some of the attributes are labelled that "
+            "make a picture private (levels 1 and 2), so it is not known whether they are; fill in the column "
+            "private, or all of these attributes"
+        )
+    probabilities, is_even = _drawn(labels.rows, hashes)
+    pictures = LabelledFeatures(
+        sha256=tuple(hashes),
+        private=np.where(is_undecided, np.nan, truth.private),
+        levels=np.asarray(truth.levels, dtype=np.int64),
+        categories=tuple(categories),
+        probabilities=probabilities,
+        is_even=is_even,
+        groups=np.asarray(near_duplicate_groups(phashes), dtype=np.int64),
+        views=tuple(views),
+    )
+    return Found(pictures, "evenly" if labels.rows is None else labels.rows.drawn, num_unreadable)
+
+
+def _drawn(rows: LabelledRows | None, hashes: list[str]) -> tuple[Numbers, Flags]:
+    """Return the probability of each picture of being drawn, and whether it is left once all pictures of the run have
+    the same one. Both of shape (n,)."""
+    if rows is None or rows.sample is None or rows.copies is None:
+        return np.ones(len(hashes)), np.ones(len(hashes), dtype=np.bool_)
+    least = rows.sample.design.least_probability
+    if least is None:
+        raise RunError(
+            "the audit sample is of an older version, which did not store the smallest probability of all pictures; "
+            "draw the same pictures again with privsieve audit sample, whose labels stay good"
+        )
+    by_hash = dict(zip(rows.joined.rows["sha256"].to_pylist(), rows.probabilities.tolist(), strict=True))
+    rows_of = dict[str, list[Row]]()
+    for sha256, *row in zip(*(rows.copies[name].to_pylist() for name in ("sha256", "shard", "index")), strict=True):
+        rows_of.setdefault(sha256, []).append((row[0], row[1]))
+    taken = frozenset(evenly_taken(rows_of, rows.sample.probabilities(), least, rows.sample.design.seed))
+    probabilities = np.array([by_hash[sha256] for sha256 in hashes], dtype=np.float64)
+    return probabilities, np.array([sha256 in taken for sha256 in hashes], dtype=np.bool_)

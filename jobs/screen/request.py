@@ -1,0 +1,101 @@
+"""What `screen fit` and `screen evaluate` are asked for."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ingest.errors import LabelsError
+from jobs.console.requests import HashListUrl, Name, Option, Seed, Url, Urls, checked_request
+from reports.labels.joining import Drawn
+from scoring.screen.record import MODALITIES
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+Labels = Annotated[Url, Option(metavar="FILE")]
+
+
+@checked_request
+class LookRequest:
+    """Which labelled pictures of a corpus a screen sees."""
+
+    source: Annotated[Url, Option(argument="CORPUS")]
+    """Folder, tar, Parquet file, picture, glob, brace range, or fsspec URL of the pictures that are labelled."""
+
+    labels: Labels
+    """Labels as Parquet or CSV, of one or several people, or RUN/reviews."""
+
+    run: Annotated[Url | None, Option("--run", metavar="RUN")] = None
+    """Run over the corpus: only its labelled pictures are read, and if the labels are of its audit sample, their
+    probabilities count."""
+
+    drawn: Drawn | None = None
+    """With --run: how the labelled pictures were drawn. [default: audit if all are of the audit sample]"""
+
+    source_format: str | None = None
+    """webdataset, tree or parquet; recognised by default."""
+
+    category: Name | None = None
+    """JSON field (a.b: inside of a), cls, or Parquet column that names a picture's class."""
+
+    cache: Annotated[Url | None, Option(metavar="FOLDER")] = None
+    """Keep the embeddings of --encoder in this folder of this machine, by picture, for the next time."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); no picture on it is shown to the screen."""
+
+    def __post_init__(self) -> None:
+        if self.drawn is not None and self.run is None:
+            raise LabelsError("--drawn is of the labels of a run: give --run RUN, too, or leave it out")
+
+
+@checked_request
+class FitRequest:
+    """What a screen must keep to, and what it looks at."""
+
+    look: LookRequest
+
+    out: Annotated[Url, Option(metavar="SCREEN")]
+    """Folder of the screen; a new one."""
+
+    target_miss: Share = 0.01
+    """At most this share of the private pictures is left out, …"""
+
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    """… with this probability over draws of labels."""
+
+    target_miss_level_1: Share | None = None
+    """The same for the private pictures of level 1 alone; by default their miss rate is only shown."""
+
+    per_category: bool = False
+    """A bound for each category; what has none is not screened."""
+
+    modality: Annotated[Urls, Option(metavar="NAME", offers=MODALITIES)] = ()
+    """thumbnail, caption or encoder: what the screen looks at; repeatable. [default: thumbnail, and encoder if "
+    "--encoder is given]"""
+
+    encoder: Annotated[Url | None, Option(metavar="FILE.onnx")] = None
+    """ONNX model of one picture, (1, 3, side, side) float32; it becomes a part of the screen."""
+
+    guard: Annotated[float, Field(gt=0, le=1)] = 0.01
+    """Share of the pictures left out that scans give to the engine all the same, to notice a change."""
+
+    seed: Seed = 0
+    """Seed of what is drawn."""
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.modality) - set(MODALITIES))
+        if unknown:
+            raise LabelsError(f'there is no modality "{unknown[0]:.80}"; there are: {", ".join(MODALITIES)}')
+        if len(set(self.modality)) < len(self.modality):
+            raise LabelsError("--modality names one twice; give each once")
+        if "encoder" in self.modality and self.encoder is None:
+            raise LabelsError("--modality encoder needs --encoder FILE.onnx")
+
+
+@checked_request
+class EvaluateScreenRequest:
+    """Which screen is judged by which labels."""
+
+    screen: Annotated[Url, Option(argument="SCREEN")]
+    """Folder that `screen fit` wrote."""
+
+    look: LookRequest

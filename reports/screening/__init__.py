@@ -1,0 +1,13 @@
+"""How a screen is fitted on labels, and what the labels prove of it. Arrays and features in, numbers out.
+
+    compute.py      labelled pictures -> a screen: the steps in order
+    pictures.py     labelled pictures with their features; which ones a screen learns from
+    fitting.py      heads, curves and fusion, chosen on validation
+    bounds.py       the threshold by the exact bound, by level and category
+    evaluation.py   how good a screen is on other labels
+    drift.py        whether the answers about guarded pictures contradict the bound
+    words.py        all of this in words
+
+May import: `ingest`, `reports.statistics`, `scoring.screen`.
+Start at: `compute.py`.
+"""

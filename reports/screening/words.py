@@ -1,0 +1,138 @@
+"""What `screen fit` and `screen evaluate` print."""
+
+from collections.abc import Iterator
+
+from ingest.sample import printable
+from reports.screening.compute import MadeScreen
+from reports.screening.evaluation import IS_PRIVATE_FROM, PredictorRates, ScreenEvaluation, SideRates
+from reports.screening.fitting import FusionChoice
+from reports.words import Document, Table, number, percent, shortened, spread
+from scoring.screen.record import LevelBound, MissBound, ScreenRecord
+
+NOT_BUILT = "not built, of those that the paper compares: Concat, PCNH, DMFP, ViLBERT"
+
+
+def fit_document(made: MadeScreen, num_labelled: int) -> Document:
+    """num_labelled: pictures with a label that were found in the corpus."""
+    record = made.record
+    heads = [f"{modality.name} ({modality.head})" for modality in record.modalities]
+    lines = [
+        f"labels   {num_labelled:,} pictures: {made.num_training:,} to learn from, {made.num_validation:,} to choose "
+        f"by, {record.labelled.num_pictures:,} for the bound",
+        f"looks at {', '.join(heads)}",
+        *bound_lines(record),
+    ]
+    return Document(lines, [_choices(made.choices)], [NOT_BUILT, f"the bound holds if {record.assumption}"])
+
+
+def bound_lines(record: ScreenRecord) -> Iterator[str]:
+    """What the labels prove, one line each."""
+    bound, confidence = record.bound, percent(record.confidence, decimals=0)
+    if record.categories is None:
+        yield f"misses   {_bound(bound)} of the private pictures, with {confidence} confidence"
+    else:
+        screened = [name for name, each in record.categories.items() if each.threshold is not None]
+        others = [name for name in record.categories if name not in screened]
+        for name in screened:
+            yield f"misses   {_bound(record.categories[name])} in {_category(name)}, with {confidence} confidence"
+        if others:
+            named = ", ".join(map(_category, others))
+            yield f"not screened, since too few labels prove nothing: {named}, and pictures of no category"
+    for level in record.levels:
+        yield f"level {level.level}  {_level(level)}"
+    if not record.levels:
+        yield "levels   unknown: the labels say private or public, and no attributes"
+    labelled = record.labelled
+    passed = 1 - labelled.num_screened / labelled.num_pictures if labelled.num_pictures else None
+    yield f"passes   {percent(passed)} of the pictures to the engine, and {percent(record.guard_share)} of the others"
+
+
+def _bound(bound: MissBound) -> str:
+    return (
+        f"at most {percent(bound.miss_high)} (below {number(bound.threshold, '.4f')}: {bound.num_missed:,} of "
+        f"{bound.num_private:,} labelled)"
+    )
+
+
+def _level(level: LevelBound) -> str:
+    return (
+        f"{level.num_missed:,} of {level.num_private:,} labelled pictures missed: at most {percent(level.miss_high)} "
+        "by these alone"
+    )
+
+
+def _category(name: str) -> str:
+    return shortened(printable(name), 40)
+
+
+def _choices(choices: tuple[FusionChoice, ...]) -> Table:
+    return Table(
+        "Fusion, on validation pictures that it was not fitted on; the smallest log loss is taken",
+        ["fusion", "log loss", "F1 private", "accuracy", "passes at the target", "taken"],
+        [
+            [each.name, number(each.log_loss), number(each.f1), number(each.accuracy), percent(each.passed), _yes(each)]
+            for each in choices
+        ],
+        (0, 5),
+    )
+
+
+def _yes(choice: FusionChoice) -> str:
+    return "yes" if choice.is_taken else ""
+
+
+def evaluation_document(evaluation: ScreenEvaluation, record: ScreenRecord) -> Document:
+    """The layout of the paper's tables, for the user's own labels."""
+    missing = evaluation.missing
+    lines = [
+        f"labels   {evaluation.num_pictures:,} pictures that the screen has not learnt from; {evaluation.num_learnt:,} "
+        f"left out that it has, {evaluation.num_undecided:,} undecided",
+        f"misses   {missing.num_missed:,} of {missing.num_private:,} private pictures (95 % interval "
+        f"{spread(missing.low, missing.high)}); promised at most {percent(record.target_miss)}",
+        *(f"level {level.level}  {_level(level)}" for level in missing.levels),
+        f"passes   {percent(missing.passed)} of the pictures to the engine",
+    ]
+    tables = [_sides(evaluation.predictors)]
+    if evaluation.categories:
+        tables.append(_categories(evaluation))
+    return Document(lines, tables, [])
+
+
+def _sides(predictors: tuple[PredictorRates, ...]) -> Table:
+    heads = [f"{rate} {side}" for side in ("private", "public", "weighted") for rate in ("P", "R", "F1")]
+    return Table(
+        f"Private from a probability of {IS_PRIVATE_FROM:g} on; P precision, R recall; weighted by number of pictures",
+        ["predictor", "pictures", *heads, "accuracy"],
+        [
+            [
+                each.name,
+                f"{each.num_pictures:,}",
+                *_cells(each.private, each.public, each.weighted),
+                number(each.accuracy),
+            ]
+            for each in predictors
+        ],
+    )
+
+
+def _cells(*sides: SideRates) -> Iterator[str]:
+    for side in sides:
+        yield from (number(side.precision), number(side.recall), number(side.f1))
+
+
+def _categories(evaluation: ScreenEvaluation) -> Table:
+    return Table(
+        "By category; missed: private pictures that the screen leaves out, at most: upper end of their share",
+        ["category", "pictures", "private", "F1", "F1 private", "F1 public", "missed", "at most"],
+        [
+            [
+                _category(each.category),
+                f"{each.num_pictures:,}",
+                f"{each.num_private:,}",
+                *(number(value) for value in (each.f1, each.f1_private, each.f1_public)),
+                f"{each.num_missed:,}",
+                percent(each.miss_high),
+            ]
+            for each in evaluation.categories
+        ],
+    )

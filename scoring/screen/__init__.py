@@ -1,0 +1,16 @@
+"""The screen: a cheap first look that says how likely a picture is private, so that the engine sees only the others.
+
+    thumbnail.py   modality: faces, people, things and statistics of a small copy, without reading text
+    caption.py     modality: words of the caption, and kinds of evidence in it
+    encoder.py     modality: an ONNX encoder that the user names
+    heads.py       features of one modality -> a logit; how heads are fitted
+    fusion.py      the probabilities of several modalities -> one
+    model.py       all of these together: a picture -> `prob_screen`, and whether it is screened out
+    record.py      what a screen says of itself; screen_file.py reads and writes its folder
+    guard.py       which screened pictures go to the engine all the same, and how a slice counts them
+
+A screen is fitted on labels, and its miss rate is bounded, in `reports/screening/`.
+
+May import: `ingest`, `scoring`, `scoring.engines.detectors`.
+Start at: `model.py`.
+"""

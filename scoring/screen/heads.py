@@ -1,0 +1,163 @@
+"""Heads: features of one modality -> the logit of private. A logistic regression, or a network with one hidden layer.
+
+Both classes weigh the same while a head is fitted, whatever their numbers, since private pictures are few; a curve that
+is fitted afterwards makes probabilities of the logits. The network is for features that are given in full: for the
+table of words it would have a million weights and a few thousand captions to learn them from.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scoring.screen.features import Features
+
+Numbers = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+NUM_UNITS = 16
+"""Units of the hidden layer."""
+
+PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
+"""Weights of the squared weights in the loss that are tried."""
+
+MAX_STEPS = 400
+MIN_SCALE = 1e-6
+"""A feature that varies less is constant, and not enlarged."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """Weights. A picture is scored on its own, so that its logit does not depend on which others it is scored with."""
+
+    mean: Numbers
+    """Shape (d,), of the features; (0,) if they are taken as they are."""
+
+    scale: Numbers
+    """Shape as `mean`."""
+
+    hidden: Numbers
+    """Shape (d + 1, units), the last row the biases; (0, 0) for a logistic regression."""
+
+    output: Numbers
+    """Shape (d + 1,) or (units + 1,), the last the bias."""
+
+    def logit(self, features: Features) -> float:
+        if features.places is not None:
+            return float((features.values * self.output[features.places]).sum() + self.output[-1])
+        inputs = (features.values - self.mean) / self.scale
+        if self.hidden.size:
+            inputs = np.tanh((inputs[:, None] * self.hidden[:-1]).sum(axis=0) + self.hidden[-1])
+        return float((inputs * self.output[:-1]).sum() + self.output[-1])
+
+    @property
+    def kind(self) -> str:
+        return "hidden" if self.hidden.size else "logistic"
+
+    def fits(self, length: int) -> bool:
+        """Return whether the shapes belong to features of this length."""
+        width = self.hidden.shape[1] if self.hidden.size else length
+        is_scaled = self.mean.shape == self.scale.shape and self.mean.shape in ((0,), (length,))
+        return is_scaled and (not self.hidden.size or len(self.hidden) == length + 1) and len(self.output) == width + 1
+
+
+def balanced(truth: Flags, weights: Numbers) -> Numbers:
+    """Return weights of which each class has half; shape (n,). truth must hold both classes."""
+    of_private, of_public = weights[truth].sum(), weights[~truth].sum()
+    return np.asarray(np.where(truth, weights / of_private, weights / of_public) / 2, dtype=np.float64)
+
+
+def fitted_heads(
+    pictures: Sequence[Features], length: int, truth: Flags, weights: Numbers, seed: int
+) -> list[tuple[str, Head]]:
+    """Return the heads that are worth a comparison, each with its name.
+
+    pictures: n of one modality, all given alike. length: of their vectors. truth: shape (n,), private; both classes.
+    weights: shape (n,), how many pictures each one represents. seed: of the network's first weights.
+    """
+    masses = balanced(truth, weights)
+    if pictures[0].places is not None:
+        table = _sparse(pictures, length)
+        nothing = np.empty(0)
+        return [
+            (
+                f"logistic, {penalty:g}",
+                Head(nothing, nothing, np.empty((0, 0)), _logistic(table, truth, masses, penalty)),
+            )
+            for penalty in PENALTIES
+        ]
+    stacked = np.stack([picture.values for picture in pictures]).astype(np.float64)
+    mean, scale = stacked.mean(axis=0), stacked.std(axis=0)
+    scale = np.where(scale < MIN_SCALE, 1.0, scale)
+    inputs = (stacked - mean) / scale
+    heads = list[tuple[str, Head]]()
+    for penalty in PENALTIES:
+        output = _logistic(inputs, truth, masses, penalty)
+        heads.append((f"logistic, {penalty:g}", Head(mean, scale, np.empty((0, 0)), output)))
+        hidden, output = _network(inputs, truth, masses, penalty, seed)
+        heads.append((f"hidden, {penalty:g}", Head(mean, scale, hidden, output)))
+    return heads
+
+
+def _sparse(pictures: Sequence[Features], length: int) -> Any:
+    from scipy.sparse import csr_matrix
+
+    places = [np.empty(0, np.int64) if each.places is None else each.places for each in pictures]
+    ends = np.cumsum([0, *(len(each) for each in places)])
+    values = np.concatenate([each.values for each in pictures]).astype(np.float64)
+    return csr_matrix((values, np.concatenate(places), ends), shape=(len(pictures), length))
+
+
+def _logistic(inputs: Any, truth: Flags, weights: Numbers, penalty: float) -> Numbers:
+    """inputs: shape (n, d), dense or sparse. Shape (d + 1,)."""
+
+    def loss(parameters: Numbers) -> tuple[float, Numbers]:
+        logits = inputs @ parameters[:-1] + parameters[-1]
+        error, slopes = _cross_entropy(logits, truth, weights)
+        gradient = np.append(inputs.T @ slopes, slopes.sum())
+        gradient[:-1] += penalty * parameters[:-1]
+        return error + penalty / 2 * float(parameters[:-1] @ parameters[:-1]), gradient
+
+    return minimised(loss, np.zeros(inputs.shape[1] + 1))
+
+
+def _network(inputs: Numbers, truth: Flags, weights: Numbers, penalty: float, seed: int) -> tuple[Numbers, Numbers]:
+    """Return hidden, shape (d + 1, NUM_UNITS), and output, shape (NUM_UNITS + 1,)."""
+    length = inputs.shape[1]
+    shape = (length + 1, NUM_UNITS)
+    num_hidden = shape[0] * shape[1]
+    generator = np.random.default_rng(seed)
+    first = np.append(
+        generator.normal(scale=1 / np.sqrt(length), size=num_hidden), generator.normal(scale=0.25, size=NUM_UNITS + 1)
+    )
+
+    def loss(parameters: Numbers) -> tuple[float, Numbers]:
+        hidden, output = parameters[:num_hidden].reshape(shape), parameters[num_hidden:]
+        units = np.tanh(inputs @ hidden[:-1] + hidden[-1])
+        error, slopes = _cross_entropy(units @ output[:-1] + output[-1], truth, weights)
+        inner = slopes[:, None] * output[:-1] * (1 - units**2)
+        of_hidden = np.vstack([inputs.T @ inner + penalty * hidden[:-1], inner.sum(axis=0)])
+        of_output = np.append(units.T @ slopes + penalty * output[:-1], slopes.sum())
+        size = float((hidden[:-1] ** 2).sum() + (output[:-1] ** 2).sum())
+        return error + penalty / 2 * size, np.append(of_hidden.ravel(), of_output)
+
+    parameters = minimised(loss, first)
+    return parameters[:num_hidden].reshape(shape), parameters[num_hidden:]
+
+
+def _cross_entropy(logits: Numbers, truth: Flags, weights: Numbers) -> tuple[float, Numbers]:
+    """Return the loss, and its slope by each logit, shape (n,). The weights sum to 1."""
+    from scipy.special import expit
+
+    error = float((weights * (np.logaddexp(0, logits) - truth * logits)).sum())
+    return error, np.asarray(weights * (expit(logits) - truth), dtype=np.float64)
+
+
+def minimised(loss: Callable[[Numbers], tuple[float, Numbers]], first: Numbers) -> Numbers:
+    """Return the parameters of least loss, by L-BFGS (Liu and Nocedal 1989). loss: parameters -> loss and gradient."""
+    from scipy.optimize import minimize
+
+    found = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS})
+    return np.asarray(found.x, dtype=np.float64)

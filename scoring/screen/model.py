@@ -1,0 +1,146 @@
+"""A screen: a picture -> `prob_screen`, its probability of being private, and whether it is screened out."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ingest.errors import EngineError
+from scoring.screen.caption import Caption, caption_identity
+from scoring.screen.encoder import OnnxEncoder, encoder_identity
+from scoring.screen.features import Features, Modality, PictureView
+from scoring.screen.fusion import Fusion
+from scoring.screen.heads import Head, Numbers
+from scoring.screen.record import LogisticCurve, ModalityName, ModalityRecord, ScreenRecord
+from scoring.screen.thumbnail import Thumbnail, thumbnail_identity
+
+EDGE = 1e-6
+"""A joined probability nearer to 0 or 1 counts as this near, as where its curve was fitted."""
+
+MAX_LOGIT = math.log((1 - EDGE) / EDGE)
+
+Vectors = Mapping[ModalityName, Features | None]
+"""What the modalities say of one view; None where it lacks what they look at."""
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """What was learnt: features -> P(private)."""
+
+    modalities: tuple[ModalityRecord, ...]
+    heads: Mapping[ModalityName, Head]
+    fusion: Fusion
+
+    curve: LogisticCurve
+    """Map of the joined probability."""
+
+    def probability(self, vectors: Vectors) -> float | None:
+        """Return P(private) of one view, 0–1; None if it lacks all modalities."""
+        return self.joined(self.single_probabilities(vectors))
+
+    def single_probabilities(self, vectors: Vectors) -> Numbers:
+        """Return the probability by each modality; NaN where one is missing. Shape (M,)."""
+        singles = np.full(len(self.modalities), np.nan)
+        for number, modality in enumerate(self.modalities):
+            vector = vectors.get(modality.name)
+            if vector is not None:
+                singles[number] = curved(self.heads[modality.name].logit(vector), modality.curve)
+        return singles
+
+    def joined(self, singles: Numbers) -> float | None:
+        """singles: of `single_probabilities`."""
+        joined = float(self.fusion.joined(singles[None])[0])
+        if math.isnan(joined):
+            return None
+        inside = min(max(joined, EDGE), 1 - EDGE)
+        return curved(math.log(inside / (1 - inside)), self.curve)
+
+    def highest(self, views: Sequence[Vectors]) -> float | None:
+        """Return P(private) of a picture, the highest of its views, rounded as the column `prob_screen` is; None if
+        one of them lacks all modalities."""
+        joined = [self.probability(vectors) for vectors in views]
+        known = [probability for probability in joined if probability is not None]
+        return float(np.float32(max(known))) if known and len(known) == len(joined) else None
+
+
+def curved(logit: float, curve: LogisticCurve) -> float:
+    """Return what a logit means, 0–1."""
+    steep = curve.slope * min(max(logit, -MAX_LOGIT), MAX_LOGIT) + curve.intercept
+    return 1 / (1 + math.exp(-min(max(steep, -50.0), 50.0)))
+
+
+@dataclass(frozen=True)
+class FittedScreen:
+    """What was fitted, as it is read from a folder. Sent to each worker of a scan."""
+
+    record: ScreenRecord
+    predictor: Predictor
+
+    encoder: bytes | None
+    """Content of the ONNX file, if `encoder` is one of the modalities."""
+
+    sha256: str
+    """Hash of screen.json, which holds the hashes of the other files."""
+
+    @property
+    def uses_caption(self) -> bool:
+        return "caption" in self.predictor.heads
+
+
+def identity_of(name: ModalityName, encoder: bytes | None) -> dict[str, str]:
+    """Return what decides the features of a modality on this machine. EngineError if a package or file is missing."""
+    if name == "thumbnail":
+        return thumbnail_identity()
+    return caption_identity() if name == "caption" else encoder_identity(encoder or b"")
+
+
+def loaded_modalities(
+    names: Sequence[ModalityName], encoder: bytes | None, cache: Path | None = None
+) -> dict[ModalityName, Modality]:
+    """Load the models of modalities. encoder: content of the ONNX file. cache: keeps embeddings; None keeps none.
+
+    EngineError if a package or model file is missing or wrong.
+    """
+    modalities = dict[ModalityName, Modality]()
+    for name in names:
+        if name == "encoder":
+            modalities[name] = OnnxEncoder(encoder or b"", cache)
+        else:
+            modalities[name] = Thumbnail() if name == "thumbnail" else Caption()
+    return modalities
+
+
+def refuse_other_features(screen: FittedScreen) -> None:
+    """EngineError if this machine would compute other features than those that the screen was fitted on."""
+    for modality in screen.record.modalities:
+        here = identity_of(modality.name, screen.encoder)
+        other = sorted(name for name in {*here, *modality.identity} if here.get(name) != modality.identity.get(name))
+        if other:
+            raise EngineError(
+                f"the screen was fitted with another {other[0]} of the modality {modality.name}; fit it again with "
+                "this version of privsieve, or scan with the version that fitted it"
+            )
+
+
+class Screener:
+    """A screen with its models loaded. Not to be used from several threads at once."""
+
+    def __init__(self, screen: FittedScreen):
+        """EngineError if a package or model file is missing, or another one than the screen was fitted with."""
+        refuse_other_features(screen)
+        self._screen = screen
+        self._modalities = loaded_modalities(tuple(screen.predictor.heads), screen.encoder)
+        for modality in screen.record.modalities:
+            if self._modalities[modality.name].length != modality.length:
+                raise EngineError(f"the screen has other features of the modality {modality.name}; fit it again")
+
+    def probability(self, views: Sequence[PictureView]) -> float | None:
+        """Return `prob_screen` of a picture; None if the screen cannot look at one of its views, so that the engine
+        must."""
+        try:
+            vectors = [{name: each.features(seen) for name, each in self._modalities.items()} for seen in views]
+        except Exception:  # the edge: what models raise on a hostile picture; the engine looks at it instead
+            return None
+        return self._screen.predictor.highest(vectors)

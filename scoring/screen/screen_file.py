@@ -1,0 +1,148 @@
+"""The folder of a screen: screen.json, screen.safetensors, and encoder.onnx if the user named an encoder.
+
+A screen comes from elsewhere as often as not, so it is read strictly: every file has the hash that screen.json gives,
+every number its place and shape, and nothing in it can run.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from ingest.errors import LabelsError, StorageError
+from ingest.storage.place import Place, place
+from scoring.runs.record import parsed
+from scoring.screen.fusion import Fusion
+from scoring.screen.heads import Head, Numbers
+from scoring.screen.model import FittedScreen, Predictor
+from scoring.screen.record import ScreenRecord
+
+RECORD = "screen.json"
+WEIGHTS = "screen.safetensors"
+ENCODER = "encoder.onnx"
+
+MAX_RECORD_BYTES = 16 * 2**20
+MAX_WEIGHTS_BYTES = 2**30
+HEAD_PARTS = ("mean", "scale", "hidden", "output")
+
+
+def write_screen(
+    url: str,
+    record: ScreenRecord,
+    predictor: Predictor,
+    learnt: np.ndarray[tuple[int], np.dtype[np.uint64]],
+    encoder: bytes | None,
+) -> FittedScreen:
+    """Write a new folder, screen.json last, so that a folder without it is no screen. StorageError if it cannot.
+
+    record: its `files` are filled in here. learnt: `learnt_marks` of the pictures that it was fitted on.
+    """
+    from safetensors.numpy import save
+
+    tensors: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]] = {"learnt": learnt}
+    for modality, head in predictor.heads.items():
+        tensors |= {f"{modality}.{part}": np.ascontiguousarray(getattr(head, part)) for part in HEAD_PARTS}
+    tensors |= {f"fusion.{name}": np.ascontiguousarray(value) for name, value in predictor.fusion.parameters.items()}
+    contents = {WEIGHTS: save(tensors)}
+    if encoder is not None:
+        contents[ENCODER] = encoder
+    root = place(url)
+    for name, content in contents.items():
+        root.at(name).write(content)
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    text = record.model_copy(update={"files": hashes}).model_dump_json(indent=1).encode()
+    root.at(RECORD).write(text)
+    return read_screen(url)
+
+
+def read_screen(url: str) -> FittedScreen:
+    """Read a screen. LabelsError in one line if it is damaged, changed or of another version."""
+    root = place(url)
+    if not root.at(RECORD).exists():
+        raise LabelsError(f"{url} is no screen: it has no {RECORD}; make one with: privsieve screen fit")
+    text = _content(root, RECORD, MAX_RECORD_BYTES, url)
+    try:
+        record = parsed(ScreenRecord, text)
+    except ValueError:
+        raise LabelsError(f"{url}/{RECORD} is damaged or of another version; fit the screen again") from None
+    has_encoder = any(modality.name == "encoder" for modality in record.modalities)
+    if set(record.files) != {WEIGHTS, *([ENCODER] if has_encoder else [])}:
+        raise LabelsError(f"{url}/{RECORD} does not name the files that its modalities need; fit the screen again")
+    contents = {name: _checked(root, name, digest, url) for name, digest in record.files.items()}
+    tensors = _tensors(contents[WEIGHTS], url)
+    return _screen(record, tensors, contents.get(ENCODER), hashlib.sha256(text).hexdigest(), url)
+
+
+def learnt_pictures(url: str) -> frozenset[int]:
+    """Return the marks of the pictures that the screen was fitted on. Errors as in `read_screen`."""
+    root = place(url)
+    digest = read_screen(url).record.files[WEIGHTS]
+    return frozenset(_tensors(_checked(root, WEIGHTS, digest, url), url)["learnt"].tolist())
+
+
+def learnt_mark(sha256: str) -> int:
+    """Return the mark of a picture: 64 bits of a hash of its hash, which do not give that away."""
+    return int.from_bytes(hashlib.sha256(f"screen/{sha256}".encode()).digest()[:8], "big")
+
+
+def _screen(
+    record: ScreenRecord, tensors: Mapping[str, Numbers], encoder: bytes | None, sha256: str, url: str
+) -> FittedScreen:
+    wanted = {f"{modality.name}.{part}" for modality in record.modalities for part in HEAD_PARTS} | {"learnt"}
+    others = {name for name in tensors if name not in wanted}
+    if not wanted <= set(tensors) or not all(name.startswith("fusion.") for name in others):
+        raise _misfit(url)
+    heads = {
+        modality.name: Head(*(tensors[f"{modality.name}.{part}"] for part in HEAD_PARTS))
+        for modality in record.modalities
+    }
+    fusion = Fusion(record.fusion, {name.removeprefix("fusion."): tensors[name] for name in sorted(others)})
+    are_numbers = all(
+        value.dtype == np.float64 and np.isfinite(value).all() for name, value in tensors.items() if name != "learnt"
+    )
+    if not are_numbers or tensors["learnt"].dtype != np.uint64:
+        raise _misfit(url)
+    if not all(heads[modality.name].fits(modality.length) for modality in record.modalities):
+        raise _misfit(url)
+    if not fusion.fits(len(record.modalities)):
+        raise _misfit(url)
+    return FittedScreen(record, Predictor(record.modalities, heads, fusion, record.curve), encoder, sha256)
+
+
+def _misfit(url: str) -> LabelsError:
+    return LabelsError(f"{url}/{WEIGHTS} does not hold what {RECORD} says; fit the screen again")
+
+
+def _checked(root: Place, name: str, digest: str, url: str) -> bytes:
+    content = _content(root, name, MAX_WEIGHTS_BYTES * (2 if name == ENCODER else 1), url)
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise LabelsError(f"{url}/{name} is not the file that {RECORD} names; copy the screen again, or fit it again")
+    return content
+
+
+def _content(root: Place, name: str, max_bytes: int, url: str) -> bytes:
+    try:
+        if root.at(name).size() > max_bytes:
+            raise LabelsError(f"{url}/{name} is too large for a screen")
+        return root.at(name).read()
+    except OSError:
+        raise StorageError(f"{url}/{name} cannot be read; copy the screen again") from None
+
+
+def _tensors(content: bytes, url: str) -> dict[str, Numbers]:
+    """LabelsError unless the file has a header that fits its length, before the library reads it."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        num_header = int.from_bytes(content[:8], "little")
+        header = json.loads(content[8 : 8 + min(num_header, MAX_RECORD_BYTES)])
+        sizes = [math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__"]
+        if not all(0 <= size <= MAX_WEIGHTS_BYTES for size in sizes):
+            raise ValueError
+        tensors: dict[str, Numbers] = load(content)
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise LabelsError(f"{url}/{WEIGHTS} is damaged; copy the screen again, or fit it again") from None
+    return tensors

@@ -1,0 +1,163 @@
+"""screen fit and screen evaluate, on planted captions."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.console.requests import asked
+from jobs.screen.request import EvaluateScreenRequest, FitRequest
+from jobs.screen.run import FitResult, run_screen_evaluate, run_screen_fit
+from reports.screening.bounds import miss_high
+from tests.jobs.made import privsieve
+from tests.screens import planted_corpus, write_labels
+
+TARGET = 0.05
+"""59 labelled private pictures prove it at 95 % confidence."""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("screen")
+    write_labels(
+        folder / "labels.csv", planted_corpus(folder / "shards", 200, 400, 1, noise=0.02, without_caption=0.05)
+    )
+    return folder
+
+
+def _asked(corpus: Path, **more: object) -> FitRequest:
+    given: dict[str, Any] = {
+        "source": str(corpus / "shards"),
+        "labels": str(corpus / "labels.csv"),
+        "out": str(corpus / "screen"),
+        "target_miss": TARGET,
+        "modality": ("caption",),
+    }
+    return asked(FitRequest, given | more)
+
+
+@pytest.fixture(scope="module")
+def fitted(corpus: Path) -> FitResult:
+    return run_screen_fit(_asked(corpus))
+
+
+def test_a_screen_says_what_its_labels_prove(fitted: FitResult) -> None:
+    record = fitted.screen.record
+    assert fitted.num_labelled == 600
+    assert record.bound.num_private == 100
+    assert record.bound.miss_high <= TARGET
+    assert record.bound.miss_high == miss_high(1, 100, 0.95)  # 100 private pictures allow one to be missed
+    assert record.labelled.num_private == 100
+    assert 0.2 < record.labelled.num_screened / record.labelled.num_pictures < 0.7
+    assert record.levels == ()  # the labels give no attributes
+
+
+def test_the_same_labels_give_the_same_screen(corpus: Path, fitted: FitResult, tmp_path: Path) -> None:
+    again = run_screen_fit(_asked(corpus, out=str(tmp_path / "again")))
+    assert again.screen.sha256 == fitted.screen.sha256
+
+
+def test_the_bound_is_of_pictures_that_the_screen_has_not_learnt_from(corpus: Path, fitted: FitResult) -> None:
+    given = {"screen": str(corpus / "screen"), "source": str(corpus / "shards"), "labels": str(corpus / "labels.csv")}
+    evaluation = run_screen_evaluate(asked(EvaluateScreenRequest, given)).evaluation
+    assert evaluation.num_learnt == fitted.made.num_training + fitted.made.num_validation
+    assert evaluation.missing.num_private == fitted.screen.record.bound.num_private
+    assert evaluation.missing.num_missed == fitted.screen.record.bound.num_missed
+
+
+def test_other_labels_judge_a_screen_by_side_and_by_what_it_misses(
+    corpus: Path, fitted: FitResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = write_labels(tmp_path / "other.csv", planted_corpus(tmp_path / "other", 60, 120, 2, noise=0.02))
+    capsys.readouterr()
+    code = privsieve(
+        *(
+            "screen",
+            "evaluate",
+            corpus / "screen",
+            tmp_path / "other",
+            "--labels",
+            labels,
+            "--format",
+            "json",
+            "--quiet",
+        )
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert code == 0
+    caption = found["predictors"][0]
+    assert caption["name"] == "caption"
+    assert caption["num_pictures"] == 180
+    right = caption["private"]["recall"] * 60 + caption["public"]["recall"] * 120
+    assert caption["accuracy"] == pytest.approx(right / 180)
+    assert caption["weighted"]["recall"] == pytest.approx(caption["accuracy"])
+    assert caption["accuracy"] > 0.9
+    assert found["missing"]["num_private"] == 60
+
+
+def test_too_few_labels_are_refused_with_the_number_that_is_missing(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "screen"
+    arguments = ("--labels", corpus / "labels.csv", "--modality", "caption", "--out", out, "--quiet")
+    assert privsieve("screen", "fit", corpus / "shards", *arguments) == 2
+    error = capsys.readouterr().err
+    assert "needs 299 labelled private pictures that the screen has not learnt from, and 60 to learn from" in error
+    assert "there are 200, so 159 are missing" in error
+    assert not out.exists()
+
+
+def test_level_1_has_a_bound_of_its_own_if_asked(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="level 1 that the screen has not learnt from; there are 0 such pictures"):
+        run_screen_fit(_asked(corpus, out=str(tmp_path / "x"), target_miss_level_1=0.05))
+
+
+def test_pictures_that_people_could_not_decide_lower_the_threshold(
+    corpus: Path, fitted: FitResult, tmp_path: Path
+) -> None:
+    """They may be private, and the screen must not leave out too many of these."""
+    rows = list(csv.DictReader((corpus / "labels.csv").open()))
+    public = [row["sha256"] for row in rows if row["private"] == "0"][:120]
+    with (tmp_path / "two.csv").open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["sha256", "annotator", "private"])
+        for row in rows:
+            writer.writerow([row["sha256"], "ana", row["private"]])
+            writer.writerow([row["sha256"], "ben", "1" if row["sha256"] in public else row["private"]])
+    result = run_screen_fit(_asked(corpus, labels=str(tmp_path / "two.csv"), out=str(tmp_path / "screen")))
+    before, now = fitted.screen.record, result.screen.record
+    assert before.bound.threshold is not None
+    assert now.bound.threshold is not None
+    assert now.bound.threshold < before.bound.threshold
+    assert now.bound.num_private > before.bound.num_private
+
+
+def test_a_label_of_no_picture_of_the_corpus_is_said(corpus: Path, tmp_path: Path) -> None:
+    labels = write_labels(tmp_path / "labels.csv", {"ab" * 32: True})
+    with pytest.raises(Exception, match=r"no label of .* is of a picture of"):
+        run_screen_fit(_asked(corpus, labels=str(labels), out=str(tmp_path / "x")))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--modality", "pixels"), 'there is no modality "pixels"; there are: thumbnail, caption, encoder'),
+        (("--modality", "encoder"), "--modality encoder needs --encoder FILE.onnx"),
+        (("--target-miss", "0"), "target-miss"),
+        (("--drawn", "audit"), "--drawn is of the labels of a run"),
+        (("--encoder", "no.onnx"), "no.onnx"),
+    ],
+)
+def test_a_wrong_option_is_one_line(
+    corpus: Path, tmp_path: Path, arguments: tuple[str, ...], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "screen"
+    assert (
+        privsieve("screen", "fit", corpus / "shards", "--labels", corpus / "labels.csv", "--out", out, *arguments) == 2
+    )
+    said = capsys.readouterr().err
+    assert error in said
+    assert "Traceback" not in said
+    assert not out.exists()

@@ -1,0 +1,115 @@
+"""Screens on planted features: bounds by category, drift, and whether the promise holds."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from ingest.errors import LabelsError
+from reports.screening.bounds import category_bounds, miss_bound, miss_high
+from reports.screening.drift import broken_bound, drifted_share, missed
+from reports.statistics.recall_bound import bound_of
+from scoring.screen.guard import GuardCounts
+from scoring.screen.record import ScreenRecord
+from tests.benchmarks.screen import fitted, planted, scanned, true_miss
+
+NOTHING = np.empty(0)
+
+
+def test_the_threshold_is_that_of_a_guaranteed_recall() -> None:
+    scores = np.random.default_rng(0).random(700)
+    bound = miss_bound(scores, NOTHING, NOTHING, 0.02, None, 0.95)
+    guaranteed = bound_of(scores, 0.98, 0.95)
+    assert bound is not None
+    assert guaranteed is not None
+    assert bound.threshold == guaranteed.threshold
+    assert bound.num_missed == guaranteed.num_missed
+    assert 0.015 < bound.miss_high <= 0.02
+
+
+def test_299_labels_prove_one_per_cent_and_298_do_not() -> None:
+    scores = np.linspace(0.1, 1, 299)
+    assert miss_bound(scores[1:], NOTHING, NOTHING, 0.01, None, 0.95) is None
+    bound = miss_bound(scores, NOTHING, NOTHING, 0.01, None, 0.95)
+    assert bound is not None
+    assert (bound.threshold, bound.num_missed) == (scores[0], 0)
+
+
+def test_level_1_can_only_lower_the_threshold() -> None:
+    scores = np.concatenate([np.linspace(0.5, 1, 500), np.linspace(0.2, 1, 100)])
+    both = miss_bound(scores, NOTHING, scores[500:], 0.05, 0.05, 0.95)
+    alone = miss_bound(scores, NOTHING, NOTHING, 0.05, None, 0.95)
+    assert both is not None
+    assert alone is not None
+    assert both.threshold is not None
+    assert alone.threshold is not None
+    assert both.threshold < alone.threshold
+    assert miss_bound(scores, NOTHING, scores[590:], 0.05, 0.05, 0.95) is None
+
+
+def test_a_category_with_too_few_labels_is_not_screened() -> None:
+    pictures = planted(np.random.default_rng(1), 200, 200)
+    names = tuple("rare" if number % 100 == 0 else "common" for number in range(400))
+    pictures = dataclasses.replace(pictures, categories=names)
+    everything = np.ones(400, dtype=np.bool_)
+    bounds = category_bounds(pictures, everything, np.random.default_rng(2).random(400), 0.05, None, 0.95)
+    assert bounds["rare"].threshold is None
+    assert bounds["common"].threshold is not None
+    with pytest.raises(LabelsError, match=r"the largest has 198, so 101 are missing"):
+        category_bounds(pictures, everything, np.random.default_rng(2).random(400), 0.01, None, 0.95)
+
+
+@pytest.fixture(scope="module")
+def record() -> ScreenRecord:
+    return fitted(np.random.default_rng(7), 0.05, 130, 200, 7).record
+
+
+def test_what_the_guard_finds_is_scaled_to_all_that_the_screen_left_out() -> None:
+    counts = GuardCounts(num_seen=10_000, num_screened=6_930, num_guarded=70, num_missed=1, num_private=990)
+    estimate = missed(counts, 0.95)
+    assert estimate is not None
+    assert estimate.num == pytest.approx(100)
+    assert estimate.low < 100 < estimate.high
+    assert estimate.share(counts.num_private, "num") == pytest.approx(100 / 1090)
+
+
+def test_a_scan_stops_only_if_the_guard_proves_too_many_misses(record: ScreenRecord) -> None:
+    few = GuardCounts(num_seen=10_000, num_screened=6_930, num_guarded=70, num_missed=1, num_private=990)
+    many = GuardCounts(num_seen=10_000, num_screened=6_930, num_guarded=70, num_missed=10, num_private=990)
+    assert broken_bound(few, record) is None
+    line = broken_bound(many, record)
+    assert line is not None
+    assert "the engine calls 10 of 70 guarded pictures private" in line
+    assert "at most 5.0 % was promised" in line
+    assert broken_bound(GuardCounts(), record) is None
+
+
+def test_another_share_that_passes_is_said(record: ScreenRecord) -> None:
+    share = record.labelled.num_screened / record.labelled.num_pictures
+    alike = GuardCounts(num_seen=100_000, num_screened=round(100_000 * share))
+    assert drifted_share(alike, record) is None
+    other = GuardCounts(num_seen=100_000, num_screened=round(100_000 * share / 3))
+    assert "not like the labelled ones" in (drifted_share(other, record) or "")
+
+
+def test_the_upper_end_is_that_of_clopper_and_pearson() -> None:
+    assert miss_high(0, 299, 0.95) == pytest.approx(1 - 0.05 ** (1 / 299))
+    assert miss_high(0, 0, 0.95) == 1.0
+
+
+@pytest.mark.slow
+def test_the_promised_miss_rate_holds_in_nearly_all_draws_and_drift_is_noticed() -> None:
+    """The benchmark of the same name makes 200 draws; here 12, of which 10 keep it with a probability of 98 %."""
+    misses, signs = list[float](), dict[str, list[bool]](alike=[], prevalence=[], broken=[])
+    for draw in range(12):
+        generator = np.random.default_rng([draw, 5])
+        made = fitted(generator, 0.03, 400, 800, draw)
+        misses.append(true_miss(made, generator))
+        if draw < 3:
+            alike = scanned(made, generator, 100_000, 1 / 3)
+            signs["alike"].append(alike.stops)
+            signs["prevalence"].append(scanned(made, generator, 100_000, 0.9).warns)
+            broken = scanned(made, generator, 100_000, 1 / 3, "thumbnail")
+            signs["broken"].append(broken.stops or broken.warns)
+    assert sum(miss <= 0.03 for miss in misses) >= 10
+    assert signs == {"alike": [False] * 3, "prevalence": [True] * 3, "broken": [True] * 3}

@@ -1,0 +1,246 @@
+"""The parts of a screen: features, heads, fusions, and the folder that holds them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ingest.errors import EngineError, LabelsError
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits
+from reports.screening.compute import MadeScreen
+from scoring.assessment import View
+from scoring.captions import CAPTION_KINDS
+from scoring.screen.caption import NUM_PLACES, Caption, caption_features
+from scoring.screen.encoder import OnnxEncoder
+from scoring.screen.features import Features, PictureView
+from scoring.screen.fusion import KINDS, Fusion, fitted_fusion
+from scoring.screen.guard import is_guarded
+from scoring.screen.heads import Head, fitted_heads
+from scoring.screen.screen_file import learnt_mark, learnt_pictures, read_screen, write_screen
+from scoring.screen.thumbnail import Thumbnail
+from tests.benchmarks.screen import fitted
+from tests.jobs.made import jpeg
+
+PIXELS = np.zeros((8, 8, 3), np.uint8)
+
+
+def _seen(caption: str | None = None, pixels: np.ndarray = PIXELS) -> PictureView:
+    return PictureView(View(pixels, frozenset({"gps"}), "0" * 64, caption), 800, 600)
+
+
+def test_a_picture_without_a_caption_has_no_features_of_it() -> None:
+    assert Caption().features(_seen()) is None
+
+
+def test_words_count_whatever_their_case_and_pairs_of_words_count_too() -> None:
+    assert caption_features("Red DOG").places is not None
+    first, second = caption_features("Red DOG"), caption_features("red dog")
+    np.testing.assert_array_equal(first.places, second.places)
+    assert len(first.values) == 3  # red, dog, "red dog"
+    np.testing.assert_allclose(first.values, 1 / np.sqrt(3))
+
+
+def test_kinds_of_evidence_in_a_caption_are_features_of_their_own() -> None:
+    features = caption_features("write to ana@example.org")
+    assert features.places is not None
+    kinds = [list(CAPTION_KINDS)[place - NUM_PLACES] for place in features.places.tolist() if place >= NUM_PLACES]
+    assert kinds == ["email_address"]
+
+
+def _pixels(encoded: bytes) -> np.ndarray:
+    decoded = decode(encoded, ImageLimits())
+    assert isinstance(decoded, DecodedImage)
+    return decoded.views[0]
+
+
+@pytest.mark.slow
+def test_a_thumbnail_sees_a_face_where_there_is_one_and_kinds_of_metadata() -> None:
+    modality = Thumbnail()
+    plain = modality.features(_seen(pixels=_pixels(jpeg(3))))
+    assert plain.values.shape == (modality.length,)
+    sure_faces, gps = 5, -3
+    assert plain.values[sure_faces] == 0
+    assert plain.values[gps] == 1
+    again = modality.features(_seen(pixels=_pixels(jpeg(3))))
+    np.testing.assert_array_equal(plain.values, again.values)
+    portrait = Path("jobs/demo/corpus/tree/portrait/woman.jpg")
+    assert modality.features(_seen(pixels=_pixels(portrait.read_bytes()))).values[sure_faces] > 0
+
+
+def _field(number: int, content: bytes | int) -> bytes:
+    """A field of a protobuf message."""
+    if isinstance(content, int):
+        return bytes([number << 3, content])
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+def _tensor_type(*shape: int) -> bytes:
+    dimensions = b"".join(_field(1, _field(1, side)) for side in shape)
+    return _field(2, _field(1, _field(1, 1) + _field(2, dimensions)))
+
+
+def averaging_model(side: int = 8, channels: int = 3) -> bytes:
+    """An ONNX model that gives the mean of each channel, written by hand: (1, 3, side, side) -> (1, 3, 1, 1)."""
+    node = _field(1, b"x") + _field(2, b"y") + _field(4, b"GlobalAveragePool")
+    given = _field(1, b"x") + _tensor_type(1, channels, side, side)
+    answer = _field(1, b"y") + _tensor_type(1, channels, 1, 1)
+    graph = _field(1, node) + _field(2, b"g") + _field(11, given) + _field(12, answer)
+    return _field(1, 8) + _field(7, graph) + _field(8, _field(2, 13))
+
+
+def test_an_encoder_embeds_a_picture_and_keeps_it_by_its_hash(tmp_path: Path) -> None:
+    encoder = OnnxEncoder(averaging_model(), tmp_path)
+    assert encoder.length == 3
+    red = np.full((20, 30, 3), (255, 0, 0), np.uint8)
+    values = encoder.features(_seen(pixels=red)).values
+    np.testing.assert_allclose(values, [(1 - 0.485) / 0.229, -0.456 / 0.224, -0.406 / 0.225], rtol=1e-5)
+    (kept,) = tmp_path.rglob("*.npy")
+    np.save(kept, np.array([1, 2, 3], np.float32))
+    np.testing.assert_array_equal(encoder.features(_seen(pixels=red)).values, [1, 2, 3])
+    kept.write_bytes(b"damaged")
+    np.testing.assert_array_equal(encoder.features(_seen(pixels=red)).values, values)
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [(b"no model", "cannot be opened as an ONNX model"), (averaging_model(channels=4), "must take one RGB picture")],
+)
+def test_a_file_that_is_no_encoder_of_pictures_is_refused(content: bytes, error: str) -> None:
+    with pytest.raises(EngineError, match=error):
+        OnnxEncoder(content)
+
+
+def _two_sides(num: int, seed: int) -> tuple[list[Features], np.ndarray]:
+    """Private pictures are those outside of a ring, which no straight line separates."""
+    points = np.random.default_rng(seed).normal(size=(num, 2)).astype(np.float32)
+    return [Features(point) for point in points], (points**2).sum(axis=1) > 1.4
+
+
+def test_a_hidden_layer_learns_what_a_logistic_regression_cannot() -> None:
+    pictures, truth = _two_sides(600, 1)
+    heads = dict(fitted_heads(pictures, 2, truth, np.ones(600), 0))
+    others, other_truth = _two_sides(400, 2)
+
+    def right(head: Head) -> float:
+        return float((np.array([head.logit(each) > 0 for each in others]) == other_truth).mean())
+
+    assert right(heads["hidden, 0.0001"]) > 0.9
+    assert right(heads["logistic, 0.0001"]) < 0.75
+
+
+def test_rare_private_pictures_weigh_as_much_as_the_many_public_ones() -> None:
+    generator = np.random.default_rng(0)
+    truth = np.arange(1000) < 20
+    pictures = [Features((generator.normal(size=1) + 2 * private).astype(np.float32)) for private in truth]
+    head = dict(fitted_heads(pictures, 1, truth, np.ones(1000), 0))["logistic, 0.0001"]
+    border = -head.output[-1] / head.output[0] * head.scale[0] + head.mean[0]
+    assert border == pytest.approx(1.0, abs=0.35)  # halfway, not where 2 % would put it
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_missing_modality_has_no_part_in_any_fusion(kind: str) -> None:
+    generator = np.random.default_rng(3)
+    truth = generator.random(300) < 0.5
+    strong = np.clip(truth * 0.8 + 0.1 + generator.normal(scale=0.08, size=300), 0.01, 0.99)
+    noise = generator.random(300)
+    probabilities = np.stack([strong, noise], axis=1)
+    probabilities[generator.random(300) < 0.4, 1] = np.nan
+    fusion = fitted_fusion(kind, probabilities, truth, np.ones(300), 0)  # type: ignore[arg-type]
+    alone = fusion.joined(np.array([[0.9, np.nan], [0.1, np.nan], [np.nan, np.nan]]))
+    assert alone[0] > 0.6
+    assert alone[1] < 0.4
+    assert np.isnan(alone[2])
+    assert fusion.fits(2)
+    assert not fusion.fits(3) or kind in ("mean", "mean of logits", "single")
+
+
+def test_the_gate_follows_the_modality_that_is_right_where_the_other_is_surely_wrong() -> None:
+    generator = np.random.default_rng(5)
+    truth = generator.random(2000) < 0.5
+    right = np.where(truth, 0.85, 0.15) + generator.normal(scale=0.03, size=2000)
+    wrong = np.where(generator.random(2000) < 0.5, 0.98, 0.02)  # always sure, never knows
+    probabilities = np.clip(np.stack([right, wrong], axis=1), 0.01, 0.99)
+    gate, mean = (
+        ((fitted_fusion(kind, probabilities, truth, np.ones(2000), 0).joined(probabilities) > 0.5) == truth).mean()
+        for kind in ("gate", "mean")
+    )
+    assert gate > 0.99
+    assert mean < 0.9
+
+
+def test_the_guard_picks_by_the_picture_alone() -> None:
+    hashes = [f"{number:064x}" for number in range(20_000)]
+    picked = [is_guarded(each, 0.01) for each in hashes]
+    assert picked == [is_guarded(each, 0.01) for each in hashes]
+    assert 150 < sum(picked) < 250
+    assert all(is_guarded(each, 1.0) for each in hashes)
+
+
+@pytest.fixture(scope="module")
+def made() -> MadeScreen:
+    return fitted(np.random.default_rng(7), 0.05, 130, 200, 7)
+
+
+def _write(folder: Path, made: MadeScreen) -> None:
+    learnt = np.array(sorted(map(learnt_mark, made.learnt)), dtype=np.uint64)
+    write_screen(str(folder), made.record, made.predictor, learnt, b"an encoder")
+
+
+def test_a_screen_that_was_written_says_the_same(tmp_path: Path, made: MadeScreen) -> None:
+    _write(tmp_path / "screen", made)
+    screen = read_screen(str(tmp_path / "screen"))
+    vectors = {name: Features(np.full(4, 0.5, np.float32)) for name in ("thumbnail", "caption", "encoder")}
+    assert screen.predictor.probability(vectors) == made.predictor.probability(vectors)  # type: ignore[arg-type]
+    assert screen.record.bound == made.record.bound
+    assert screen.encoder == b"an encoder"
+    assert learnt_mark(made.learnt[0]) in learnt_pictures(str(tmp_path / "screen"))
+    assert sorted(file.name for file in (tmp_path / "screen").iterdir()) == [
+        "encoder.onnx",
+        "screen.json",
+        "screen.safetensors",
+    ]
+
+
+@pytest.mark.parametrize("name", ["screen.safetensors", "encoder.onnx"])
+def test_a_changed_file_of_a_screen_is_refused(tmp_path: Path, made: MadeScreen, name: str) -> None:
+    _write(tmp_path, made)
+    (tmp_path / name).write_bytes((tmp_path / name).read_bytes() + b"x")
+    with pytest.raises(LabelsError, match=f"{name} is not the file that screen.json names"):
+        read_screen(str(tmp_path))
+
+
+def test_unknown_settings_of_a_screen_are_refused(tmp_path: Path, made: MadeScreen) -> None:
+    _write(tmp_path, made)
+    record = json.loads((tmp_path / "screen.json").read_text())
+    (tmp_path / "screen.json").write_text(json.dumps(record | {"pickle": "x"}))
+    with pytest.raises(LabelsError, match=r"screen\.json is damaged or of another version"):
+        read_screen(str(tmp_path))
+
+
+def test_weights_of_other_shapes_are_refused(tmp_path: Path, made: MadeScreen) -> None:
+    """As a forged file with a hash that fits."""
+    import hashlib
+
+    from safetensors.numpy import load, save
+
+    _write(tmp_path, made)
+    tensors = load((tmp_path / "screen.safetensors").read_bytes())
+    tensors["caption.output"] = np.zeros(2)
+    content = save(tensors)
+    record = json.loads((tmp_path / "screen.json").read_text())
+    record["files"]["screen.safetensors"] = hashlib.sha256(content).hexdigest()
+    (tmp_path / "screen.safetensors").write_bytes(content)
+    (tmp_path / "screen.json").write_text(json.dumps(record))
+    with pytest.raises(LabelsError, match="does not hold what"):
+        read_screen(str(tmp_path))
+
+
+def test_a_folder_without_a_record_is_no_screen(tmp_path: Path) -> None:
+    with pytest.raises(LabelsError, match="is no screen"):
+        read_screen(str(tmp_path))
+
+
+def test_a_fusion_of_a_modality_that_is_not_there_is_refused() -> None:
+    assert not Fusion("single", {"modality": np.array([2.0])}).fits(2)
