@@ -8,7 +8,6 @@ import pytest
 
 from ingest.errors import EngineError
 from scoring.assessment import EngineOptions, Unscored
-from scoring.engines import engine_module
 from scoring.engines.vlm.transformers import load
 from tests.vllm.conftest import MAX_PIXELS, picture, probabilities
 
@@ -129,14 +128,3 @@ def test_a_vllm_that_refuses_every_picture_ends_the_engine_and_strips_do_not(che
             running.assess_with(long, [picture(20, 64, 64)])
     finally:
         running.close()
-
-
-def test_a_vllm_that_does_not_start_says_why_in_its_own_words(checkpoint: Path) -> None:
-    """Of what its own process logs, which nobody sees on a cluster."""
-    short = EngineOptions(
-        model=str(checkpoint), max_pixels=MAX_PIXELS, vllm_option=("kv_cache_memory_bytes=1000000000000000",)
-    )
-    with pytest.raises(
-        EngineError, match=r'^vLLM does not start with the model "micro-vl": ValueError: Available memory .*'
-    ):
-        engine_module("vllm").load(short)
