@@ -67,6 +67,9 @@ class ScanSettings:
     engine_record: Mapping[str, Any] = field(default_factory=dict)
     """The engine as run.json describes it; says what its answers call private, which the guard of a screen counts."""
 
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """`EngineDescription.versions`, which every engine must have."""
+
     has_canary: bool = False
     """Whether the engines of the run must agree on a made picture."""
 
@@ -113,6 +116,15 @@ class SliceCounts:
 
     is_fatal: bool = False
     """Whether no other slice would get a result either."""
+
+    is_handed_back: bool = False
+    """Whether nothing was tried, since the machine has no engine: on a cluster another one may scan the slice."""
+
+    machine: str = ""
+    """Host name of the machine that handed it back."""
+
+    node_id: str = ""
+    """Ray's name of that machine."""
 
     name: str = ""
     """`SliceTask.name`; empty for a listing."""
