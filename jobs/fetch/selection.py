@@ -76,9 +76,9 @@ def normalised_names(names: Sequence[str]) -> dict[str, str]:
     by_lower = {name.lower(): name for name in reversed(names)}
     chosen: dict[str, str] = {}
     for column in COLUMNS:
-        found = next((by_lower[known] for known in column.known if known in by_lower), None)
-        if found is not None:
-            chosen[found] = column.name
+        own_name = next((by_lower[known] for known in column.known if known in by_lower), None)
+        if own_name is not None:
+            chosen[own_name] = column.name
     taken = set(chosen.values())
     for name in names:
         if name not in chosen:

@@ -36,16 +36,16 @@ def compare(request: CompareRequest, output: str, quiet: bool) -> None:
     """
     from jobs.similarity.run import run_compare
 
-    found = run_compare(request, on_terminal(quiet))
+    similarity = run_compare(request, on_terminal(quiet))
     if output == "json":
         from reports.similarity.results import as_json
 
-        write_json(as_json(found), indent=1)
+        write_json(as_json(similarity), indent=1)
         return
     from jobs.console.tables import write_document
     from reports.similarity.words import document
 
-    write_document(document(found))
+    write_document(document(similarity))
     for what, where in (("rows", request.out), ("page", request.html)):
         if where is not None:
             write_line(f"{what} written to {where}")

@@ -35,21 +35,21 @@ def attribute_changes(
     """By key. declared_a: attributes that the first run says it never denies (`scoring.table.presence_only`).
     is_tested: whether pictures are independent, so that there are p-values.
     """
-    found = {
+    change_of = {
         attribute.key: _attribute_change(
             attribute.level, _cells(database, attribute.key), attribute.key in declared_a, attribute.key in declared_b
         )
         for attribute in ATTRIBUTES
     }
-    changes = [
+    counts = [
         (item.num_vanished, item.num_appeared, item.num_present_a_open_b, item.num_present_b_open_a)
-        for item in found.values()
+        for item in change_of.values()
     ]
-    has_test = np.array([is_tested and not item.seldom_denied_in for item in found.values()])
-    p_values = adjusted_p_values(np.array(changes), has_test)
+    has_test = np.array([is_tested and not item.seldom_denied_in for item in change_of.values()])
+    p_values = adjusted_p_values(np.array(counts), has_test)
     return {
-        key: replace(found[key], p_value=p_value, p_holm=p_holm)
-        for key, (p_value, p_holm) in zip(found, p_values, strict=True)
+        key: replace(change_of[key], p_value=p_value, p_holm=p_holm)
+        for key, (p_value, p_holm) in zip(change_of, p_values, strict=True)
     }
 
 
