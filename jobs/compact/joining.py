@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 SLICES_PER_FILE = 4_096
 """A file ends here at the latest, however few rows its slices have."""
 
+ROWS_PER_GROUP = 40_960
+"""Few enough that the rows of one shard are read without many others, and enough to compress well."""
+
+MEMORY_GB = 4
+READ_AT_ONCE = 16
+
 
 @dataclass(frozen=True)
 class SliceFile:
@@ -137,13 +143,6 @@ def parts_of(inputs: Sequence[SliceFile], file: int, ledger: Ledger) -> list[Res
         parts.append(ResultPart(shard_id_in(shard, ledger), num_slices, file, first_row, rows[shard], of_shard))
         first_row += rows[shard]
     return parts
-
-
-ROWS_PER_GROUP = 40_960
-"""Few enough that the rows of one shard are read without many others, and enough to compress well."""
-
-MEMORY_GB = 4
-READ_AT_ONCE = 16
 
 
 def open_duckdb(aside: str) -> "duckdb.DuckDBPyConnection":

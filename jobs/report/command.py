@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from reports.report.results import Report
     from reports.run.figures import CorrectedRate, Prevalence, Rate
 
+FEW = "*"
+
+MAX_REASONS = 5
+"""Groups whose evidence is listed."""
+
 
 @click.command()
 @takes(ReportRequest)
@@ -71,12 +76,6 @@ def _write(report: "Report", output: str) -> None:
 
         write_cautions((*report.cautions, *audit_cautions(report)))
         write_rows(HEADS, group_rows(report), "csv")
-
-
-FEW = "*"
-
-MAX_REASONS = 5
-"""Groups whose evidence is listed."""
 
 
 def write_report(report: "Report") -> None:

@@ -10,14 +10,13 @@ from jobs.console.terminal import write_json, write_line
 from jobs.runtime.progress import on_terminal
 from jobs.screen.request import EvaluateScreenRequest, FitRequest
 
+FORMAT = click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+QUIET = click.option("--quiet", is_flag=True, help="No progress.")
+
 
 @click.group()
 def screen() -> None:
     """Fit a cheap first stage for scans, whose miss rate labels prove."""
-
-
-FORMAT = click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-QUIET = click.option("--quiet", is_flag=True, help="No progress.")
 
 
 @screen.command()

@@ -24,14 +24,13 @@ if TYPE_CHECKING:
     from jobs.study.asking_again import Kind
     from jobs.study.points import PointResult
 
+FORMAT = click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+QUIET = click.option("--quiet", is_flag=True, help="No progress.")
+
 
 @click.group()
 def study() -> None:
     """Measure what tuning brings, on which classes, and what it costs."""
-
-
-FORMAT = click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-QUIET = click.option("--quiet", is_flag=True, help="No progress.")
 
 
 @study.command()

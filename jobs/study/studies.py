@@ -32,6 +32,9 @@ from scoring.tuning.targets import is_private
 if TYPE_CHECKING:
     from scoring.tuning.cost import Cost
 
+FIGURES = {"mcc": "MCC", "spearman": "Spearman ρ", "macro_f1": "macro F1"}
+"""Metrics of a point; the first that is defined is the one of the study's target."""
+
 
 @dataclass(frozen=True)
 class CurveResult:
@@ -143,10 +146,6 @@ def drawn_pictures(request: CostRequest, max_pixels: int) -> Iterator[Pixels | N
             if index in indices:
                 decoded = decode(sample.encoded, limits)
                 yield decoded.views[0] if isinstance(decoded, DecodedImage) else None
-
-
-FIGURES = {"mcc": "MCC", "spearman": "Spearman ρ", "macro_f1": "macro F1"}
-"""Metrics of a point; the first that is defined is the one of the study's target."""
 
 
 def curve_finding(result: CurveResult) -> str:
