@@ -10,7 +10,7 @@ from pydantic import Field
 from ingest.errors import LabelsError, PrivsieveError
 from ingest.sample import printable
 from ingest.storage.place import place
-from jobs.console.request_options import takes
+from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import HashListUrl, Option, PagePath, RunUrl, Seed, Url, Urls, checked_request
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
@@ -161,7 +161,7 @@ def pictures_of(run_url: str, wrong: Sequence["WrongAnswer"], feedback: Feedback
 
 @click.command()
 @takes(EvaluateRequest)
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@TEXT_OR_JSON
 def evaluate(request: EvaluateRequest, output: str) -> None:
     """Judge the answers of RUN by labels: private or public, severity score, attributes.
 

@@ -8,6 +8,7 @@ import click
 
 from ingest.errors import IncompleteError, RunError, number_of
 from ingest.storage.web import named
+from jobs.console.request_options import QUIET
 from jobs.console.tables import write_rows, write_table
 from jobs.console.terminal import write_line
 from jobs.runtime.last_word import command_session
@@ -132,7 +133,7 @@ def models() -> None:
 
 @models.command()
 @click.argument("weights", nargs=-1, required=True, metavar="WEIGHTS...")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@QUIET
 def fetch(weights: tuple[str, ...], quiet: bool) -> None:
     """Fetch models and adapters before a scan needs them.
 

@@ -16,7 +16,7 @@ from ingest.formats import open_source, refuse_without_pictures
 from ingest.images.pixels import ImageLimits
 from jobs.console.command import with_old_spellings
 from jobs.console.engine_options import ChosenOptions, EngineName
-from jobs.console.request_options import headings, takes
+from jobs.console.request_options import QUIET, TEXT_OR_JSON, headings, takes
 from jobs.console.requests import Count, EngineCpus, EngineGpus, Name, Option, Seed, Url, checked_request
 from jobs.console.terminal import escaped, write_json
 from jobs.plan.arithmetic import Figure, PlanResult, plan_of
@@ -147,8 +147,8 @@ def _engine_under_test(name: str, options: EngineOptions) -> EngineUnderTest:
     cls=with_old_spellings({"--gpus": "--num-engines", "--sample-size": "--sample"}), headings=headings(PlanRequest)
 )
 @takes(PlanRequest)
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--quiet", is_flag=True, help="No progress.")
+@TEXT_OR_JSON
+@QUIET
 def plan(request: PlanRequest, output: str, quiet: bool) -> None:
     """Estimate images, hours, cost and storage of a scan of SOURCE from a small random sample. Writes nothing.
 

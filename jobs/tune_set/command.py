@@ -12,7 +12,7 @@ from ingest.errors import LabelsError, number_of
 from ingest.formats import open_source
 from ingest.storage.place import place
 from jobs.console.option_types import EitherOr
-from jobs.console.request_options import takes
+from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Below, HashListUrl, Option, Url, Urls, checked_request
 from jobs.console.terminal import write_line
 from jobs.runtime.hash_list import hash_list_of
@@ -241,7 +241,7 @@ def _num_values(chosen: Sequence[Candidate]) -> dict[str, dict[str, int]]:
 
 @click.command(name="tune-set")
 @takes(TuneSetRequest)
-@click.option("--quiet", is_flag=True, help="No progress.")
+@QUIET
 def tune_set(request: TuneSetRequest, quiet: bool) -> None:
     """Join the pictures of SOURCE with labels and write what a model is tuned on."""
     for line in _lines(run_tune_set(request, on_terminal(quiet)), request.out, bool(request.exclude)):
