@@ -15,11 +15,7 @@ from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
 from jobs.takedown import TakedownRequest, run_takedown
 from scoring.runs.lease import Lease, lease
 from tests.jobs.made import privsieve
-from tests.jobs.releases import files
-from tests.jobs.test_filter_rewritten import pictures
-from tests.jobs.test_verify import releases
-
-__all__ = ["releases"]
+from tests.jobs.releases import files, pictures
 
 LAYOUTS = ("tars", "tree", "parquet")
 Capture = pytest.CaptureFixture[str]
