@@ -11,7 +11,7 @@ from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from jobs.console.requests import refuse_existing
 from jobs.runtime.progress import SILENT, Feedback
-from jobs.screen.looking import LabelledPictures, labelled_pictures
+from jobs.screen.looking import ScreenPictures, labelled_pictures
 from jobs.screen.request import EvaluateScreenRequest, FitRequest, LookRequest
 from reports.screening.compute import FitSettings, MadeScreen, made_screen
 from reports.screening.evaluation import ScreenEvaluation, evaluated
@@ -83,7 +83,7 @@ def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SIL
     return EvaluateScreenResult(screen, evaluated(labelled.pictures, screen, is_learnt), labelled.num_unreadable)
 
 
-def _is_learnt(labelled: LabelledPictures, screen: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _is_learnt(labelled: ScreenPictures, screen: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     learnt = learnt_pictures(screen)
     return np.array([learnt_mark(sha256) in learnt for sha256 in labelled.pictures.sha256], dtype=np.bool_)
 
