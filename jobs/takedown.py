@@ -12,7 +12,7 @@ import json
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated, Any
 
@@ -27,7 +27,7 @@ from pydantic import AfterValidator, BaseModel, ValidationError
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.formats import FORMATS, Source, open_source
 from ingest.formats.members import name_fault
-from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, Kept
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, SIGNATURE, Kept
 from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.given_files import given_content
@@ -36,6 +36,7 @@ from ingest.storage.removal import remove_tree
 from jobs.console.request_options import takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
+from jobs.filter.checksums import signed, write_sums
 from jobs.filter.decisions import DECISIONS_SCHEMA
 from jobs.filter.finishing import ROWS_PER_GROUP, as_json
 from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, Sha256
@@ -79,6 +80,9 @@ class TakedownRequest:
     listed: Annotated[Url, Option(argument="LIST")]
     """Text file with one picture a line: its sha256, as scanned or as released, its key, or SHARD/KEY."""
 
+    sign_key: Annotated[Url | None, Option(metavar="FILE")] = None
+    """SSH key that signs the changed SHA256SUMS; without it a signature of the release is removed, since it is void."""
+
     dry_run: bool = False
     """Say what would be removed; write nothing."""
 
@@ -100,10 +104,15 @@ class TakedownResult:
     unknown: tuple[int, ...]
     """Numbers of lines that name no picture of the release's run."""
 
+    is_signature_void: bool = False
+    """The release was signed, and no key was given to sign it again."""
+
 
 def run_takedown(request: TakedownRequest) -> TakedownResult:
     """PrivsieveError if the list or the release does not allow it; IncompleteError if the release has changed."""
     root = place(request.release)
+    if request.sign_key is not None:
+        signed(b"", request.sign_key)
     entries = _entries(given_content(place(request.listed), f"LIST {request.listed}", MAX_LIST_BYTES), request.listed)
     if not root.at(RELEASE).exists():
         raise PrivsieveError(f"{request.release} is no finished release: it has no {RELEASE}")
@@ -115,6 +124,8 @@ def run_takedown(request: TakedownRequest) -> TakedownResult:
         is_taken, result = _matched(decisions, entries)
         if not result.num_pictures:
             return result
+        is_void = request.sign_key is None and root.at(SIGNATURE).exists()
+        result = replace(result, is_signature_void=is_void)
         try:
             journal = _staged(root, held.id, request, decisions, is_taken)
             held.confirm()
@@ -249,7 +260,9 @@ def _staged(
     summary.setdefault("takedowns", []).append({"on": date.today().isoformat(), "num_pictures": int(is_taken.sum())})
     content = as_json(summary)
     staged.at(RELEASE).write(content)
+    replaced |= write_sums(staged, content, request.sign_key)
     replaced |= {DECISIONS: stream.sha256, RELEASE: hashlib.sha256(content).hexdigest()}
+    removed += [SIGNATURE] if SIGNATURE not in replaced else []
     return _Journal(folder=folder, replaced=replaced, removed=removed)
 
 
@@ -341,6 +354,8 @@ def takedown(request: TakedownRequest) -> int:
         if numbers:
             shown = ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
             write_line(f"  {number_of(len(numbers), 'line')}: {why} ({shown})")
+    if result.is_signature_void:
+        write_line(f"the signature was of the release as it was, so {SIGNATURE} is removed; --sign-key signs anew")
     if not request.dry_run and result.num_pictures:
         write_line(f"next: privsieve verify {request.release}")
     return 1 if result.unknown else 0

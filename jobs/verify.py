@@ -14,13 +14,14 @@ from pydantic import BaseModel, ValidationError
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import name_fault
-from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, SHA256SUMS, SIGNATURE
 from ingest.formats.shard import files_below
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.console.request_options import takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
+from jobs.filter.checksums import signer_of, sums
 from jobs.filter.record import TAKEDOWN_JOURNAL, UNFINISHED, Sha256
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from scoring.policies.policy import DAMAGED_SHARD
@@ -38,11 +39,22 @@ class _Written(BaseModel):
     decisions_sha256: Sha256 | None = None  # of older versions
     redactions_sha256: Sha256 | None = None  # nothing was covered
 
+    documents: dict[str, Sha256] | None = None
+    """Files that were made from this one, and their hashes; None in releases of older versions."""
+
+    @property
+    def hashes(self) -> dict[str, Sha256]:
+        """Every file that was made for the release, except for `decisions.parquet` and the checksums."""
+        return self.sha256 | (self.documents or {})
+
 
 @checked_request
 class VerifyRequest:
     release: Annotated[Url, Option(argument="RELEASE")]
     """Folder or fsspec URL of a release."""
+
+    signer: Annotated[Url | None, Option(metavar="ALLOWED_SIGNERS")] = None
+    """Who may have signed the release: file with a line `NAME KEYTYPE KEY` for each, as OpenSSH reads it."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,12 @@ class Verified:
 
     faults: tuple[str, ...]
     """What is wrong, one line each."""
+
+    signed_by: str | None = None
+    """Name of the signer in the list of --signer; None if the signature was not checked."""
+
+    has_unchecked_signature: bool = False
+    """There is a signature, and no --signer."""
 
 
 def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
@@ -82,15 +100,40 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     if not faults and decisions is not None and "released_sha256" in decisions.column_names:
         num_pictures, picture_faults = _pictures(request.release, written, decisions, feedback)
         faults += picture_faults
-    return Verified(len(written.sha256), num_pictures, tuple(faults))
+    faults += _sums_faults(root, written) if not faults else ()
+    signed_by, signature_faults = _signer(root, request.signer) if not faults else (None, ())
+    faults += signature_faults
+    is_unchecked = request.signer is None and root.at(SIGNATURE).exists()
+    return Verified(len(written.sha256), num_pictures, tuple(faults), signed_by, is_unchecked)
+
+
+def _sums_faults(root: Place, written: _Written) -> Iterator[str]:
+    """Compare `SHA256SUMS` with what it must be; all hashes have been checked before."""
+    file = root.at(SHA256SUMS)
+    if not file.exists():
+        if written.documents is not None:
+            yield f"{SHA256SUMS}: it is not there"
+    elif file.read() != sums(root.at(RELEASE).read()):
+        yield f"{SHA256SUMS}: its hashes are not those of the files"
+
+
+def _signer(root: Place, allowed_signers: str | None) -> tuple[str | None, tuple[str, ...]]:
+    """Return the name of the signer, and what is wrong with the signature."""
+    if allowed_signers is None:
+        return None, ()
+    if not root.at(SHA256SUMS).exists() or not root.at(SIGNATURE).exists():
+        return None, (f"{SIGNATURE}: it is not there, so no one has signed the release",)
+    name = signer_of(root.at(SHA256SUMS).read(), root.at(SIGNATURE).read(), allowed_signers)
+    return name, () if name is not None else (f"{SIGNATURE}: no one whom --signer names has signed this release",)
 
 
 def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator[str]:
     there = set(files_below(root))
-    for name in sorted(there - written.sha256.keys() - {RELEASE, DECISIONS, REDACTIONS}):
+    own = {RELEASE, DECISIONS, REDACTIONS, SHA256SUMS, SIGNATURE}
+    for name in sorted(there - written.hashes.keys() - own):
         yield f"{printable(name)}: {RELEASE} does not name it"
-    with feedback.meter("verify files", len(written.sha256)) as meter:
-        for name, sha256 in written.sha256.items():
+    with feedback.meter("verify files", len(written.hashes)) as meter:
+        for name, sha256 in written.hashes.items():
             if name_fault(name) is not None or name not in there:
                 yield f"{printable(name)}: it is not there"
             elif sha256_of(root.at(name)) != sha256:
@@ -176,3 +219,7 @@ def verify(request: VerifyRequest, quiet: bool) -> None:
         write_line(f"{files} as released; this release of an older version does not say the hashes of its pictures")
     else:
         write_line(f"{files} and {number_of(result.num_pictures, 'picture')} as released, and all counts agree")
+    if result.signed_by is not None:
+        write_line(f"signed by {result.signed_by}")
+    elif result.has_unchecked_signature:
+        write_line("it has a signature, which was not checked; --signer ALLOWED_SIGNERS does that")

@@ -207,6 +207,7 @@ def filter(
     resume: bool = False,
     overwrite: bool = False,
     hash_list: Url | None = None,
+    sign_key: Url | None = None,
     executor: Executor | None = None,
     ray_address: str | None = None,
 ) -> FilterResult:

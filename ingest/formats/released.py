@@ -17,6 +17,8 @@ from ingest.sample import printable
 RELEASE = "release.json"
 DECISIONS = "decisions.parquet"
 REDACTIONS = "redactions.parquet"
+SHA256SUMS = "SHA256SUMS"
+SIGNATURE = "SHA256SUMS.sig"
 """Files next to the shards of a release; they are known here so that a release can be scanned again."""
 
 

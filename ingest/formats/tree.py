@@ -26,7 +26,7 @@ from ingest.formats.members import (
     kind_of,
     name_fault,
 )
-from ingest.formats.released import Kept, RewriteRecord, Written, changed
+from ingest.formats.released import RELEASE, SHA256SUMS, SIGNATURE, Kept, RewriteRecord, Written, changed
 from ingest.formats.shard import (
     MAX_IMAGE_BYTES,
     TOO_MANY_BYTES,
@@ -97,8 +97,11 @@ def _is_sample(name: str) -> bool:
 
 
 def _samples(listing: FolderListing) -> list[tuple[str, int]]:
-    """Return (name, size in bytes) of the samples in a folder, sorted."""
-    return sorted([(name, size) for name, size in listing.files if _is_sample(name)] + [(n, 0) for n in listing.closed])
+    """Return (name, size in bytes) of the samples in a folder, sorted; a release's checksums are none."""
+    names = {name for name, _ in listing.files}
+    checksums = {SHA256SUMS, SIGNATURE} if RELEASE in names else set()
+    files = [(name, size) for name, size in listing.files if _is_sample(name) and name not in checksums]
+    return sorted(files + [(name, 0) for name in listing.closed])
 
 
 def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:

@@ -1,4 +1,4 @@
-"""The end of a release: the decisions for all shards in one file, then `release.json`."""
+"""The end of a release: the decisions for all shards in one file, the checksums, then `release.json`."""
 
 import json
 from collections import Counter
@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError
-from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, Written
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, SIGNATURE, Written
 from ingest.sample import printable
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
 from jobs.filter.cautions import scope
+from jobs.filter.checksums import write_sums
 from jobs.filter.copying import table_of
 from jobs.filter.decisions import DECISIONS_SCHEMA, REDACTIONS_SCHEMA
 from jobs.filter.plan import Counts, Plan, Share
@@ -31,7 +32,13 @@ READ_AT_ONCE = 16
 
 
 def finish(
-    out: Place, identity: ReleaseRecord, record: RunRecord, plan: Plan, counts: Counts, written: Sequence[Written]
+    out: Place,
+    identity: ReleaseRecord,
+    record: RunRecord,
+    plan: Plan,
+    counts: Counts,
+    written: Sequence[Written],
+    sign_key: str | None,
 ) -> None:
     """IncompleteError where the counts do not add up."""
     decisions_sha256 = join_decisions(out, plan.shares, counts.num_images + counts.num_damaged_parts)
@@ -56,9 +63,14 @@ def finish(
         "members_left_out": left_out(written),
         "decisions_sha256": decisions_sha256,
         "redactions_sha256": redactions_sha256,
+        "documents": {},
     }
     hashes = {name: sha256 for done in written for name, sha256 in done.files.items()}
-    out.at(RELEASE).write(as_json(identity.model_dump() | summary | {"sha256": dict(sorted(hashes.items()))}))
+    content = as_json(identity.model_dump() | summary | {"sha256": dict(sorted(hashes.items()))})
+    if sign_key is None:
+        out.at(SIGNATURE).remove()  # that of an interrupted filter
+    write_sums(out, content, sign_key)
+    out.at(RELEASE).write(content)
     remove_tree(out.at(DONE))
     out.at(UNFINISHED).remove()
 

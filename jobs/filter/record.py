@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.formats.members import Members
-from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, SHA256SUMS, SIGNATURE
 from ingest.storage.place import Place
 from scoring.policies.policy import Files
 
@@ -25,7 +25,10 @@ TAKEDOWN_JOURNAL = "takedown.unfinished.json"
 """What a takedown has still to put in its place."""
 
 OWN_NAMES = frozenset(
-    [RELEASE, DECISIONS, REDACTIONS, UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL]
+    [
+        *(RELEASE, DECISIONS, REDACTIONS, SHA256SUMS, SIGNATURE),
+        *(UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL),
+    ]
 )
 """What no shard or file of a release may be named, at the top of it."""
 

@@ -25,6 +25,7 @@ from jobs.console.option_types import Recall
 from jobs.console.requests import HashListUrl, Option, RunUrl, Url, checked_request
 from jobs.filter.bar import Bar
 from jobs.filter.cautions import cautions, refuse_blind
+from jobs.filter.checksums import signed
 from jobs.filter.copying import Copied, ShardCopier
 from jobs.filter.finishing import as_json, finish, left_out
 from jobs.filter.guaranteeing import BY, GUARANTEE_ONLY, Guarantee, GuaranteeRequest, Share, guarantee
@@ -93,6 +94,10 @@ class FilterRequest:
 
     hash_list: HashListUrl = None
     """File of hashes (sha256 or PDQ, one a line); a picture on it is in no release, whatever the policy says."""
+
+    sign_key: Annotated[Url | None, Option(metavar="FILE")] = None
+    """SSH key that signs SHA256SUMS, as ssh-keygen -Y sign does: a private key, or the public one of a key in
+    ssh-agent."""
 
     def __post_init__(self) -> None:
         if (self.guarantee is None) != (self.labels is None):
@@ -239,6 +244,8 @@ def check_destination(planned: FilterPlan) -> None:
     refuse_misplaced(out, request.out, planned.run, corpus.root, is_folder)
     refuse_own_names(planned.plan, corpus, planned.run, planned.policy, planned.bar)
     refuse_loss(out, request.out, _identity(planned), request.resume, request.overwrite)
+    if request.sign_key is not None:
+        signed(b"", request.sign_key)  # before anything is copied: a key that cannot sign is of no use at the end
 
 
 def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedback) -> FilterResult:
@@ -254,7 +261,7 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
             copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume, planned.bar)
             counts, written = _copy_all(copier, planned.plan, copy, feedback, held)
             held.confirm()
-            finish(out, identity, planned.record, planned.plan, counts, written)
+            finish(out, identity, planned.record, planned.plan, counts, written, request.sign_key)
     return FilterResult(counts, policy.name, policy.members, left_out(written), planned.cautions, planned.guarantee)
 
 
