@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from PIL import Image
 
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
@@ -19,6 +20,7 @@ from tests.nasty import encoded
 KEEP_ALL = "name: keep-all\nrules: []\ndefault: keep\nquarantined: keep\n"
 
 
+FIRST_DROPPED = 'name: p\ndefault: keep\nrules:\n  - {name: first, when: "index = 0", then: drop, reason: r}\n'
 CLEAN = "name: clean\nfiles: clean\nrules: []\ndefault: keep\nquarantined: keep\n"
 
 
@@ -121,3 +123,16 @@ def pictures(release: Path, layout: str) -> Iterator[tuple[str, bytes]]:
 def with_policy(folder: Path, text: str) -> Path:
     (folder / "policy.yaml").write_text(text)
     return folder / "policy.yaml"
+
+
+Capture = pytest.CaptureFixture[str]
+
+
+def decisions(release: Path) -> dict[str, dict[str, object]]:
+    return {row["key"][0]: row for row in pq.read_table(release / "decisions.parquet").to_pylist()}
+
+
+def asked(release: Path, *lines: str) -> Path:
+    path = release.parent / "requests.txt"
+    path.write_text("# asked for in November\n\n" + "".join(f"{line}\n" for line in lines))
+    return path
