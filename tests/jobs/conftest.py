@@ -1,4 +1,4 @@
-"""A small corpus of two tars, and its finished run; releases of small corpora; a Ray head that the tests about Ray join."""
+"""A small corpus of two tars, and its finished run; small releases; a Ray head that the tests about Ray join."""
 
 import shutil
 from collections.abc import Iterator
