@@ -100,7 +100,9 @@ def consensus(
         min_posterior = MIN_POSTERIOR if min_posterior is None else min_posterior
         values, private, classes, accuracy = _most_probable(judged, min_posterior)
         vote = np.full(private.shape, np.nan, np.float32)
-        notes.append(f"Dawid–Skene, null below a posterior of {min_posterior:g} and if two answers tie; no vote.")
+        notes.append(f"Dawid–Skene, null below a posterior of {min_posterior:g} and if two answers tie.")
+        if not np.isnan(judged.vote).all():
+            notes.append("Votes are not joined by this method: they are null.")
     columns: dict[str, object] = {key: values[:, i] for i, key in enumerate(KEYS)}
     columns |= {"sha256": list(judged.sha256), "key": list(judged.key), "annotator": [ANNOTATOR] * len(judged.key)}
     columns |= {"private": pa.array(private, from_pandas=True).cast(pa.int8()), "class": list(classes)}

@@ -30,8 +30,8 @@ UNCLEAR = "unclear"
 OF_ATTRIBUTES = "attributes"
 OF_VOTE = "vote"
 ANSWERS = ("private", "public", OF_VOTE, OF_ATTRIBUTES, UNCLEAR, SKIP, UNDO)
-"""private, public: of the whole picture. vote: the column of this name. attributes: values of all 22. unclear: the person looked and
-cannot say. skip: the person did not judge. undo: the answer before is taken back."""
+"""private, public: of the whole picture. vote: the column of this name. attributes: values of all 22.
+unclear: the person looked and cannot say. skip: the person did not judge. undo: the answer before is taken back."""
 
 REVIEW_COLUMNS: tuple[Column, ...] = (
     Column("answer", pa.string(), "", ", ".join(ANSWERS), False),

@@ -1,9 +1,8 @@
 """PrivacyAlert as released: `Dataset_split/SPLIT_with_labels_2classes.csv` and `Images/SPLIT/PHOTOID_SECRET_SIZE.jpg`.
 
-The four classes are kept as votes: in the second column, or in lists called SPLIT_with_labels_4classes.csv.
-
 Layout as read by laurenssam/Privacy-Aware-Visual-Language-Models: column 0 is the Flickr photo id, column 1 private or
-public; the name of the lists of four classes follows from theirs. A line of column names may be there. Many pictures are gone from Flickr since.
+public; a line of column names may be there. Many pictures are gone from Flickr since.
+Lists with four classes are called SPLIT_with_labels_4classes.csv here: that name is a guess from the other one.
 """
 
 from collections.abc import Iterator
@@ -41,7 +40,7 @@ def pictures(root: Place) -> Iterator[LabelledPicture]:
             if vote is None:
                 if number == 0 and len(row) > 1:
                     continue  # column names
-                raise LabelsError(f"{where}: the second column is neither private nor public, nor clearly so")
+                raise LabelsError(f"{where}: the second column is neither private nor public")
             photo_id = row[0].strip()
             path = inside(f"{images}/{by_id.get(photo_id, photo_id)}", where)
             if not photo_id or not path.startswith(f"{images}/"):
