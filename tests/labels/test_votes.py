@@ -10,6 +10,7 @@ import pytest
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
+from reports.labels.agreement import agreement_table
 from scoring.labels.consensus import consensus
 from scoring.labels.judgements import judgements
 from scoring.labels.reviews import REVIEWS_SCHEMA, read_reviews
@@ -131,3 +132,13 @@ def test_answers_from_before_there_were_votes_are_read_and_keep_their_hash(tmp_p
     assert read.schema.equals(REVIEWS_SCHEMA)
     assert read["vote"].to_pylist() == [None, None]
     assert labels_sha256(str(run / "reviews")) == before
+
+
+def test_pairwise_agreement_is_of_votes_if_two_people_have_them() -> None:
+    tables = _votes(["clearly private", "private"], ["clearly public", "private"], ["public", "public"])
+    found = agreement_table(judgements(tables))
+    assert found.pairwise.of == "vote"
+    assert found.pairwise.mean == pytest.approx((0.75 + 0.25 + 1) / 3)
+    assert found.pairwise.bands == {"none": 0, "poor": 1, "moderate": 1, "high": 1}
+    rows = {row.name: row.percent for row in found.rows}
+    assert rows == {"private": pytest.approx(2 / 3), "vote": pytest.approx(1 / 3)}
