@@ -155,7 +155,7 @@ def import_labels(
 def consensus(
     *inputs: Url,
     out: Url,
-    method: Literal["two-annotator", "dawid-skene"] | None = None,
+    method: Literal["two-annotator", "majority", "dawid-skene"] | None = None,
     paper_rule: bool = False,
     min_posterior: float | None = None,
 ) -> Consensus:

@@ -49,7 +49,7 @@ class ConsensusRequest:
     """Default two-annotator if there are two, else dawid-skene."""
 
     paper_rule: bool = False
-    """Where two annotators differ: 0, not 0.5."""
+    """An attribute without a majority, as where two annotators differ, is 0."""
 
     min_posterior: Share | None = None
     """dawid-skene: null below this. [default: 0.5]"""

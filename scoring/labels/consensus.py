@@ -11,10 +11,11 @@ from ingest.errors import LabelsError, number_of
 from scoring.labels import dawid_skene
 from scoring.labels.derived import scores
 from scoring.labels.judgements import Floats, Judgements
+from scoring.labels.majority import most_common, most_common_text, yes_of_most
 from scoring.labels.table import LabelsOrigin, to_labels
 from scoring.taxonomy import KEYS
 
-Method = Literal["two-annotator", "dawid-skene"]
+Method = Literal["two-annotator", "majority", "dawid-skene"]
 
 ANNOTATOR = "consensus"
 STEPS = np.array([0.0, 0.5, 1.0], np.float32)
@@ -58,7 +59,8 @@ def consensus(
     """Join labels to one row per picture; its score is the severity of the consensus values.
 
     method: None for the rule of two annotators if there are two, else Dawid–Skene.
-    paper_rule: if two annotators differ the value is 0, not 0.5, and 0.5 of both becomes 0.
+    paper_rule: if two annotators differ the value is 0, not 0.5, and 0.5 of both becomes 0. By majority: 1 if more than
+    half say 1, else 0.
     min_posterior: Dawid–Skene gives null if the most probable answer is less probable, and for a tie; None for
     `MIN_POSTERIOR`.
     LabelsError if the method does not fit the number of annotators, or an annotator shares no picture with the others.
@@ -69,10 +71,12 @@ def consensus(
     judged.refuse_strangers()
     method = method or ("two-annotator" if num == 2 else "dawid-skene")
     if method == "two-annotator" and num != 2:
-        raise LabelsError(f"there are {num} annotators; the rule of two needs two, take --method dawid-skene")
+        raise LabelsError(
+            f"there are {num} annotators; the rule of two needs two, take --method majority or dawid-skene"
+        )
     if method == "dawid-skene" and paper_rule:
-        raise LabelsError("--paper-rule is for the method two-annotator; leave it out")
-    if method == "two-annotator" and min_posterior is not None:
+        raise LabelsError("--paper-rule is for the methods two-annotator and majority; leave it out")
+    if method != "dawid-skene" and min_posterior is not None:
         raise LabelsError("--min-posterior is for the method dawid-skene; leave it out, or take --method dawid-skene")
     notes = [f"Annotators: {', '.join(judged.annotators)}."]
     accuracy: dict[str, float] = {}
@@ -81,6 +85,11 @@ def consensus(
         private = _same(judged.private)
         classes = _same_text(judged.texts["class"])
         notes.append(_RULE_OF_PAPER if paper_rule else _RULE)
+    elif method == "majority":
+        values = yes_of_most(judged.values) if paper_rule else most_common(judged.values)
+        private = most_common(judged.private)
+        classes = most_common_text(judged.texts["class"])
+        notes.append(_MAJORITY_OF_PAPER if paper_rule else _MAJORITY)
     else:
         min_posterior = MIN_POSTERIOR if min_posterior is None else min_posterior
         values, private, classes, accuracy = _most_probable(judged, min_posterior)
@@ -110,6 +119,13 @@ _RULE = (
 _RULE_OF_PAPER = (
     "1 where both annotators say 1, else 0, null where either did not judge; "
     "private and class are null where they differ."
+)
+
+
+_MAJORITY = "The answer that more annotators gave than any other; null where two answers tie."
+_MAJORITY_OF_PAPER = (
+    "An attribute is 1 where more than half of those who judged it say 1, else 0; private and class are the answer "
+    "that more annotators gave than any other, null where two tie."
 )
 
 

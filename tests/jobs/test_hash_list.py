@@ -492,6 +492,10 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
         ("agreement", "{run}", "{other}", "--format", "json"),
         ("consensus", "{run}", "{other}", "--out", "{out}/consensus.csv"),
     ),
+    "similarity": (("compare", "{corpus}", "--method", "blur", "--out", "{out}/pairs.parquet", "--quiet"),),
+    "screen": (
+        ("fit", "{corpus}", "--labels", "{labels}", "--target-miss", "0.4", "--out", "{out}/screen", "--quiet"),
+    ),
     "compact": (("{run}",),),
 }
 """Every command that reads a run or the corpus, in ways that name pictures."""
@@ -501,6 +505,7 @@ NO_PICTURES = {"fetch", "help", "doctor", "models", "tune", "study", "verify", "
 
 WITH_LIST = {
     *("scan", "report", "explain", "audit", "review", "browse", "evaluate", "diff", "labels", "filter", "tune-set"),
+    *("similarity", "screen"),
 }
 
 

@@ -2,17 +2,21 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ingest.errors import LabelsError
 from scoring.labels import dawid_skene
 from scoring.labels.consensus import consensus
 from scoring.labels.judgements import judgements
+from scoring.labels.majority import most_common
 from scoring.labels.table import LabelsOrigin, read_labels, read_labels_and_origin, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process
@@ -147,8 +151,14 @@ def test_an_input_is_not_overwritten_and_the_method_must_fit(
     for arguments, message in (
         ((files[0], files[1], "--out", files[0]), "is an input, or inside one"),
         ((files[0], "--out", tmp_path / "o.parquet"), "there is 1 annotator; a consensus needs at least two"),
-        ((*files, "--method", "two-annotator", "--out", tmp_path / "o.parquet"), "take --method dawid-skene"),
-        ((*files, "--paper-rule", "--out", tmp_path / "o.parquet"), "--paper-rule is for the method two-annotator"),
+        (
+            (*files, "--method", "two-annotator", "--out", tmp_path / "o.parquet"),
+            "take --method majority or dawid-skene",
+        ),
+        (
+            (*files, "--paper-rule", "--out", tmp_path / "o.parquet"),
+            "--paper-rule is for the methods two-annotator and majority",
+        ),
         ((files[0], tmp_path / "." / "a.parquet", "--out", tmp_path / "o.parquet"), "is given twice"),
         ((files[0], tmp_path / "none", "--out", tmp_path / "o.parquet"), "cannot be read: no such file"),
     ):
@@ -258,3 +268,50 @@ def test_dawid_skene_says_null_where_two_answers_are_as_probable() -> None:
 def test_dawid_skene_takes_a_lone_class() -> None:
     tables = [(n, to_labels({"key": ["1", "2"], "annotator": [n] * 2, "class": ["x", None]}, 2)) for n in "abc"]
     assert consensus(judgements(tables)).labels["class"].to_pylist() == ["x", None]
+
+
+def test_one_against_one_is_a_tie_and_two_against_one_a_majority(tmp_path: Path) -> None:
+    keys = ["tie", "most", "one vote", "none"]
+    votes_of = {"a": [1, 1, None, None], "b": [0, 0, 0, None], "c": [None, 1, None, None]}
+    files = [
+        _file(
+            tmp_path / f"{name}.parquet",
+            name,
+            key=keys,
+            private=votes,
+            nudity=votes,
+            class_=[None if vote is None else "xy"[vote] for vote in votes],
+        )
+        for name, votes in votes_of.items()
+    ]
+    found = _joined(tmp_path / "o.parquet", *files, "--method", "majority")
+    assert [row["private"] for row in found] == [None, 1, 0, None]
+    assert [row["nudity"] for row in found] == [None, 1, 0, None]
+    assert [row["class"] for row in found] == [None, "y", "x", None]
+    of_paper = _joined(tmp_path / "p.parquet", *files, "--method", "majority", "--paper-rule")
+    assert [row["nudity"] for row in of_paper] == [0, 1, 0, None]
+    assert [row["private"] for row in of_paper] == [None, 1, 0, None]
+    of_two = _joined(tmp_path / "q.parquet", *files[:2], "--method", "majority")
+    assert [row["private"] for row in of_two] == [None, None, 0, None]
+
+
+@given(
+    st.integers(1, 7).flatmap(
+        lambda num: st.lists(
+            st.lists(st.sampled_from([0, 0.5, 1, None]), min_size=num, max_size=num), min_size=1, max_size=8
+        )
+    )
+)
+def test_a_majority_does_not_depend_on_the_order_of_people_and_no_tie_has_an_answer(
+    pictures: list[list[float | None]],
+) -> None:
+    answers = np.array(pictures, np.float32).T
+    joined = most_common(answers)
+    for votes, answer in zip(pictures, joined, strict=True):
+        counts = Counter(vote for vote in votes if vote is not None).most_common()
+        is_decided = bool(counts) and (len(counts) == 1 or counts[0][1] > counts[1][1])
+        assert (not np.isnan(answer)) == is_decided
+        assert not is_decided or answer == counts[0][0]
+    assert np.array_equal(joined, most_common(answers[::-1]), equal_nan=True)
+    turned = most_common(1 - answers)
+    assert np.array_equal(1 - joined, turned, equal_nan=True), "yes and no are treated alike"
