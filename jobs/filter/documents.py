@@ -1,4 +1,4 @@
-"""Documents that readers of a release expect beside it: `README.md`, a dataset card, and `croissant.json`.
+"""Documents that readers of a release expect next to it: `README.md`, a dataset card, and `croissant.json`.
 
 Both are made from `release.json` alone, so that a takedown can write them again. They say what was measured, by which
 engine and on what, and name what was not; neither describes what nobody told the command, such as a licence.
@@ -129,9 +129,9 @@ def _evidence(release: Mapping[str, Any], engine: Mapping[str, Any]) -> Iterator
     """Yield facts for an assessment by GDPR Art. 35 and for data governance by Art. 10 of Regulation (EU) 2024/1689."""
     covered = release["actions"].get("redact", 0)
     texts = {
-        "image-only": "texts beside the pictures were left out",
-        "listed": "texts beside the pictures are in the release",
-        "all": "all files beside the pictures are in the release",
+        "image-only": "texts next to the pictures were left out",
+        "listed": "texts next to the pictures are in the release",
+        "all": "all files next to the pictures are in the release",
     }[release["members"]]
     yield from [
         "## Evidence for a DPIA (GDPR Art. 35) and for data governance (AI Act Art. 10)",
@@ -149,8 +149,8 @@ def _evidence(release: Mapping[str, Any], engine: Mapping[str, Any]) -> Iterator
         "| data gaps | attributes that nothing looked for, and damaged shards, see above |",
         "",
         "Not assessed by privsieve: legal basis and consent, necessity and proportionality, licences, whether the",
-        "images are representative, bias between groups of people, and how often the engine errs on these images (`privsieve",
-        "audit` and `evaluate` measure that with labels).",
+        "images are representative, bias between groups of people, and how often the engine errs on these images",
+        "(`privsieve audit` and `evaluate` measure that with labels).",
     ]
 
 
