@@ -73,7 +73,7 @@ def pictures(release: Path, layout: str) -> Iterator[tuple[str, bytes]]:
                     yield member.name.split(".")[0], content.read()
     elif layout == "tree":
         for path in sorted(release.glob("*.*")):
-            if path.name not in ("release.json", "decisions.parquet"):
+            if path.name not in ("release.json", "decisions.parquet", "README.md", "croissant.json"):
                 yield path.name, path.read_bytes()
     else:
         for image in pq.read_table(release / "0.parquet")["image"].to_pylist():
