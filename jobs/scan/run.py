@@ -243,8 +243,8 @@ class _Scan:
         )
         refuse_impossible(address, cpus, gpus)
         size, max_size = num_engines(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
-        pool = on_ray.EnginePool(size, max_size, cpus, gpus)
-        scan_left = partial(on_ray.scan_slices, engines=pool)
+        pool = on_ray.EnginePool(size, max_size, cpus, gpus, self._on_cluster)
+        scan_left = partial(on_ray.scan_slices, engines=pool, notice=self._feedback.notice)
         if not self._progress.is_shown:
             return lambda settings, left, chosen, ledger, _: scan_left(settings, left, chosen, ledger)
         return scan_left
@@ -272,6 +272,7 @@ class _Scan:
             stall_s=self._supervision.stall_seconds,
             batches_at_once=description.batches_at_once,
             uses_caption=description.uses_caption,
+            versions=description.versions,
             has_canary=description.num_gpus > 0,
             hash_list=self._prepared.hash_list,
             image_memory_bytes=self._supervision.image_memory_bytes,

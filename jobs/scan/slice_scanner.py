@@ -19,7 +19,7 @@ import pyarrow as pa
 from ingest.errors import EngineError, SourceError, StorageError
 from ingest.sample import printable
 from jobs.scan.batch_window import MAX_BATCHES, Flow, Room, rows_in_order
-from jobs.scan.engine_host import EngineHost
+from jobs.scan.engine_host import EngineHost, NotLoadedError
 from jobs.scan.isolation import IsolationError, isolated_rows
 from jobs.scan.slice_tasks import ScanSettings, SliceCounts, SliceTask
 from jobs.scan.watchdog import Watchdog
@@ -79,16 +79,21 @@ class SliceScanner:
         self._crashing = threading.Lock()
         self._threads = ThreadPoolExecutor(MAX_BATCHES + settings.slices_at_once)
         self._broken = ""
+        """Why there is no engine here, where there is none."""
         try:
             self._host.scorer()
-        except (EngineError, StorageError) as error:
+        except NotLoadedError as error:
             self._broken = str(error)
         looked_at("", 0)
+
+    @property
+    def has_engine(self) -> bool:
+        return not self._broken
 
     def scan(self, task: SliceTask) -> SliceCounts:
         """Scores a slice and writes its file. WorkerCrash where an image made a decoder or engine raise."""
         if self._broken:
-            return SliceCounts(failure=self._broken, is_fatal=True)
+            return _handed_back(self._broken)
         counts = SliceCounts(len(task.slice.locators), task.slice.is_last, name=task.name)
         try:
             if self._settings.run.at(SCORES, task.name).exists():  # Ray asks again for what a lost machine had done
@@ -99,6 +104,11 @@ class SliceScanner:
         try:
             with self._flow.at("slices"):
                 self._scan(task, before)
+        except NotLoadedError as error:  # again, after its room was needed for an isolated slice
+            with suppress(StorageError):
+                self._attempts.give_back(before)
+            self._broken = str(error)
+            return _handed_back(self._broken)
         except (EngineError, IsolationError, SourceError, StorageError) as error:
             with suppress(StorageError):  # where the run cannot be written to, the error itself says so
                 self._attempts.fail(task.name, str(error))
@@ -201,6 +211,10 @@ class SliceScanner:
             write_result(self._settings.run.at(SCORES, task.name), table, texts, reasons)
         except StorageError as error:
             raise _WriteError(str(error)) from None
+
+
+def _handed_back(why: str) -> SliceCounts:
+    return SliceCounts(failure=why, is_fatal=True, is_handed_back=True)
 
 
 class _WriteError(StorageError):

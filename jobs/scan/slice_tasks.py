@@ -1,8 +1,8 @@
 """The work of a scan, slice by slice: what every worker must know, what is listed of a shard, what a worker answers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from ingest.errors import PrivsieveError, StorageError
@@ -59,6 +59,9 @@ class ScanSettings:
     hash_list: HashList = NOTHING
     """Pictures that no engine may see."""
 
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """`EngineDescription.versions`, which every engine must have."""
+
     has_canary: bool = False
     """Whether the engines of the run must agree on a made picture."""
 
@@ -105,6 +108,15 @@ class SliceCounts:
 
     is_fatal: bool = False
     """Whether no other slice would get a result either."""
+
+    is_handed_back: bool = False
+    """Whether nothing was tried, since the machine has no engine: on a cluster another one may scan the slice."""
+
+    machine: str = ""
+    """Host name of the machine that handed it back."""
+
+    node_id: str = ""
+    """Ray's name of that machine."""
 
     name: str = ""
     """`SliceTask.name`; empty for a listing."""
