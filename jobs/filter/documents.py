@@ -1,7 +1,7 @@
 """Documents that readers of a release expect next to it: `README.md`, a dataset card, and `croissant.json`.
 
 Both are made from `release.json` alone, so that a takedown can write them again. They say what was measured, by which
-engine and on what, and name what was not; neither describes what nobody told the command, such as a licence.
+engine and on what, and name what was not; neither describes what the command does not know, such as a licence.
 """
 
 import hashlib
