@@ -117,7 +117,8 @@ def _status(shard: str, ledger: Ledger, attempts: dict[str, list[Attempt]]) -> S
 def _lines(shards: list[ShardStatus], all_shards: bool) -> list[str]:
     by_state = {state: [s for s in shards if s.state == state] for state in ("done", "left", "failed")}
     lines = [
-        f"{number_of(len(shards), 'shard')}: " + ", ".join(f"{len(found)} {state}" for state, found in by_state.items())
+        f"{number_of(len(shards), 'shard')}: "
+        + ", ".join(f"{len(members)} {state}" for state, members in by_state.items())
     ]
     listed = shards if all_shards else by_state["failed"] + by_state["left"]
     for s in listed if all_shards else listed[:MAX_LISTED]:

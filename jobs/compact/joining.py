@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 SLICES_PER_FILE = 4_096
 """A file ends here at the latest, however few rows its slices have."""
 
+ROWS_PER_GROUP = 40_960
+"""Few enough that the rows of one shard are read without many others, and enough to compress well."""
+
+MEMORY_GB = 4
+READ_AT_ONCE = 16
+
 
 @dataclass(frozen=True)
 class SliceFile:
@@ -88,8 +94,8 @@ def slice_files(run: Place, record: RunRecord, shards: list[str], ledger: Ledger
     named, again = tee((shard, name) for shard in shards for name in result_names(shard, ledger))
     found_footers = footers(run, (name for _, name in again), record.settings_hash())
     yield from (
-        SliceFile(shard, name, one.num_rows, one.mark(name), one.blocks_sha256)
-        for (shard, name), one in zip(named, found_footers, strict=True)
+        SliceFile(shard, name, footer.num_rows, footer.mark(name), footer.blocks_sha256)
+        for (shard, name), footer in zip(named, found_footers, strict=True)
     )
 
 
@@ -137,13 +143,6 @@ def parts_of(inputs: Sequence[SliceFile], file: int, ledger: Ledger) -> list[Res
         parts.append(ResultPart(shard_id_in(shard, ledger), num_slices, file, first_row, rows[shard], of_shard))
         first_row += rows[shard]
     return parts
-
-
-ROWS_PER_GROUP = 40_960
-"""Few enough that the rows of one shard are read without many others, and enough to compress well."""
-
-MEMORY_GB = 4
-READ_AT_ONCE = 16
 
 
 def open_duckdb(aside: str) -> "duckdb.DuckDBPyConnection":
@@ -198,7 +197,7 @@ def _row_groups(run: Place, inputs: Sequence[SliceFile]) -> Iterator[pa.Table]:
     with ThreadPoolExecutor(READ_AT_ONCE) as threads:
         while window := list(islice(left, READ_AT_ONCE)):
             ranges = [[RowRange(f"{SCORES}/{item.name}")] for item in window]
-            rows = pa.concat_tables([rows, *threads.map(lambda one: rows_at(run, one), ranges)])
+            rows = pa.concat_tables([rows, *threads.map(lambda part: rows_at(run, part), ranges)])
             while rows.num_rows >= ROWS_PER_GROUP:
                 yield rows.slice(0, ROWS_PER_GROUP).combine_chunks()
                 rows = rows.slice(ROWS_PER_GROUP)

@@ -59,6 +59,9 @@ _MOST_CHANGED = f"""ORDER BY change DESC, least(nullif(a_level, 0), nullif(b_lev
 _PHASH_RANGES = 16
 """Number of parts in which perceptual hashes are counted."""
 
+FASTER = 8
+"""Factor by which each further turn asks for more pictures of each group."""
+
 
 def compare_runs(
     url_a: str, url_b: str, by: str = "category", may_name: MayName = all_named, room_bytes: int | None = None
@@ -244,10 +247,6 @@ def _pictures(
         ChangedPicture(printable(row["key"]), printable(row["a_category"]), row["a_level"], row["b_level"])
         for row in named.to_pylist()
     ), rows.num_rows - named.num_rows
-
-
-FASTER = 8
-"""Factor by which each further turn asks for more pictures of each group."""
 
 
 def named_groups(

@@ -46,6 +46,9 @@ _NEEDED = (
 _ANSWERS = ", ".join(("is_quarantined", Col.LEVEL, "is_private", *KEYS))
 """Columns by which copies of a picture agree or not."""
 
+NAMES = ("shard || '/' || \"key\"", '"key"')
+"""By which rows without a hash are joined, in this order."""
+
 
 @dataclass(frozen=True)
 class HashPart:
@@ -103,9 +106,6 @@ def _chunks(run: OpenRun, columns: list[str]) -> Iterator[pa.Table]:
             waiting, num_waiting = [reader.schema.empty_table()], 0
     yield pa.concat_tables(waiting)
 
-
-NAMES = ("shard || '/' || \"key\"", '"key"')
-"""By which rows without a hash are joined, in this order."""
 
 SIDES: tuple[Name, Name] = ("a", "b")
 

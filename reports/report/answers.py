@@ -39,6 +39,9 @@ MAX_KINDS = 5
 _COUNTS = ("num_present", "num_ambiguous", "num_absent", "num_not_assessed")
 _RATE = ("num_scored", "num_private", "num_unknown", "privacy_rate", "rate_low", "rate_high", "num_quarantined")
 
+LAWS = {"gdpr": "GDPR", "hipaa": "HIPAA", "eu_ai_act": "EU AI Act", "ccpa": "CCPA/CPRA"}
+"""Field of `scoring.taxonomy.Laws` -> name of the law."""
+
 
 def rate_of(group: Row, damage: Damage) -> Rate:
     """From a row of `rates.sql`, with the bounds that quarantined and unknown images leave open."""
@@ -161,10 +164,6 @@ def copies_of(run: Run, by_sql: str, private_sql: str) -> tuple[Copies, dict[str
     rate = private / num_images if num_images else None
     copies = Copies(num_images, whole["num_distinct"], whole["num_in_largest"], rate, whole["rate_distinct"])
     return copies, {row["group_name"]: row for row in rows if row["group_name"] is not None}
-
-
-LAWS = {"gdpr": "GDPR", "hipaa": "HIPAA", "eu_ai_act": "EU AI Act", "ccpa": "CCPA/CPRA"}
-"""Field of `scoring.taxonomy.Laws` -> name of the law."""
 
 
 @dataclass(frozen=True)

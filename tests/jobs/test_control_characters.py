@@ -270,7 +270,6 @@ CASES: tuple[Case, ...] = (
     ("labels", lambda made: ["build", "vispr", made.corpus, "--out", made.folder / "l.parquet"]),
     ("labels", lambda made: ["build", "privbench", made.table(), "--out", made.folder / f"{ODD}.parquet"]),
     ("similarity", lambda made: ["compare", made.pictures(f"{ODD}.jpg"), "--method", ODD]),
-    ("similarity", lambda made: ["compare", made.pictures(f"{ODD}.jpg"), made.corpus]),
     ("similarity", lambda made: ["rank", made.labels()]),
     ("screen", lambda made: ["fit", f"absent-{ODD}", "--labels", made.labels(), "--out", made.folder / "screen"]),
     ("screen", lambda made: ["fit", made.corpus, "--labels", made.labels(), "--out", made.folder / f"{ODD}"]),
