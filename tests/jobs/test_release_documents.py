@@ -7,10 +7,7 @@ import pytest
 import yaml
 
 from tests.jobs.made import privsieve
-from tests.jobs.test_takedown import asked, decisions, release
-from tests.jobs.test_verify import releases
-
-__all__ = ["release", "releases"]
+from tests.jobs.releases import asked, decisions
 
 
 def card(release: Path) -> tuple[dict[str, object], str]:
