@@ -27,6 +27,7 @@ from scoring.runs.ledger import Ledger, finished, has_any_result, result_names, 
 from scoring.runs.record import RunRecord
 from scoring.runs.results import CompactFile, ResultPart, RowRange
 from scoring.runs.rows import rows_at
+from scoring.screen.guard import GuardCounts, left_out
 from scoring.table import SCHEMA, Col
 
 if TYPE_CHECKING:
@@ -178,13 +179,15 @@ def write_joined(
 
     Not by DuckDB, which neither checks nor writes the checksums of pages.
     """
-    reasons = Counter[str]()
+    reasons, screened = Counter[str](), GuardCounts()
     with pq.ParquetWriter(joined, SCHEMA, compression="zstd", write_page_checksum=True) as writer:
         for table in _row_groups(run, inputs):
             writer.write_table(table, ROWS_PER_GROUP)
             counted = table[Col.REASON].drop_null().value_counts().to_pylist()
+            screened += left_out(table)
             reasons.update({item["values"]: item["counts"] for item in counted})
-        writer.add_key_value_metadata(footer_of({"slices": hash_of(inputs)}, rows_in(inputs), reasons))
+        texts = {"screen": screened.text} if screened.num_seen else {}
+        writer.add_key_value_metadata(footer_of(texts | {"slices": hash_of(inputs)}, rows_in(inputs), reasons))
     _check(connection, inputs, joined, place)
     with open(joined, "rb") as source, place.create() as stream:
         shutil.copyfileobj(source, stream, 2**22)

@@ -82,6 +82,7 @@ class EngineHost:
                 settings.uses_caption,
                 settings.hash_list,
                 self._flow,
+                settings.screen,
             )
             if isinstance(engine, TakesSteps):
                 self._watch = EngineWatch(engine, self._flow, settings.slices_at_once)

@@ -211,6 +211,7 @@ def _scanned(
                 name=str(row["name"]),
                 built_with=str(row["built_with"]),
                 engine_time=str(row["engine_time"]),
+                guard=str(row["guard"]),
                 machine=str(row["machine"]),
                 node_id=str(row["node_id"]),
             ),

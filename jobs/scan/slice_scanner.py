@@ -27,6 +27,7 @@ from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, At
 from scoring.runs.engine_time import EngineTime
 from scoring.runs.footers import shard_text, write_result
 from scoring.runs.layout import ATTEMPTS, SCORES
+from scoring.screen.guard import guard_counts
 from scoring.table import SCHEMA, Col
 
 LookedAt = Callable[[str, int], object]
@@ -103,7 +104,7 @@ class SliceScanner:
             return SliceCounts(failure=str(error), is_fatal=True)
         try:
             with self._flow.at("slices"):
-                self._scan(task, before)
+                guard = self._scan(task, before)
         except NotLoadedError as error:  # again, after its room was needed for an isolated slice
             with suppress(StorageError):
                 self._attempts.give_back(before)
@@ -122,7 +123,7 @@ class SliceScanner:
             raise WorkerCrash(type(error).__name__) from None
         with suppress(StorageError):  # a file that stays counts as a death, no more
             self._attempts.end(task.name)
-        return self._with_engine(counts)
+        return self._with_engine(replace(counts, guard=guard))
 
     def _with_engine(self, counts: SliceCounts) -> SliceCounts:
         """With what the driver keeps of the engine."""
@@ -140,13 +141,13 @@ class SliceScanner:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._host.make_room()
 
-    def _scan(self, task: SliceTask, before: Attempt) -> None:
+    def _scan(self, task: SliceTask, before: Attempt) -> str:
         began = time.monotonic()
         tables = self._tables(task, before)
         with self._flow.at("writing"):
-            self._finish(task, tables, began)
+            return self._finish(task, tables, began)
 
-    def _finish(self, task: SliceTask, tables: list[pa.Table], began: float) -> None:
+    def _finish(self, task: SliceTask, tables: list[pa.Table], began: float) -> str:
         table = pa.concat_tables([SCHEMA.empty_table(), *tables])
         if table.num_rows != len(task.slice.locators):
             raise RuntimeError(
@@ -155,12 +156,14 @@ class SliceScanner:
         if self._settings.source.version_mark(task.slice.shard) != task.version_mark:
             raise SourceError(f"{printable(task.slice.shard)} changed while it was scanned")
         reasons = Counter(r for r in table[Col.REASON].to_pylist() if r)
-        self._write(task, table, reasons)
+        guard = "" if self._settings.screen is None else guard_counts(table, self._settings.engine_record).text
+        self._write(task, table, reasons, guard)
         if self._metrics is not None:
             self._metrics.slice_written(time.monotonic() - began, table.num_rows - reasons.total(), reasons)
             usage = self._host.token_usage()
             if usage is not None:
                 self._metrics.tokens(usage)
+        return guard
 
     def _tables(self, task: SliceTask, before: Attempt) -> list[pa.Table]:
         slice_ = task.slice
@@ -199,13 +202,14 @@ class SliceScanner:
         if self._metrics is not None:
             self._metrics.queued(num_images)
 
-    def _write(self, task: SliceTask, table: pa.Table, reasons: Counter[str]) -> None:
+    def _write(self, task: SliceTask, table: pa.Table, reasons: Counter[str], guard: str) -> None:
         texts = {
             "settings": self._settings.settings_hash,
             "code": self._settings.code,
             "shard": shard_text(task.slice.shard),
             "chain": task.listing_digests,
             "state": task.fingerprint,
+            **({"screen": guard} if guard else {}),
         }
         try:
             write_result(self._settings.run.at(SCORES, task.name), table, texts, reasons)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import Any
 
 from ingest.errors import PrivsieveError, StorageError
 from ingest.formats import Source
@@ -18,6 +19,7 @@ from scoring.assessment import EngineOptions
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
 from scoring.runs.layout import ATTEMPTS
 from scoring.runs.ledger import Ledger, file_name, has_result, shard_id_in
+from scoring.screen.model import FittedScreen
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,12 @@ class ScanSettings:
 
     hash_list: HashList = NOTHING
     """Pictures that no engine may see."""
+
+    screen: FittedScreen | None = None
+    """Looks first, and leaves pictures out."""
+
+    engine_record: Mapping[str, Any] = field(default_factory=dict)
+    """The engine as run.json describes it; says what its answers call private, which the guard of a screen counts."""
 
     versions: Mapping[str, str] = field(default_factory=dict)
     """`EngineDescription.versions`, which every engine must have."""
@@ -126,6 +134,9 @@ class SliceCounts:
 
     engine_time: str = ""
     """`EngineTime` as JSON, since the same worker last answered; empty where nothing is measured."""
+
+    guard: str = ""
+    """`GuardCounts.text` of the slice; empty without a screen."""
 
 
 def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledger) -> Iterator[SliceTask]:

@@ -26,9 +26,11 @@ ABSENT, DOUBT, PRESENT, OPEN = 0, 1, 2, -1
 ANSWERED = (ABSENT, DOUBT, PRESENT)
 
 Cells = Mapping[tuple[int | None, int | None], int]
-"""Answers of both runs, None where quarantined -> pictures."""
+"""Answers of both runs, None where the engine was not asked or could not answer -> pictures."""
 
-_BOTH_SCORED = "NOT a_is_quarantined AND NOT b_is_quarantined"
+_SCORED = "NOT {0}_is_quarantined AND NOT {0}_is_screened"
+
+_BOTH_SCORED = f"{_SCORED.format('a')} AND {_SCORED.format('b')}"
 _COUNTED = {
     "both": "a_is_private AND b_is_private",
     "only_a": "a_is_private AND NOT b_is_private",
@@ -38,10 +40,10 @@ _COUNTED = {
     "only_b_open_a": f"a_is_private IS NULL AND b_is_private AND {_BOTH_SCORED}",
     "private_a": "a_is_private",
     "public_a": "NOT a_is_private",
-    "open_a": "a_is_private IS NULL AND NOT a_is_quarantined",
+    "open_a": f"a_is_private IS NULL AND {_SCORED.format('a')}",
     "private_b": "b_is_private",
     "public_b": "NOT b_is_private",
-    "open_b": "b_is_private IS NULL AND NOT b_is_quarantined",
+    "open_b": f"b_is_private IS NULL AND {_SCORED.format('b')}",
 }
 """What is counted of the pictures of a group."""
 
@@ -82,7 +84,7 @@ def tally_attributes(database: duckdb.DuckDBPyConnection) -> None:
         "CREATE TABLE IF NOT EXISTS tally_attributes (attribute VARCHAR, a TINYINT, b TINYINT, num BIGINT)"
     )
     for key in KEYS:
-        answer = f"CASE WHEN NOT {{0}}_is_quarantined THEN coalesce({{0}}_{key}, {OPEN}) END"
+        answer = f"CASE WHEN {_SCORED} THEN coalesce({{0}}_{key}, {OPEN}) END"
         database.execute(
             f"INSERT INTO tally_attributes SELECT '{key}', {answer.format('a')} AS a, {answer.format('b')} AS b, "
             "count(*) FROM compared GROUP BY ALL"

@@ -47,9 +47,10 @@ DISK_SHARE = 0.5
 ROW_BYTES = 600
 """What a row of either run takes in memory and temporary folder together while it is compared: measured up to 560."""
 
-_LEVEL = "CASE WHEN {0}_is_quarantined THEN 'quarantined' ELSE coalesce(CAST({0}_level AS VARCHAR), 'unknown') END"
-_PRIVATE = """CASE WHEN {0}_is_quarantined THEN 'quarantined' WHEN {0}_is_private IS NULL THEN 'unknown'
-    WHEN {0}_is_private THEN 'private' ELSE 'public' END"""
+_LEVEL = """CASE WHEN {0}_is_quarantined THEN 'quarantined' WHEN {0}_is_screened THEN 'screened'
+    ELSE coalesce(CAST({0}_level AS VARCHAR), 'unknown') END"""
+_PRIVATE = """CASE WHEN {0}_is_quarantined THEN 'quarantined' WHEN {0}_is_screened THEN 'screened'
+    WHEN {0}_is_private IS NULL THEN 'unknown' WHEN {0}_is_private THEN 'private' ELSE 'public' END"""
 _SEVERITY = "(CASE WHEN {0}_level = 0 THEN 0 ELSE 5 - {0}_level END)"
 _STATES = {"tally_levels": _LEVEL, "tally_private": _PRIVATE}
 """Table -> SQL of the state of a picture, with {0} for the run."""

@@ -29,6 +29,10 @@ def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
         remedy = "use another --run"
         if before.hash_list != record.hash_list:
             remedy = f"give the hash list with which this run began, {'' if before.hash_list else 'none, '}or {remedy}"
+        if before.screen != record.screen:
+            remedy = (
+                f"give the screen with which this run began, {'' if before.screen else 'none, '}or use another --run"
+            )
         raise RunError(f"{url} was scanned with other settings: {different}; {remedy}")
     return before
 
