@@ -58,6 +58,9 @@ class AuditSampleResult:
     earlier: Replaced | None
     """What became of another sample that the run had; None if it had none."""
 
+    is_screened: bool = False
+    """Whether images that a screen left out are among those that cannot be drawn."""
+
     left_out: str | None = None
     """How many drawn pictures the hash list keeps out of the labels file, in words; None if none."""
 
@@ -133,6 +136,7 @@ def _sampled(
         opened.cautions,
         num_quarantined,
         replaced,
+        run.record.screen is not None,
         left_out,
         for_second.num_rows,
         second_list if for_second.num_rows else None,

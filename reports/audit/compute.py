@@ -89,6 +89,7 @@ def audit_of_sample(
         subjects=tuple(subjects),
         categories=tuple(categories),
         cautions=cautions,
+        is_screened=run.record.screen is not None,
         notes=_notes(run, basis, categories),
     )
 

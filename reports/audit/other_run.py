@@ -91,6 +91,7 @@ def audit_of_other_run(
         subjects=tuple(subjects),
         categories=tuple(categories),
         cautions=cautions,
+        is_screened=run.record.screen is not None,
         notes=(
             f"Sensitivity and specificity are those in {other.url}. The corrected rates hold only if the engine errs "
             "as often here as there, which nothing in the two runs can show. Labels of a sample of this run need no "

@@ -154,9 +154,12 @@ class Audit:
     notes: tuple[str, ...]
     """What a reader must know, one sentence each."""
 
+    is_screened: bool = False
+    """Whether a screen left images out, which have no score either."""
+
     @property
     def num_quarantined(self) -> int:
-        """Images that cannot be drawn: most of them cannot be shown."""
+        """Images that cannot be drawn, since they have no score; those that a screen left out are among them."""
         return self.num_images - self.num_scored
 
 

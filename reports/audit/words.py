@@ -32,6 +32,14 @@ SENTENCES: Mapping[str, str] = {
 """Note -> what it means for the reader. Others are explained by the notes of the whole audit."""
 
 
+def _left_out(audit: Audit) -> str:
+    return "quarantined or screened out" if audit.is_screened else "quarantined"
+
+
+def _why(audit: Audit) -> str:
+    return "" if audit.is_screened else ": most cannot be shown"
+
+
 def document(audit: Audit) -> Document:
     return Document(headlines(audit), tuple(tables(audit)), endnotes(audit))
 
@@ -43,7 +51,7 @@ def headlines(audit: Audit) -> tuple[str, ...]:
         *map(printable, audit.cautions),
         f"run      {printable(audit.run)}",
         f"private  {printable(audit.private)}",
-        f"images   {audit.num_images:,}: {audit.num_scored:,} scored, {audit.num_quarantined:,} quarantined",
+        f"images   {audit.num_images:,}: {audit.num_scored:,} scored, {audit.num_quarantined:,} {_left_out(audit)}",
         f"labels   {_counted(counts)}",
     )
 
@@ -126,7 +134,7 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
     if audit.num_quarantined and private.with_quarantined is not None:
         low, high = private.with_quarantined
         lines.append(
-            f"{audit.num_quarantined:,} quarantined images are in no rate and were not drawn: most cannot be shown. "
+            f"{audit.num_quarantined:,} {_left_out(audit)} images are in no rate and were not drawn{_why(audit)}. "
             f"With them the private rate is between {percent(low)} (none of them private) and {percent(high)} (all)."
         )
     looks = private.second_looks

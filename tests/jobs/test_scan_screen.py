@@ -259,3 +259,21 @@ def test_a_compacted_run_counts_the_same(run: Path, tmp_path: Path, capsys: pyte
     capsys.readouterr()
     assert privsieve("status", tmp_path / "run") == 0
     assert before in capsys.readouterr().out
+
+
+def test_an_audit_draws_what_the_engine_saw_and_names_what_it_cannot_draw(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    assert privsieve("audit", "sample", tmp_path / "run", "--n", 60, "--out", tmp_path / "list.csv") == 0
+    assert "quarantined or screened-out images cannot be drawn" in capsys.readouterr().out
+    screened = {row["sha256"] for row in rows(run) if row["stage"] == "screen"}
+    drawn = (tmp_path / "list.csv").read_text()
+    assert not [sha256 for sha256 in screened if str(sha256) in drawn]
+
+
+def test_the_page_shows_how_many_were_screened_out(run: Path, tmp_path: Path) -> None:
+    assert privsieve("report", run, "--html", tmp_path / "report.html") == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "<dt>Screened out</dt>" in page
+    assert "SCREENED: the engine has not seen" in page
