@@ -23,7 +23,7 @@ import ray
 import ray.data
 
 from ingest.errors import PrivsieveError, SourceError
-from ingest.slices import Slice
+from ingest.sample import Slice
 from jobs.runtime.machines import num_slicers
 from jobs.runtime.metrics import ScanMetrics
 from jobs.scan import slice_scanner

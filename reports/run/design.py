@@ -7,8 +7,8 @@ from typing import Literal
 from reports.run import drawn_shards
 from reports.run.figures import SMALL_GROUP, Rate
 from reports.statistics.shares import CONFIDENCE, Counted, Standing, Stratum, post_stratified, sampled, standings
-from scoring.runs.damage import NO_DAMAGE, Damage
 from scoring.runs.record import RunRecord
+from scoring.runs.rows import NO_DAMAGE, Damage
 
 Kind = Literal["whole", "random", "shards", "per category", "first", "unfinished", "damaged"]
 

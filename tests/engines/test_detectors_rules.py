@@ -7,8 +7,8 @@ import pytest
 
 from scoring.assessment import Assessment
 from scoring.captions import CAPTION_KINDS
-from scoring.engines.detectors.decisions import decide
 from scoring.engines.detectors.fields import split_label
+from scoring.engines.detectors.findings import decide
 from scoring.engines.detectors.ocr import TextLine
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.rules import TEXT_ATTRIBUTES, text_findings

@@ -11,7 +11,7 @@ import pytest
 
 from ingest import slices
 from ingest.formats import open_source, parquet
-from ingest.slices import Slice
+from ingest.sample import Slice
 from tests.ingest.made import jpeg, parquet_file, samples_of, slices_of, tar_bytes
 
 NUM_SHARDS, PER_SHARD = 3, 11

@@ -20,10 +20,10 @@ May import: `ingest`, `scoring.engines`, `scoring.text_rules`.
 
 from typing import TYPE_CHECKING
 
-from ingest.extras import install_command
+from ingest.machine import install_command
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engine_facts import Costs, Preview, Requirements
-from scoring.engines.detectors.decisions import ABSENT_UNLESS_FOUND, ASSESSED
+from scoring.engines.detectors.findings import ABSENT_UNLESS_FOUND, ASSESSED
 from scoring.engines.detectors.models import SHA256, checked_path, package_versions
 from scoring.engines.picture import seen_as_decoded
 from scoring.taxonomy import KEYS
