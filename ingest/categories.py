@@ -3,6 +3,8 @@ key and class of a labels file.
 
 Places365's lists are of the last kind. Their classes are numbers, and their names are in
 `categories_places365.txt`, which is read if it is next to the list.
+
+A file of words that give each image a category by its caption: CSV, `category,word` on each line.
 """
 
 import csv

@@ -1,4 +1,7 @@
-"""The command that installs an extra of privsieve into the environment in which it runs."""
+"""The command that installs an extra of privsieve into the environment in which it runs.
+
+Memory that is free, and memory that a process takes. Exact on Linux only.
+"""
 
 import os
 import shlex

@@ -1,6 +1,11 @@
 """One sample and its columns. A sample is one image of the corpus with its files and metadata.
 
 This is the noun that flows through everything: a shard holds samples, a sample becomes a row.
+
+A slice is the unit of work: a run of samples of one shard, cut by content alone.
+
+The same input always gives the same slices. So the name of a slice's result file is known beforehand, and if the file
+exists the slice is done.
 """
 
 import hashlib

@@ -37,7 +37,7 @@ from ingest.formats.shard import (
     warn_of_hidden,
 )
 from ingest.sample import Locator, Sample, Slice, cut, printable
-from ingest.storage import blocks
+from ingest.storage import streams
 from ingest.storage.place import Place, reason_of, version_mark_of
 
 SIDECAR_EXTENSIONS = frozenset([".txt", ".json", ".csv", ".md", ".parquet"])
@@ -143,7 +143,7 @@ def blocks_sha256(root: Place, shard: str) -> str:
                     raise
                 return b""
 
-        return blocks.blocks_sha256([size for _, size in files], read)
+        return streams.blocks_sha256([size for _, size in files], read)
 
 
 def _followed(entry: dict[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def run_train(request: SimilarityTrainRequest, feedback: Feedback = SILENT) -> T
     try:
         from safetensors.numpy import save
 
-        from scoring.similarity import networks, training
+        from scoring.similarity import networks
     except ImportError as error:
         raise EngineError(f"similarity train needs the package {error.name}: {install_command('tune')}") from None
     is_head = request.network == "head"
@@ -73,11 +73,11 @@ def run_train(request: SimilarityTrainRequest, feedback: Feedback = SILENT) -> T
         raise LabelsError("no original of which both kinds of versions can be decoded")
     held_back, kept = _split(originals, request.held_back, request.seed)
     triplets, others = list(chain(*kept)), list(chain(*held_back))
-    how = training.TripletTraining(
+    how = networks.TripletTraining(
         request.network, request.margin, request.learning_rate, request.batch_size, request.epochs, request.seed
     )
     with feedback.meter("train", request.epochs * len(triplets)) as meter:
-        result = training.train(how, given.stacked(), triplets, others, lambda epoch: meter.advance(len(triplets)))
+        result = networks.train(how, given.stacked(), triplets, others, lambda epoch: meter.advance(len(triplets)))
     card = EncoderCard(
         network=request.network,
         side_px=side_px,

@@ -1,4 +1,7 @@
-"""One generated picture, the same everywhere: engines of one run that disagree on it are set up differently."""
+"""One generated picture, the same everywhere: engines of one run that disagree on it are set up differently.
+
+Ends a scan whose engine fails: many pictures in a row get no answer, and neither do plain grey ones.
+"""
 
 import hashlib
 import json

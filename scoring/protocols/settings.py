@@ -1,4 +1,15 @@
-"""Parts that all protocols share: messages of a prompt, the version, refused options."""
+"""Parts that all protocols share: messages of a prompt, the version, refused options.
+
+Values from probabilities: by the most probable class, or by thresholds that the user gives per attribute.
+
+A thresholds file is YAML (or JSON): attribute key -> the P(present) from which the value is 1, or both thresholds:
+
+    gov_ids: 0.35
+    biometrics: {present: 0.6, ambiguous: 0.4}
+
+Below `present` the value is 0.5 if P(present) + P(ambiguous), the probability that it is not absent, reaches
+`ambiguous` (default 0.5), else 0. Attributes that the file does not name keep the most probable class.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -44,7 +55,7 @@ def version(
     texts: Texts,
     prompts: Sequence[Prompt],
     options: ProtocolOptions,
-    thresholds: Thresholds | None = None,
+    thresholds: "Thresholds | None" = None,
     first_name: str | None = None,
 ) -> str:
     """Return `<name>-<revision> <hash>`; the hash changes with every text and setting.

@@ -2,6 +2,8 @@
 
 `RUN/attempts/<name>.json` exists while a worker scans a slice. If the worker is killed the file stays, and the next
 worker counts it as a death. Without this count, Ray would restart a worker that an image kills without end.
+
+`RUN/engine-time.json`: how long the engines of a run worked, and for how long they had too few requests.
 """
 
 from collections import Counter

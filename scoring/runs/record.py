@@ -1,4 +1,7 @@
-"""`run.json`: the source and the settings of a run, and how those of two runs differ, in words."""
+"""`run.json`: the source and the settings of a run, and how those of two runs differ, in words.
+
+Beginning or continuing a run: its record is written, or compared with the one that is there.
+"""
 
 import hashlib
 import json

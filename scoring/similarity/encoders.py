@@ -1,4 +1,7 @@
-"""Encoders of pictures: the frozen one, which is installed with the detectors, and those of `similarity train`."""
+"""Encoders of pictures: the frozen one, which is installed with the detectors, and those of `similarity train`.
+
+What is stored with the weights of a trained encoder.
+"""
 
 import hashlib
 import json

@@ -1,4 +1,12 @@
-"""The networks that can be trained, in torch."""
+"""The networks that can be trained, in torch.
+
+An encoder is trained with a triplet loss: a version that people recognised must come nearer to the original than one
+that they did not.
+
+Source: Sun et al., "Privacy Assessment on Reconstructed Images: Are Existing Evaluation Metrics Faithful to Human
+Perception?", 2023: max(0, d(x, x⁺) − d(x, x⁻) + α) with α = 1, learning rate 0.1, batches of 128, 200 epochs. Momentum
+and weight decay are those of the authors' code. Features have length 1, in training and afterwards.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -4,6 +4,10 @@ DuckDB's own parser turns the text into a tree; every node of it must be on an a
 a table, a file, a setting or the environment. Callers use the tree written out as text again, so that
 comments and brackets in the original cannot change the statement around it. Its cost per row is bounded, too.
 Source: DuckDB documentation, "SQL to/from JSON" (json_serialize_sql, json_deserialize_sql).
+
+DuckDB's errors in one line that says what to do and holds no value of any row.
+
+Errors in a statement itself quote the statement; errors that come while rows are read quote the rows.
 """
 
 import json

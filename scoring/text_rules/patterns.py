@@ -1,9 +1,11 @@
-"""Values that are recognised by their form alone: dates, numbers with check digits, addresses. One text line in."""
+"""Values that are recognised by their form alone: dates, numbers with check digits, addresses. One text line in.
+
+Check digits, which set a number of a known kind apart from any other row of digits.
+"""
 
 import re
 from functools import cache
 
-from scoring.text_rules import check_digits
 from scoring.text_rules.vocabulary import wordings, words
 
 _MRZ_LETTERS = {letter: value for value, letter in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZ", start=10)}
@@ -205,7 +207,7 @@ def has_ssn(text: str) -> bool:
 def card_number(text: str) -> str | None:
     """ "valid" where the Luhn digit holds, "shaped" where only grouping and first digit are a card's."""
     numbers = [match[0] for match in _CARD.finditer(text)]
-    if any(check_digits.luhn(number) for number in numbers):
+    if any(luhn(number) for number in numbers):
         return "valid"
     return "shaped" if any(re.search(r"[\s-]", number) for number in numbers) else None
 
@@ -220,7 +222,7 @@ def has_iban(text: str) -> bool:
     for match in _IBAN.finditer(text.upper()):
         compact = re.sub(r"\s", "", match[0])
         length = _iban_lengths().get(compact[:2], 99)
-        if len(compact) >= length and check_digits.iban(compact[:length]):
+        if len(compact) >= length and iban(compact[:length]):
             return True
     return False
 
@@ -228,7 +230,7 @@ def has_iban(text: str) -> bool:
 def has_cheque_line(text: str) -> bool:
     """A bank's nine digits with their check digit, among other numbers."""
     runs = re.findall(r"\d{3,}", text)
-    return len(runs) >= 2 and any(check_digits.aba_routing(number) for number in _CHEQUE.findall(text))
+    return len(runs) >= 2 and any(aba_routing(number) for number in _CHEQUE.findall(text))
 
 
 def is_long_number(text: str) -> bool:
@@ -251,7 +253,7 @@ def mrz_kind(text: str) -> str | None:
     for match in _MRZ.finditer(compact):
         if _MRZ_NAMES.match(match[0]) and match[0].count("<") >= 4:
             return "names"
-        if "<" in match[0] and check_digits.mrz_dates_hold(match[0]):
+        if "<" in match[0] and mrz_dates_hold(match[0]):
             return "dates, check digits valid"
     return None
 

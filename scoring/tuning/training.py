@@ -1,6 +1,10 @@
 """LoRA tuning with transformers' Trainer and peft: one process, or one of several that share the work.
 
 A killed run continues from its last whole checkpoint and ends with the same weights: on the CPU bit by bit.
+
+Checks for faults of a tuning run before it starts and before anything is written.
+
+The memory of a step was not measured on a GPU: activations are counted from the parts of a layer.
 """
 
 import json

@@ -7,7 +7,7 @@
     barcodes.py    ZXing                              writing.py       PP-OCR: positions of writing
     plates.py      licence plates                     ocr.py           PP-OCR: lines of text
     fields.py      form labels and their values       page.py          the kind of page
-    patterns.py    dates, numbers, addresses          check_digits.py  Luhn, IBAN, MRZ
+    patterns.py    dates, numbers, addresses, check digits
     names.py       names of people                    vocabulary.py    the word lists in data/
     people.py, papers.py, contacts.py, rules.py       rules: text -> evidence
     decisions.py   evidence -> 22 values              engine.py        all steps, view by view
