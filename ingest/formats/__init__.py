@@ -3,7 +3,7 @@
 Every format offers `shards`, `slices`, `read` and `write` with the same signatures. To add a format: write the
 module, name it in `FORMATS`, and make `_recognised` and `_kind` recognise it.
 
-May import: `ingest.categories`, `ingest.images.files`, `ingest.storage`.
+May import: `ingest.images.files`, `ingest.storage`.
 """
 
 import hashlib

@@ -1,60 +1,20 @@
-"""Encoders of pictures: the frozen one, which is installed with the detectors, and those of `similarity train`.
-
-What is stored with the weights of a trained encoder.
-"""
+"""Encoders of pictures: the frozen one, which is installed with the detectors, and those of `similarity train`."""
 
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from ingest.extras import install_command
 
 from ingest.errors import EngineError
 from ingest.images.pixels import Pixels
-from ingest.machine import install_command
-from scoring.engines.detectors.nudity import NUM_FEATURES, PictureFeatures
-
-Network = Literal["head", "resnet18", "resnet50"]
-"""`head` is one linear layer over the frozen features; the others are whole networks over pixels."""
-
-FOOTER_KEY = "privsieve"
-"""Name of the JSON in the metadata of the file."""
-
-
-@dataclass(frozen=True)
-class EncoderCard:
-    """What is stored in the file of a trained encoder."""
-
-    network: Network
-    side_px: int
-    """Side of the square to which a whole network resizes pictures; 0 of a head."""
-
-    num_dimensions: int
-    num_originals: int
-    num_triplets: int
-    """Pictures that people recognised, each of which made a triplet in every epoch."""
-
-    margin: float
-    learning_rate: float
-    batch_size: int
-    epochs: int
-    seed: int
-    features_sha256: str
-    """Hash of the frozen model below a head; empty for others."""
-
-    in_order: float
-    """Share of training triplets whose recognised version is nearer than the unrecognised one."""
-
-    in_order_held_back: float | None
-    """The same for originals that were held back; None if none were."""
-
-    def as_metadata(self) -> dict[str, str]:
-        return {FOOTER_KEY: json.dumps(asdict(self))}
-
+from scoring.engines.detectors.features import NUM_FEATURES, PictureFeatures
+from scoring.similarity.card import FOOTER_KEY, EncoderCard
 
 FROZEN_SHA256 = PictureFeatures.sha256
 """Hash of the model whose features are frozen, in hex."""

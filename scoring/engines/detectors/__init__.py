@@ -1,6 +1,6 @@
 """Small models on the CPU, and rules: findings are kept by their kind of evidence, never with their content.
 
-    models.py      model files and their hashes       findings.py      one piece of evidence
+    models.py      model files and their hashes       findings.py      evidence -> 22 values
     faces.py       CenterFace: faces                  ridges.py        fingerprints
     objects.py     NanoDet: people and things         scene.py         bystanders, activities, property
     nudity.py      open_nsfw                          medical_images.py   fundus photographs, radiographs
@@ -9,8 +9,8 @@
     fields.py      form labels and their values       page.py          the kind of page
     patterns.py    dates, numbers, addresses, check digits
     names.py       names of people                    vocabulary.py    the word lists in data/
-    people.py, papers.py, contacts.py, rules.py       rules: text -> evidence
-    decisions.py   evidence -> 22 values              engine.py        all steps, view by view
+    people.py, papers.py, rules.py                    rules: text -> evidence
+    engine.py      all steps, view by view
 
 To add a kind of evidence: write a file that turns pixels into `Finding`s, call it in `engine.py`.
 Each model runs on one CPU thread; nothing is downloaded or written.
