@@ -5,7 +5,8 @@ Every error that a user can cause has one clear line and an exit code.
     PrivsieveError            exit 2: the command was wrong, nothing was done
     ├── SourceError           the source cannot be read or is not what the options say
     ├── StorageError          a path or URL cannot be reached or written
-    │   └── MissingFileError  there is no file of that name
+    │   ├── MissingFileError  there is no file of that name
+    │   └── OutageError       exit 1: the store did not answer, and may do so later; nothing was wrong
     ├── RunError              the run folder does not fit the command
     ├── EngineError           an engine is unknown, not installed or misses a model file
     ├── PolicyError           a policy file is wrong
@@ -39,6 +40,10 @@ class StorageError(PrivsieveError):
 
 class MissingFileError(StorageError):
     pass
+
+
+class OutageError(StorageError):
+    exit_code = 1
 
 
 class RunError(PrivsieveError):

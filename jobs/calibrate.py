@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
-from jobs.console.request_options import takes
+from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import Option, RunUrl, Seed, Url, checked_request
 from jobs.console.terminal import write_json, write_line
 from scoring.taxonomy import KEYS
@@ -116,7 +116,7 @@ def _nothing_to_write(report: "CalibrationReport") -> str:
     metavar="ATTRIBUTE",
     help="Show the reliability table of this attribute, or of private; may be given several times.  [default: private]",
 )
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@TEXT_OR_JSON
 def calibrate(request: CalibrateRequest, reliability: tuple[str, ...], output: str) -> None:
     """Compare the probabilities of RUN with labels, and choose thresholds.
 

@@ -152,7 +152,10 @@ def _continued(args: list[str] | None) -> str:
 
 
 def main(args: list[str] | None = None) -> None:
-    """Runs a command. Exit codes: 0 done, 1 not complete, 2 the command was wrong, 130 interrupted."""
+    """Runs a command.
+
+    Exit codes: 0 done, 1 not complete, also where a store did not answer, 2 the command was wrong, 130 interrupted.
+    """
     if sys.stdout is None:  # closed by the caller, who wants to hear nothing
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from jobs.console.request_options import takes
+from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import HashListUrl, Option, PagePath, Url, checked_request
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
@@ -54,7 +54,7 @@ def run_diff(request: DiffRequest, feedback: Feedback = SILENT) -> "RunDifferenc
 
 @click.command()
 @takes(DiffRequest)
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@TEXT_OR_JSON
 def diff(request: DiffRequest, output: str) -> None:
     """Compare two runs on the pictures that both hold: levels, attributes, and the private share of each category.
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from ingest.errors import LabelsError, PrivsieveError
 from ingest.sample import printable
 from ingest.storage.place import place
-from jobs.console.request_options import takes
+from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import HashListUrl, Option, PagePath, RunUrl, Seed, Url, Urls, checked_request
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
@@ -95,15 +95,15 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Eval
             there = f"there are: {', '.join(sorted(splits))}" if splits else "the labels name no split"
             raise LabelsError(f'{request.labels}: no label is of the split "{request.split}"; {there}')
     options = EvaluationOptions(request.seed, request.num_draws, request.threshold, request.by, request.ambiguous)
-    one = judged(request.run, labels, options)
-    evaluation = evaluation_of(one, options)
+    judged_run = judged(request.run, labels, options)
+    evaluation = evaluation_of(judged_run, options)
     of_labels = filter(None, (contradictions(labels), caution_of_chosen(place(request.labels))))
     evaluation = replace(evaluation, cautions=(*evaluation.cautions, *of_labels))
     if origin is not None and origin.notes:
         notes = tuple(f"Of the labels: {printable(note)}" for note in origin.notes)
         evaluation = replace(evaluation, notes=(*evaluation.notes, *notes))
     if request.errors:
-        errors, left_out = may_be_named(request.run, wrong_answers(one), request.errors, hash_list, feedback)
+        errors, left_out = may_be_named(request.run, wrong_answers(judged_run), request.errors, hash_list, feedback)
         evaluation = replace(evaluation, errors=errors, errors_note=left_out)
     if request.runs:
         without_draws = replace(options, num_draws=0, by=None)
@@ -111,7 +111,7 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Eval
         spread = spread_of([evaluation, *(evaluation_of(other, without_draws) for other in others)])
         evaluation = replace(evaluation, spread=spread)
     if request.compare is not None:
-        comparison = compare(one, judged(request.compare, labels, options), options)
+        comparison = compare(judged_run, judged(request.compare, labels, options), options)
         evaluation = replace(evaluation, comparison=comparison)
     if request.html is not None:
         from reports.evaluation.page import write_page
@@ -161,7 +161,7 @@ def pictures_of(run_url: str, wrong: Sequence["WrongAnswer"], feedback: Feedback
 
 @click.command()
 @takes(EvaluateRequest)
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@TEXT_OR_JSON
 def evaluate(request: EvaluateRequest, output: str) -> None:
     """Judge the answers of RUN by labels: private or public, severity score, attributes.
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from jobs.console.request_options import takes
+from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import HashListUrl, Option, RunUrl, Urls, checked_request
 from jobs.console.terminal import write_cautions, write_json, write_line
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
@@ -56,7 +56,7 @@ def run_explain(
 
 @click.command()
 @takes(ExplainRequest)
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@TEXT_OR_JSON
 def explain(request: ExplainRequest, output: str) -> None:
     """Say in words what RUN knows of the image with this KEY, and what policies do with it and why.
 

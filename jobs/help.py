@@ -22,8 +22,8 @@ def help(topic: str | None) -> None:
     """
     pages = resources.files("jobs") / "docs"
     about = dict[str, str]()
-    for found in _ENTRY.finditer(_text(pages, "index")):
-        about.setdefault(found[1], " ".join(found[2].split()))
+    for entry in _ENTRY.finditer(_text(pages, "index")):
+        about.setdefault(entry[1], " ".join(entry[2].split()))
     if topic is None:
         width = max(map(len, about))
         for name, words in about.items():

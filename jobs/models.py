@@ -8,6 +8,7 @@ import click
 
 from ingest.errors import IncompleteError, RunError, number_of
 from ingest.storage.web import named
+from jobs.console.request_options import QUIET
 from jobs.console.tables import write_rows, write_table
 from jobs.console.terminal import write_line
 from jobs.runtime.last_word import command_session
@@ -103,9 +104,9 @@ def remove_weights(asked: str) -> list[CachedWeights]:
 
 
 def _of(asked: str) -> list[tuple[Slot, CacheEntry]]:
-    if not (found := entries_of(named(asked))):
+    if not (slots := entries_of(named(asked))):
         raise RunError(f"the cache has nothing of {named(asked)}; privsieve models list shows what it has")
-    return found
+    return slots
 
 
 def _cached(slot: Slot, entry: CacheEntry) -> CachedWeights:
@@ -132,7 +133,7 @@ def models() -> None:
 
 @models.command()
 @click.argument("weights", nargs=-1, required=True, metavar="WEIGHTS...")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@QUIET
 def fetch(weights: tuple[str, ...], quiet: bool) -> None:
     """Fetch models and adapters before a scan needs them.
 
@@ -142,8 +143,8 @@ def fetch(weights: tuple[str, ...], quiet: bool) -> None:
     Example: privsieve models fetch s3://bucket/models/Qwen3-VL-8B
     """
     with command_session():
-        for one in weights:
-            fetched = fetch_weights(one, on_terminal(quiet))
+        for asked in weights:
+            fetched = fetch_weights(asked, on_terminal(quiet))
             write_line(f"{fetched.asked}: {in_bytes(fetched.num_bytes)}, sha256 {fetched.sha256}, in {fetched.folder}")
 
 
@@ -161,7 +162,12 @@ def list_(output: str) -> None:
     if output != "table":
         heads = ("weights", "source", "folder", "num_bytes", "state", "last_used")
         write_rows(
-            heads, [(o.asked, o.source, str(o.folder), o.num_bytes, state(o), o.last_used) for o in cached], output
+            heads,
+            [
+                (item.asked, item.source, str(item.folder), item.num_bytes, state(item), item.last_used)
+                for item in cached
+            ],
+            output,
         )
         return
     if cached:
@@ -190,14 +196,18 @@ def verify(weights: str | None) -> None:
     verified = verify_weights(weights)
     if not verified:
         write_line(f"there are no weights in {cache_root()}")
-    for one, changed in verified:
+    for cached, changed in verified:
         if changed:
-            write_line(f"problem  {one.source}: {', '.join(changed)} was changed since it was fetched")
-        elif not one.is_whole:
-            what = f"{number_of(len(one.missing), 'file')} missing" if one.missing else "only its small files are here"
-            write_line(f"part     {one.source}: {what}")
+            write_line(f"problem  {cached.source}: {', '.join(changed)} was changed since it was fetched")
+        elif not cached.is_whole:
+            what = (
+                f"{number_of(len(cached.missing), 'file')} missing"
+                if cached.missing
+                else "only its small files are here"
+            )
+            write_line(f"part     {cached.source}: {what}")
         else:
-            write_line(f"ok       {one.source}")
+            write_line(f"ok       {cached.source}")
     num_changed = sum(bool(changed) for _, changed in verified)
     if num_changed:
         raise IncompleteError(f"{num_changed} of {len(verified)} were changed; they will be fetched again")
@@ -210,5 +220,5 @@ def remove(weights: str) -> None:
 
     WEIGHTS: a hub name or URL. What a process uses is not removed.
     """
-    for one in remove_weights(weights):
-        write_line(f"removed {one.source}, {in_bytes(one.num_bytes)}")
+    for cached in remove_weights(weights):
+        write_line(f"removed {cached.source}, {in_bytes(cached.num_bytes)}")

@@ -20,6 +20,7 @@ from scoring.runs.ledger import Ledger, finished, shard_id_in, shard_id_of_resul
 from scoring.runs.record import RunRecord, open_run
 from scoring.runs.results import RunListing, listing, results
 from scoring.runs.rows import NO_DAMAGE, Damage, damage_in_rows, damage_of, num_whole_rows, scope_of
+from scoring.screen.guard import GuardCounts
 
 MAX_LISTED = 20
 
@@ -115,7 +116,8 @@ def _status(shard: str, ledger: Ledger, attempts: dict[str, list[Attempt]]) -> S
 def _lines(shards: list[ShardStatus], all_shards: bool) -> list[str]:
     by_state = {state: [s for s in shards if s.state == state] for state in ("done", "left", "failed")}
     lines = [
-        f"{number_of(len(shards), 'shard')}: " + ", ".join(f"{len(found)} {state}" for state, found in by_state.items())
+        f"{number_of(len(shards), 'shard')}: "
+        + ", ".join(f"{len(members)} {state}" for state, members in by_state.items())
     ]
     listed = shards if all_shards else by_state["failed"] + by_state["left"]
     for s in listed if all_shards else listed[:MAX_LISTED]:
@@ -134,6 +136,7 @@ class ImageCounts:
 
     num_images: int
     num_quarantined: int
+    num_screened: int
     damage: Damage
 
 
@@ -143,26 +146,29 @@ def _counts(run: Place, record: RunRecord, listed: RunListing) -> ImageCounts | 
         return f"images are not counted in more than {MAX_COUNTED:,} result files; report counts them"
     settings, names = record.settings_hash(), listed.score_files
     counted = compact_footers(run, listed.manifest) if listed.manifest else footers(run, names, settings)
-    num_rows, reasons, damaged = 0, Counter[str](), list[tuple[str, Counter[str]]]()
+    num_rows, num_screened, reasons, damaged = 0, 0, Counter[str](), list[tuple[str, Counter[str]]]()
     try:
         for name, footer in zip(names, counted, strict=True):
             num_rows += footer.num_rows
             reasons += footer.reasons
+            num_screened += GuardCounts.parsed(footer.screen).num_screened
             damaged.append((footer.shard or shard_id_of_result(name), footer.reasons))
         damage = damage_of(damaged)
         if damage.num_parts and listed.manifest is not None:
             damage = damage_in_rows(run, listed)
     except PrivsieveError as error:
         return f"images are not counted: {error}"
-    return ImageCounts(num_rows - damage.num_parts, reasons.total() - damage.num_parts, damage)
+    return ImageCounts(num_rows - damage.num_parts, reasons.total() - damage.num_parts, num_screened, damage)
 
 
 def _counted(counts: ImageCounts | str) -> list[str]:
     if isinstance(counts, str):
         return [counts]
-    num_scored = counts.num_images - counts.num_quarantined
+    num_scored = counts.num_images - counts.num_quarantined - counts.num_screened
+    screened = f"{counts.num_screened:,} screened out, " if counts.num_screened else ""
     images = (
-        f"{number_of(counts.num_images, 'image')} so far: {num_scored:,} scored, {counts.num_quarantined:,} quarantined"
+        f"{number_of(counts.num_images, 'image')} so far: {num_scored:,} scored, {screened}"
+        f"{counts.num_quarantined:,} quarantined"
     )
     if counts.damage.caution is None:
         return [images]

@@ -150,6 +150,7 @@ def scan(
     max_frames: int = ImageLimits.max_frames,
     hash_list: Url | None = None,
     pdq: bool = False,
+    screen: Url | None = None,
     executor: Executor = "ray",
     ray_address: str | None = None,
     num_engines: int | None = None,

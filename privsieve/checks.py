@@ -210,7 +210,7 @@ def review(
     run: Url,
     *,
     queue: str | None = None,
-    judged: Literal["private", "attributes"] = "private",
+    judged: Literal["private", "votes", "attributes"] = "private",
     reviewer: str | None = None,
     num_pictures: int | None = None,
     gold: Url | None = None,

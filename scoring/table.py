@@ -37,6 +37,7 @@ class Col(SampleCol):
     REASON: Final = "reason"
     ERROR_MESSAGE: Final = "error_message"
     STAGE: Final = "stage"
+    PROB_SCREEN: Final = "prob_screen"
 
     @staticmethod
     def prob(key: str) -> str:
@@ -53,7 +54,16 @@ LISTED = "listed"
 """The reason of a row whose picture is on the hash list that the scan had. Nothing is known of it but where it is."""
 
 FULL = "full"
-"""The stage of every row: the engine was asked about all of the picture. There is no other stage yet."""
+"""The stage of a row whose picture the engine was asked about, or would have been if it had not been quarantined."""
+
+SCREEN = "screen"
+"""The stage of a row whose picture the screen left out: nothing of it was assessed, and its status is `SCREENED`."""
+
+GUARD = "guard"
+"""The stage of a row whose picture the screen would have left out, but its guard gave it to the engine."""
+
+SCREENED = "screened"
+"""The status of a picture that a screen left out."""
 
 BOX_TYPE = pa.struct(
     [
@@ -123,7 +133,7 @@ PROBABILITY_COLUMNS = tuple(
 OUTCOME_COLUMNS: tuple[Column, ...] = (
     Column(Col.BOXES, pa.list_(BOX_TYPE), "fractions", "where evidence was found"),
     Column(Col.RATIONALE, pa.string(), "", "kinds of evidence, never the found text or content"),
-    Column(Col.STATUS, pa.string(), "", "scored or quarantined", False),
+    Column(Col.STATUS, pa.string(), "", f"scored, quarantined or {SCREENED}", False),
     Column(
         Col.REASON,
         pa.string(),
@@ -135,7 +145,15 @@ OUTCOME_COLUMNS: tuple[Column, ...] = (
         Col.STAGE,
         pa.string(),
         "",
-        f"which stage of the scan decided about the image: {FULL}; null in rows of older versions",
+        f"the stage of the scan that decided about the image: {FULL}, the engine; {SCREEN}, the screen, which left it "
+        f"out; {GUARD}, the engine, although the screen would have left it out; null in rows of older versions",
+        is_later=True,
+    ),
+    Column(
+        Col.PROB_SCREEN,
+        pa.float32(),
+        "0–1",
+        "the screen's probability that the image is private; null without a screen, or if the screen could not look",
         is_later=True,
     ),
 )
@@ -204,12 +222,30 @@ class Facts:
         return Facts(shard, index, key="", category=None, num_bytes=None, sha256=None)
 
 
-Verdict = Assessment | Fault
-"""The scores of a sample, or why it is quarantined."""
+@dataclass(frozen=True)
+class ScreenedOut:
+    """The screen left the picture out: nothing of it was assessed."""
 
 
-def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict]) -> pa.Table:
-    """Rows of `SCHEMA`, one per sample, in order. `verdicts` must be as long as `facts`."""
+Verdict = Assessment | Fault | ScreenedOut
+"""The scores of a sample, why it is quarantined, or that the engine was not asked."""
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """What a screen says of a picture; of a scan without a screen, nothing."""
+
+    stage: str = FULL
+    prob_screen: float | None = None
+
+
+NO_LOOK = FirstLook()
+
+
+def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict], looks: Sequence[FirstLook] | None = None) -> pa.Table:
+    """Rows of `SCHEMA`, one per sample, in order. `verdicts` must be as long as `facts`, and so must `looks`, unless
+    there was no screen."""
+    looks = [NO_LOOK] * len(facts) if looks is None else looks
     assessments = [v if isinstance(v, Assessment) else None for v in verdicts]
     faults = [v if isinstance(v, Fault) else None for v in verdicts]
     columns: dict[str, object] = {c.name: [getattr(f, c.name) for f in facts] for c in SAMPLE_COLUMNS}
@@ -220,14 +256,21 @@ def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict]) -> pa.Table:
     columns[Col.PROB_PRIVATE] = [None if a is None else a.prob_private for a in assessments]
     columns[Col.BOXES] = [None if a is None else [_box(b) for b in a.boxes] for a in assessments]
     columns[Col.RATIONALE] = [None if a is None else "; ".join(a.evidence) for a in assessments]
-    columns[Col.STATUS] = ["quarantined" if f else "scored" for f in faults]
+    columns[Col.STATUS] = [_status(v) for v in verdicts]
     columns[Col.REASON] = [f.reason if f else None for f in faults]
     columns[Col.ERROR_MESSAGE] = [f.message if f else None for f in faults]
-    columns[Col.STAGE] = [FULL] * len(facts)
+    columns[Col.STAGE] = [look.stage for look in looks]
+    columns[Col.PROB_SCREEN] = [look.prob_screen for look in looks]
     arrays = [pa.array(columns[field.name], type=field.type, from_pandas=True) for field in SCHEMA]
     table = pa.Table.from_arrays(arrays, schema=SCHEMA)
     assert table.num_rows == len(facts) == len(verdicts)
     return table
+
+
+def _status(verdict: Verdict) -> str:
+    if isinstance(verdict, ScreenedOut):
+        return SCREENED
+    return "quarantined" if isinstance(verdict, Fault) else "scored"
 
 
 def as_schema(rows: pa.Table, schema: pa.Schema = SCHEMA) -> pa.Table:

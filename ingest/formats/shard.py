@@ -14,6 +14,7 @@ from typing import BinaryIO, cast
 from ingest.errors import Fault, StorageError
 from ingest.sample import printable
 from ingest.storage.place import Place, reason_of
+from ingest.storage.retries import storage_error
 
 MAX_IMAGE_BYTES = 2**30
 """A larger image is not read: it would fill the memory, and no picture within the pixel limit needs that much."""
@@ -31,7 +32,7 @@ def storage_faults(name: str) -> Iterator[None]:
 
 
 def _unreadable(name: str, error: OSError) -> StorageError:
-    return StorageError(f"cannot read {printable(name)}: {reason_of(error)}")
+    return storage_error(f"cannot read {printable(name)}", error)
 
 
 @contextmanager

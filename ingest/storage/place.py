@@ -16,9 +16,9 @@ from typing import Any, BinaryIO, TypeVar
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from ingest.errors import StorageError
+from ingest.errors import OutageError, StorageError
 from ingest.machine import install_command
-from ingest.storage.retries import may_pass, reason_of, retried, store_errors
+from ingest.storage.retries import may_pass, reason_of, retried, storage_error, store_errors
 from ingest.storage.streams import NewFile, RangeReader, blocks_sha256
 from ingest.storage.web import open_web, refuse_credentials, without_credentials
 
@@ -115,7 +115,7 @@ class Place:
         try:
             return self.content()
         except OSError as error:
-            raise StorageError(f"cannot read {self.path}: {reason_of(error)}") from None
+            raise storage_error(f"cannot read {self.path}", error) from None
 
     def size(self) -> int:
         """Return the size in bytes; errors as in `open`. StorageError for a local pipe, socket or device, which may
@@ -159,7 +159,7 @@ class Place:
             self._make_folder()
             self._remote("write", lambda: self.fs.pipe_file(self.path, content))
         except OSError as error:
-            raise StorageError(f"cannot write {self.path}: {reason_of(error)}") from None
+            raise storage_error(f"cannot write {self.path}", error) from None
 
     @contextmanager
     def create(self) -> Iterator[NewFile]:
@@ -183,7 +183,7 @@ class Place:
         except store_errors() as error:
             if block_failed:
                 raise  # may come from reading another file
-            raise StorageError(f"cannot write {self.path}: {reason_of(error)}") from None
+            raise storage_error(f"cannot write {self.path}", error) from None
 
     @contextmanager
     def _aside(self) -> Iterator[BinaryIO]:
@@ -239,7 +239,7 @@ class Place:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise StorageError(f"cannot remove {self.path}: {reason_of(error)}") from None
+            raise storage_error(f"cannot remove {self.path}", error) from None
 
     def entries(self) -> list[dict[str, Any]]:
         """Return fsspec's entries of this folder: dicts with `name` (a path), `type` and `size`."""
@@ -306,8 +306,9 @@ class Place:
         except FileNotFoundError:
             raise
         except store_errors() as error:
-            tried = "; tried again without success" if may_pass(error) else ""
-            raise StorageError(f"cannot {verb} {self.path}: {reason_of(error)}{tried}") from None
+            if not may_pass(error):
+                raise storage_error(f"cannot {verb} {self.path}", error) from None
+            raise OutageError(f"cannot {verb} {self.path}: {reason_of(error)}; tried again without success") from None
 
 
 def is_local(url: str) -> bool:
@@ -348,7 +349,7 @@ def place(url: str) -> Place:
         reason = reason_of(error) if known else f"there is no protocol {protocol}://"
         raise StorageError(f"cannot reach {without_credentials(url)}: {reason}") from None
     except store_errors() as error:
-        raise StorageError(f"cannot reach {without_credentials(url)}: {reason_of(error)}") from None
+        raise storage_error(f"cannot reach {without_credentials(url)}", error) from None
     return Place(fs, path.rstrip("/") or path)
 
 

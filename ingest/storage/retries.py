@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from ingest.errors import StorageError
+from ingest.errors import OutageError, StorageError
 
 RETRY_VARIABLE = "PRIVSIEVE_RETRY_S"
 DEFAULT_RETRY_S = 60.0
@@ -105,6 +105,12 @@ def may_pass(error: BaseException) -> bool:
     if isinstance(error, (ConnectionError, TimeoutError, *_loaded(_PASSING_DRIVER_ERRORS))):
         return True
     return isinstance(error, OSError) and error.errno in _PASSING_ERRNOS
+
+
+def storage_error(what: str, error: BaseException) -> StorageError:
+    """Return the error for the user: what could not be done, and why. OutageError if it may work later."""
+    kind = OutageError if may_pass(error) else StorageError
+    return kind(f"{what}: {reason_of(error)}")
 
 
 def http_status(error: BaseException | None) -> int | None:

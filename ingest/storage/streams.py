@@ -18,8 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import accumulate
 from typing import Any, BinaryIO
 
-from ingest.errors import StorageError
-from ingest.storage.retries import reason_of, store_errors
+from ingest.storage.retries import storage_error, store_errors
 
 WRITTEN_BACK_BYTES = 16 * 2**20
 """The system is asked to start writing to disk after this many bytes: else the flush at the end waits for all of
@@ -84,7 +83,7 @@ class NewFile(io.RawIOBase):
             if self._is_local and self._num_bytes - self._num_written_back >= WRITTEN_BACK_BYTES:
                 self._write_back()
         except store_errors() as error:
-            raise StorageError(f"cannot write {self._path}: {reason_of(error)}") from None
+            raise storage_error(f"cannot write {self._path}", error) from None
         self._hash.update(content)
         self._num_bytes += len(content)
         return len(content)

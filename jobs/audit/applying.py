@@ -58,9 +58,9 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
         category_sizes=sizes or {},
         has_source_intervals=True,
     )
-    found = audit_of_source(audit, kind, fractions)
-    write_corrected_rates(run.root, as_table(audit, found if kind in SAMPLES else None), state)
-    return found
+    corrected = audit_of_source(audit, kind, fractions)
+    write_corrected_rates(run.root, as_table(audit, corrected if kind in SAMPLES else None), state)
+    return corrected
 
 
 def _read(urls: Sequence[str], is_drawn: bool) -> JudgedLabels:
@@ -68,8 +68,8 @@ def _read(urls: Sequence[str], is_drawn: bool) -> JudgedLabels:
     every = [read_judged(url, is_drawn) for url in urls]
     if len(every) == 1:
         return every[0]
-    tables = [_with_annotator(one.labels, url) for one, url in zip(every, urls, strict=True)]
-    parts = zip(*((item.is_unclear, item.is_complete, item.is_skipped) for item in every), strict=True)
+    tables = [_with_annotator(judged.labels, url) for judged, url in zip(every, urls, strict=True)]
+    parts = zip(*((judged.is_unclear, judged.is_complete, judged.is_skipped) for judged in every), strict=True)
     return JudgedLabels(checked(pa.concat_tables(tables), "the labels together"), *map(np.concatenate, parts))
 
 

@@ -38,29 +38,29 @@ def sample(request: AuditSampleRequest) -> None:
     from jobs.runtime.progress import on_terminal
 
     run, out = request.run, request.out
-    found = run_audit_sample(request, on_terminal(quiet=True))
-    write_cautions(found.cautions)
-    drawn, design = found.sample.table.num_rows, found.sample.design
+    result = run_audit_sample(request, on_terminal(quiet=True))
+    write_cautions(result.cautions)
+    drawn, design = result.sample.table.num_rows, result.sample.design
     expected = f"{min(request.n, design.num_scored):,} expected, seed {request.seed}"
     write_line(f"drew {number_of(drawn, 'picture')} of {design.num_scored:,} scored images ({expected})")
-    if found.earlier is not None:
-        _write_replaced(run, found.earlier)
-    if found.left_out:
-        write_line(f"{found.left_out}; apply counts such pictures as without a label")
-    if found.num_quarantined:
-        write_line(f"{found.num_quarantined:,} quarantined images cannot be drawn")
+    if result.earlier is not None:
+        _write_replaced(run, result.earlier)
+    if result.left_out:
+        write_line(f"{result.left_out}; apply counts such pictures as without a label")
+    if result.num_quarantined:
+        write_line(f"{result.num_quarantined:,} quarantined images cannot be drawn")
     write_line(f"private is: {design.private}")
-    write_line(f"{number_of(found.num_pictures, 'row')} to fill in: {out} (1 yes, 0 no, empty if not judged)")
-    if found.num_for_second_look:
-        first = number_of(found.num_for_second_look, "picture")
-        where = f": {found.second_list}" if found.second_list else " (the first of the list)"
+    write_line(f"{number_of(result.num_pictures, 'row')} to fill in: {out} (1 yes, 0 no, empty if not judged)")
+    if result.num_for_second_look:
+        first = number_of(result.num_for_second_look, "picture")
+        where = f": {result.second_list}" if result.second_list else " (the first of the list)"
         write_line(f"{first} for a second person, which shows how often labels are wrong{where}")
-    if found.interface:
-        write_line(f"labelling interface: {found.interface}")
+    if result.interface:
+        write_line(f"labelling interface: {result.interface}")
         write_line("then: privsieve labels import label-studio EXPORTED.json --out labels.parquet")
         out = "labels.parquet"
     write_line(f"next: privsieve review {run} --queue audit --as NAME, to look at them in the browser")
-    write_line(f"  or: privsieve audit apply {run} {' '.join(filter(None, (out, found.second_list)))}")
+    write_line(f"  or: privsieve audit apply {run} {' '.join(filter(None, (out, result.second_list)))}")
 
 
 def _write_replaced(run_url: str, earlier: "Replaced") -> None:
@@ -89,19 +89,19 @@ def apply(request: AuditApplyRequest, output: str) -> None:
     """
     from jobs.audit.applying import run_audit_apply
 
-    found = run_audit_apply(request)
+    result = run_audit_apply(request)
     if output == "json":
-        write_json(asdict(found), indent=1)
+        write_json(asdict(result), indent=1)
     elif output == "csv":
         from jobs.console.tables import write_rows
         from reports.audit.results import as_table
 
-        write_cautions((*found.cautions, *found.notes))
-        table = as_table(found)
+        write_cautions((*result.cautions, *result.notes))
+        table = as_table(result)
         write_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], "csv")
     else:
         from jobs.console.tables import write_document
         from reports.audit.words import document
 
-        write_document(document(found))
+        write_document(document(result))
         write_line(f"next: privsieve report {request.run} --html report.html")

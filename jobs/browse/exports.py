@@ -47,8 +47,8 @@ def _images(rows: pa.Table, source_format: str) -> Iterator[tuple[str, int, int,
     for batch in columns.to_batches(max_chunksize=10_000):
         for row in batch.to_pylist():
             if row[Col.WIDTH] and row[Col.HEIGHT]:
-                found = [box for box in first_frame_boxes(row[Col.BOXES], None) if box["attribute"] and _has_area(box)]
-                yield _path(row[Col.SHARD], row[Col.KEY], source_format), row[Col.WIDTH], row[Col.HEIGHT], found
+                boxes = [box for box in first_frame_boxes(row[Col.BOXES], None) if box["attribute"] and _has_area(box)]
+                yield _path(row[Col.SHARD], row[Col.KEY], source_format), row[Col.WIDTH], row[Col.HEIGHT], boxes
 
 
 def _has_area(box: Mapping[str, Any]) -> bool:
@@ -85,13 +85,13 @@ def _coco(rows: pa.Table, source_format: str) -> bytes:
                 }
             )
     categories = [{"id": ids[a.key], "name": a.key, "supercategory": f"level {a.level}"} for a in ATTRIBUTES]
-    found = {
+    content = {
         "info": {"description": f"privsieve {__version__}"},
         "images": images,
         "annotations": annotations,
         "categories": categories,
     }
-    return json.dumps(found).encode()
+    return json.dumps(content).encode()
 
 
 def _fiftyone(rows: pa.Table, source_format: str) -> bytes:

@@ -55,7 +55,9 @@ def prepared(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator["B
             raise RunError(f"{request.run}: there is no row to browse{_and_withheld(withheld)}")
         if request.policy is not None:
             refuse_blind(policies[request.policy], run.record)
-        policies = {name: one for name, one in policies.items() if not one.is_blind(run.record.engine["assessed"])}
+        policies = {
+            name: policy for name, policy in policies.items() if not policy.is_blind(run.record.engine["assessed"])
+        }
         if request.policy is not None:
             rows.add_decisions(request.policy, decisions(run, policies[request.policy]))
         for line in run.cautions:

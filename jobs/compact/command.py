@@ -49,6 +49,10 @@ ROWS_PER_FILE = 2_000_000
 NAMED_DIGITS = 12
 """Digits of the hash of what a file holds, in its name: two attempts with other files never write to the same name."""
 
+REMOVED_AT_ONCE = 1_000
+REMOVERS = 16
+"""An object store takes its time for each file, whatever the others do."""
+
 
 @checked_request
 class CompactRequest:
@@ -152,11 +156,6 @@ def _decided_meanwhile(run: Place, held: Lease) -> Manifest | None:
     """What another process has written although this one took its lease over. IncompleteError where ours was taken."""
     held.confirm()
     return manifest(run)
-
-
-REMOVED_AT_ONCE = 1_000
-REMOVERS = 16
-"""An object store takes its time for each file, whatever the others do."""
 
 
 def remove_slices(run: Place, held: Lease) -> int:

@@ -27,6 +27,7 @@ from scoring.runs.ledger import Ledger, finished, has_any_result, result_names, 
 from scoring.runs.record import RunRecord
 from scoring.runs.results import CompactFile, ResultPart, RowRange
 from scoring.runs.rows import rows_at
+from scoring.screen.guard import GuardCounts, left_out
 from scoring.table import SCHEMA, Col
 
 if TYPE_CHECKING:
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
 
 SLICES_PER_FILE = 4_096
 """A file ends here at the latest, however few rows its slices have."""
+
+ROWS_PER_GROUP = 40_960
+"""Few enough that the rows of one shard are read without many others, and enough to compress well."""
+
+MEMORY_GB = 4
+READ_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -88,8 +95,8 @@ def slice_files(run: Place, record: RunRecord, shards: list[str], ledger: Ledger
     named, again = tee((shard, name) for shard in shards for name in result_names(shard, ledger))
     found_footers = footers(run, (name for _, name in again), record.settings_hash())
     yield from (
-        SliceFile(shard, name, one.num_rows, one.mark(name), one.blocks_sha256)
-        for (shard, name), one in zip(named, found_footers, strict=True)
+        SliceFile(shard, name, footer.num_rows, footer.mark(name), footer.blocks_sha256)
+        for (shard, name), footer in zip(named, found_footers, strict=True)
     )
 
 
@@ -139,13 +146,6 @@ def parts_of(inputs: Sequence[SliceFile], file: int, ledger: Ledger) -> list[Res
     return parts
 
 
-ROWS_PER_GROUP = 40_960
-"""Few enough that the rows of one shard are read without many others, and enough to compress well."""
-
-MEMORY_GB = 4
-READ_AT_ONCE = 16
-
-
 def open_duckdb(aside: str) -> "duckdb.DuckDBPyConnection":
     import duckdb
 
@@ -179,13 +179,15 @@ def write_joined(
 
     Not by DuckDB, which neither checks nor writes the checksums of pages.
     """
-    reasons = Counter[str]()
+    reasons, screened = Counter[str](), GuardCounts()
     with pq.ParquetWriter(joined, SCHEMA, compression="zstd", write_page_checksum=True) as writer:
         for table in _row_groups(run, inputs):
             writer.write_table(table, ROWS_PER_GROUP)
             counted = table[Col.REASON].drop_null().value_counts().to_pylist()
+            screened += left_out(table)
             reasons.update({item["values"]: item["counts"] for item in counted})
-        writer.add_key_value_metadata(footer_of({"slices": hash_of(inputs)}, rows_in(inputs), reasons))
+        texts = {"screen": screened.text} if screened.num_seen else {}
+        writer.add_key_value_metadata(footer_of(texts | {"slices": hash_of(inputs)}, rows_in(inputs), reasons))
     _check(connection, inputs, joined, place)
     with open(joined, "rb") as source, place.create() as stream:
         shutil.copyfileobj(source, stream, 2**22)
@@ -198,7 +200,7 @@ def _row_groups(run: Place, inputs: Sequence[SliceFile]) -> Iterator[pa.Table]:
     with ThreadPoolExecutor(READ_AT_ONCE) as threads:
         while window := list(islice(left, READ_AT_ONCE)):
             ranges = [[RowRange(f"{SCORES}/{item.name}")] for item in window]
-            rows = pa.concat_tables([rows, *threads.map(lambda one: rows_at(run, one), ranges)])
+            rows = pa.concat_tables([rows, *threads.map(lambda part: rows_at(run, part), ranges)])
             while rows.num_rows >= ROWS_PER_GROUP:
                 yield rows.slice(0, ROWS_PER_GROUP).combine_chunks()
                 rows = rows.slice(ROWS_PER_GROUP)

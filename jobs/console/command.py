@@ -27,10 +27,10 @@ class Command(click.Command):
             if isinstance(parameter, click.Option) and record is not None:
                 heading = next((heading_of[name] for name in parameter.opts if name in heading_of), "Options")
                 records[heading].append(record)
-        for heading, found in records.items():
-            if found:
+        for heading, options in records.items():
+            if options:
                 with formatter.section(heading):
-                    formatter.write_dl(found)
+                    formatter.write_dl(options)
 
 
 class OneSource(click.Argument):

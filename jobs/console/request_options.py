@@ -1,4 +1,4 @@
-"""Options of a command, derived from the fields of its requests (`jobs.console.requests`)."""
+"""Options of a command: those of the fields of its requests (`jobs.console.requests`), and those of most commands."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING
@@ -15,6 +15,14 @@ from jobs.console.option_types import FiniteRange, WholeRange, YamlFile
 from jobs.console.requests import Parameter, asked, parameters, text_of
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem | str]]
+Function = Callable[..., Any]
+
+TEXT_OR_JSON = click.option(
+    "--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+"""For commands that print a document; JSON holds its figures in full. The function gets `output`."""
+
+QUIET = click.option("--quiet", is_flag=True, help="No progress.")
 
 
 def offering(names: Iterable[str]) -> Complete:
@@ -25,9 +33,6 @@ def offering(names: Iterable[str]) -> Complete:
         return [name for name in known if name.startswith(typed)]
 
     return complete
-
-
-Function = Callable[..., Any]
 
 
 def takes(*requests: type) -> Callable[[Function], Function]:

@@ -201,7 +201,7 @@ def _bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:
         kind, inner = _bare(hint.__origin__)
         return kind, (*reversed(hint.__metadata__), *inner)
     if get_origin(hint) in (Union, UnionType):
-        others = [one for one in get_args(hint) if one is not NoneType]
+        others = [kind for kind in get_args(hint) if kind is not NoneType]
         return _bare(others[0]) if len(others) == 1 else (hint, ())
     return hint, ()
 

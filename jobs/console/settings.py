@@ -53,12 +53,12 @@ def by_variables(message: str, ctx: click.Context | None) -> str:
     """What to add to an error: the variables that set the options which it names. Empty if none did."""
     if ctx is None:
         return ""
-    found = []
+    origins = []
     for parameter in ctx.command.params:
         if ctx.get_parameter_source(parameter.name or "") is ParameterSource.ENVIRONMENT:
             names = [name for name in parameter.opts if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", message)]
-            found += [f"{name} was set by the variable {parameter.envvar}" for name in names]
-    return f" ({'; '.join(found)})" if found else ""
+            origins += [f"{name} was set by the variable {parameter.envvar}" for name in names]
+    return f" ({'; '.join(origins)})" if origins else ""
 
 
 def _naming_variables(callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
@@ -135,16 +135,16 @@ def _values(command: click.Command, verb: str, path: Path) -> dict[str, Any]:
     from scoring.yaml_files import YamlError, load_yaml
 
     try:
-        found = load_yaml(given_content(place(str(path)), f"--config {path}"), f"--config {path}", yes_is_text=True)
+        settings = load_yaml(given_content(place(str(path)), f"--config {path}"), f"--config {path}", yes_is_text=True)
     except YamlError as error:
         raise PrivsieveError(str(error)) from None
-    if found is None:
+    if settings is None:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(settings, dict):
         raise PrivsieveError(f"--config {path}: wanted are names of options with their values, such as engine: canned")
     parameters = {_name(p): p for p in command.params if p.name and not isinstance(p, _Config)}
     values: dict[str, Any] = {}
-    for name, value in found.items():
+    for name, value in settings.items():
         if name not in parameters:
             if _CREDENTIAL.search(str(name)):
                 raise PrivsieveError(

@@ -33,6 +33,12 @@ STAMP = "privsieve.json"
 """Marks the folder as ours and lists what is installed in it: nothing at first, everything once pip is done."""
 LOG = "pip.log"
 
+PROGRAM = Path(__file__).parent / "program.py"
+LOCAL = "local"
+"""The Ray address of a Ray that the program starts for itself."""
+OPT_OUT = ("noai", "noimageai", "noindex", "noimageindex", "none")
+"""Directives of X-Robots-Tag that img2dataset obeys: the image is not kept."""
+
 
 def default_folder() -> Path:
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -97,13 +103,6 @@ def _make(folder: Path, python: Path, wanted: list[str]) -> None:
 
 def _stamp(folder: Path, installed: list[str]) -> None:
     (folder / STAMP).write_text(json.dumps({"requirements": installed}) + "\n", encoding="utf-8")
-
-
-PROGRAM = Path(__file__).parent / "program.py"
-LOCAL = "local"
-"""The Ray address of a Ray that the program starts for itself."""
-OPT_OUT = ("noai", "noimageai", "noindex", "noimageindex", "none")
-"""Directives of X-Robots-Tag that img2dataset obeys: the image is not kept."""
 
 
 @dataclass(frozen=True)

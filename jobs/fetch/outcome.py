@@ -22,6 +22,17 @@ FETCHED = "fetch.parquet"
 SELECTED = "selected"
 STATS = "_stats.json"
 
+STATUS_THAT_CAN_CHANGE = r"http_(408|425|429|5\d\d)"
+"""Pattern of the status of servers that are busy or broken. `other` can change too, since its cause is unknown."""
+
+RETRIES = "retries"
+"""Folder of what `--retry-failed` fetched: `00001`, `00002`, …, each like the folder above it."""
+
+RETRIED_KEY = "privsieve_first_key"
+"""Column of a retry's selection: the key that the URL has in fetch.parquet."""
+
+_SHARD = re.compile(r"(\d{5,})" + re.escape(STATS))
+
 
 @dataclass(frozen=True)
 class FailureReason:
@@ -68,17 +79,6 @@ REASONS: tuple[FailureReason, ...] = (
     ),
 )
 """Tried in this order. `http_404` and the like are the server's status; `no_url`: the row has none; else `other`."""
-
-STATUS_THAT_CAN_CHANGE = r"http_(408|425|429|5\d\d)"
-"""Pattern of the status of servers that are busy or broken. `other` can change too, since its cause is unknown."""
-
-RETRIES = "retries"
-"""Folder of what `--retry-failed` fetched: `00001`, `00002`, …, each like the folder above it."""
-
-RETRIED_KEY = "privsieve_first_key"
-"""Column of a retry's selection: the key that the URL has in fetch.parquet."""
-
-_SHARD = re.compile(r"(\d{5,})" + re.escape(STATS))
 
 
 def finished_shards(out: Place) -> dict[str, int]:

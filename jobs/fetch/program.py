@@ -32,6 +32,11 @@ IMAGE_HEADS = re.compile(
 )
 """How image files begin, also of formats that a scan will not decode: it separates error pages from pictures."""
 
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_COMPATIBLE = ipaddress.ip_network("::/96")
+_LOCAL = (ipaddress.ip_network("64:ff9b:1::/48"), ipaddress.ip_network("fec0::/10"))
+"""NAT64 within one network, and site-local addresses; `is_global` of Python 3.11 calls them public."""
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -172,12 +177,6 @@ def _connected(ends: float, only_public: bool, address: tuple[str, int], *_: Any
         else:
             return connection
     raise error
-
-
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_COMPATIBLE = ipaddress.ip_network("::/96")
-_LOCAL = (ipaddress.ip_network("64:ff9b:1::/48"), ipaddress.ip_network("fec0::/10"))
-"""NAT64 within one network, and site-local addresses; `is_global` of Python 3.11 calls them public."""
 
 
 def is_public(address: str) -> bool:

@@ -25,6 +25,19 @@ from reports.run.run_files import ReadOnlyFiles
 from scoring.sql.expressions import boolean_expression
 from scoring.sql.names import file_list, identifier, literal
 
+RESERVED = frozenset(
+    """caption url key status error_message width height original_width original_height exif md5 sha256
+    sha512""".split()  # noqa: SIM905
+)
+"""Columns that img2dataset writes itself."""
+
+ROWS_PER_FILE = 200_000
+"""About this many selected rows go into one file, since img2dataset reads a whole file into memory."""
+SHARD_DIGITS = 5
+_KINDS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
+_JSON_TYPES = re.compile(r"(BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER|FLOAT|DOUBLE|VARCHAR)(\[\d*\])*")
+"""DuckDB types that the JSON of an image can hold; the others become text."""
+
 
 @dataclass(frozen=True)
 class MetadataColumn:
@@ -60,12 +73,6 @@ COLUMNS: tuple[MetadataColumn, ...] = (
 )
 """Probabilities and similarities of other models (COYO's, DataComp's) mean something else and keep their names."""
 
-RESERVED = frozenset(
-    """caption url key status error_message width height original_width original_height exif md5 sha256
-    sha512""".split()  # noqa: SIM905
-)
-"""Columns that img2dataset writes itself."""
-
 
 def normalised_names(names: Sequence[str]) -> dict[str, str]:
     """Name in the metadata -> name in what is written, one for each and no two the same.
@@ -76,9 +83,9 @@ def normalised_names(names: Sequence[str]) -> dict[str, str]:
     by_lower = {name.lower(): name for name in reversed(names)}
     chosen: dict[str, str] = {}
     for column in COLUMNS:
-        found = next((by_lower[known] for known in column.known if known in by_lower), None)
-        if found is not None:
-            chosen[found] = column.name
+        own_name = next((by_lower[known] for known in column.known if known in by_lower), None)
+        if own_name is not None:
+            chosen[own_name] = column.name
     taken = set(chosen.values())
     for name in names:
         if name not in chosen:
@@ -88,14 +95,6 @@ def normalised_names(names: Sequence[str]) -> dict[str, str]:
             chosen[name] = wanted
             taken.add(wanted)
     return {name: chosen[name] for name in names}
-
-
-ROWS_PER_FILE = 200_000
-"""About this many selected rows go into one file, since img2dataset reads a whole file into memory."""
-SHARD_DIGITS = 5
-_KINDS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
-_JSON_TYPES = re.compile(r"(BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER|FLOAT|DOUBLE|VARCHAR)(\[\d*\])*")
-"""DuckDB types that the JSON of an image can hold; the others become text."""
 
 
 @dataclass(frozen=True)

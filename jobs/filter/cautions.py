@@ -29,6 +29,8 @@ def cautions(record: RunRecord, plan: Plan, policy: Policy) -> Iterator[str]:
     yield scope(record, plan)
     if plan.damage.caution:
         yield plan.damage.caution
+    if record.screen is not None:
+        yield record.screen.caution
     if record.made_up:
         yield record.made_up
     for rule, columns in policy.inapplicable_rules(record.engine["assessed"]).items():

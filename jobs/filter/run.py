@@ -198,6 +198,8 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     policy = policy.for_engine(record.engine)
     refuse_blind(policy, record)
     refuse_uncoverable(policy)
+    if record.screen is not None:
+        policy.refuse_unnamed_stage()
     hash_list = hash_list_of(request.hash_list)
     if hash_list is not NOTHING or record.hash_list is not None:
         if reads_pictures(record, hash_list):

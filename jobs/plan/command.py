@@ -16,7 +16,7 @@ from ingest.formats import open_source, refuse_without_pictures
 from ingest.images.pixels import ImageLimits
 from jobs.console.command import with_old_spellings
 from jobs.console.engine_options import ChosenOptions, EngineName
-from jobs.console.request_options import headings, takes
+from jobs.console.request_options import QUIET, TEXT_OR_JSON, headings, takes
 from jobs.console.requests import Count, EngineCpus, EngineGpus, Name, Option, Seed, Url, checked_request
 from jobs.console.terminal import escaped, write_json
 from jobs.plan.arithmetic import Figure, PlanResult, plan_of
@@ -30,6 +30,20 @@ from scoring.engines.picture import max_side_px
 MEASURED = Option(heading="What is measured")
 COSTS = Option(heading="What it costs")
 WHERE = Option(heading="Where it runs")
+
+OTHER_SPEEDS = (0.25, 0.5, 2.0)
+"""Times the recorded speed: what a plan also shows if the speed was not measured."""
+
+SIZES = (("PB", 1e3), ("TB", 1.0), ("GB", 1e-3), ("MB", 1e-6), ("kB", 1e-9), ("bytes", 1e-12))
+"""Unit -> terabytes, the largest first."""
+
+TIMES = (("years", 8766.0), ("days", 48.0), ("h", 1.0), ("min", 1 / 60), ("s", 1 / 3600))
+"""Unit -> hours from which it is used, the largest first; a day has 24."""
+
+HOURS_OF = {"years": 8766.0, "days": 24.0}
+
+COUNTS = (("billion", 1e9), ("million", 1e6))
+"""Used for estimates; what was counted is given in full."""
 
 
 @checked_request
@@ -133,8 +147,8 @@ def _engine_under_test(name: str, options: EngineOptions) -> EngineUnderTest:
     cls=with_old_spellings({"--gpus": "--num-engines", "--sample-size": "--sample"}), headings=headings(PlanRequest)
 )
 @takes(PlanRequest)
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--quiet", is_flag=True, help="No progress.")
+@TEXT_OR_JSON
+@QUIET
 def plan(request: PlanRequest, output: str, quiet: bool) -> None:
     """Estimate images, hours, cost and storage of a scan of SOURCE from a small random sample. Writes nothing.
 
@@ -200,27 +214,11 @@ def _write_text(result: PlanResult) -> None:
     console().print(table)
 
 
-OTHER_SPEEDS = (0.25, 0.5, 2.0)
-"""Times the recorded speed: what a plan also shows if the speed was not measured."""
-
-
 def _at_other_speeds(result: PlanResult) -> Iterator[tuple[str, str, str, str]]:
     for factor in OTHER_SPEEDS:
         cost = "" if result.cost is None else f", cost {_cost(_scaled(result.cost, 1 / factor))[0]}"
         time, spread = _in_unit(_scaled(result.hours, 1 / factor), TIMES)
         yield "", time, spread, f"at {factor * result.images_per_s.value:,.4g} images/s{cost}"
-
-
-SIZES = (("PB", 1e3), ("TB", 1.0), ("GB", 1e-3), ("MB", 1e-6), ("kB", 1e-9), ("bytes", 1e-12))
-"""Unit -> terabytes, the largest first."""
-
-TIMES = (("years", 8766.0), ("days", 48.0), ("h", 1.0), ("min", 1 / 60), ("s", 1 / 3600))
-"""Unit -> hours from which it is used, the largest first; a day has 24."""
-
-HOURS_OF = {"years": 8766.0, "days": 24.0}
-
-COUNTS = (("billion", 1e9), ("million", 1e6))
-"""Used for estimates; what was counted is given in full."""
 
 
 def _sized(terabytes: Figure) -> tuple[str, str]:

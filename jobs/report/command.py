@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from reports.report.results import Report
     from reports.run.figures import CorrectedRate, Prevalence, Rate
 
+FEW = "*"
+
+MAX_REASONS = 5
+"""Groups whose evidence is listed."""
+
 
 @click.command()
 @takes(ReportRequest)
@@ -46,9 +51,9 @@ def report(request: ReportRequest, output: str) -> None:
             write_line(f"page written to {path}")
 
 
-def _write(found: "Report", output: str) -> None:
+def _write(report: "Report", output: str) -> None:
     if output == "text":
-        write_report(found)
+        write_report(report)
     elif output == "json":
         from dataclasses import asdict
 
@@ -56,12 +61,12 @@ def _write(found: "Report", output: str) -> None:
         from reports.report.words import audit_cautions, findings
 
         first = {
-            "cautions": found.cautions,
-            "findings": findings(found),
-            "headline": asdict(headline_of(found)),
-            "audit_cautions": audit_cautions(found),
+            "cautions": report.cautions,
+            "findings": findings(report),
+            "headline": asdict(headline_of(report)),
+            "audit_cautions": audit_cautions(report),
         }
-        plain = asdict(found) | {"label_gaps": found.label_gaps.model_dump()}
+        plain = asdict(report) | {"label_gaps": report.label_gaps.model_dump()}
         del plain["audited"]  # `corrected` has its rates, of the images that the report is of
         write_json(first | plain, indent=1)
     else:
@@ -69,14 +74,8 @@ def _write(found: "Report", output: str) -> None:
         from reports.report.results import HEADS, group_rows
         from reports.report.words import audit_cautions
 
-        write_cautions((*found.cautions, *audit_cautions(found)))
-        write_rows(HEADS, group_rows(found), "csv")
-
-
-FEW = "*"
-
-MAX_REASONS = 5
-"""Groups whose evidence is listed."""
+        write_cautions((*report.cautions, *audit_cautions(report)))
+        write_rows(HEADS, group_rows(report), "csv")
 
 
 def write_report(report: "Report") -> None:

@@ -23,16 +23,20 @@ from scoring.taxonomy import KEYS
 if TYPE_CHECKING:
     from reports.report.page import Extras
 
+MANY_FILES = 2_000
+"""Opening each takes about 2 ms for each question, so that a report takes minutes."""
+
+COLUMNS = ("category", "images")
+MAX_BYTES = 20 * 2**20
+MAX_DIGITS = 16
+"""Limit of digits of a number below 2**53; Python converts none of more than 4,300."""
+
 
 @dataclass(frozen=True)
 class ReportResult:
     report: Report
     pages: tuple[Path, ...]
     """Written ones."""
-
-
-MANY_FILES = 2_000
-"""Opening each takes about 2 ms for each question, so that a report takes minutes."""
 
 
 def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportResult:
@@ -114,12 +118,6 @@ def _extras(opened: OpenRun, report: Report, request: ReportRequest, feedback: F
         is_blurred=request.is_blurred,
         digest=digest,
     )
-
-
-COLUMNS = ("category", "images")
-MAX_BYTES = 20 * 2**20
-MAX_DIGITS = 16
-"""Limit of digits of a number below 2**53; Python converts none of more than 4,300."""
 
 
 def category_sizes(url: str) -> Mapping[str, int]:

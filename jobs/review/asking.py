@@ -20,7 +20,18 @@ from jobs.review.request import Judged
 from jobs.review.screen import Screen
 from reports.evaluation.answers import answers_of
 from reports.report.evidence import first_frame_boxes
-from scoring.labels.reviews import ANSWERS, MAX_BOXES_CHARS, MAX_SECONDS, SKIP, UNDO, ReviewAnswers, standing
+from scoring.labels.reviews import (
+    ANSWERS,
+    MAX_BOXES_CHARS,
+    MAX_SECONDS,
+    OF_ATTRIBUTES,
+    OF_VOTE,
+    SKIP,
+    UNDO,
+    ReviewAnswers,
+    standing,
+)
+from scoring.labels.votes import PRIVATE_VOTES, VOTES
 from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
@@ -62,6 +73,9 @@ class PostedAnswer(_Strict):
     values: dict[str, float | None] | None = None
     """Each of the 22 attributes -> 0, 0.5 or 1, None if the person cannot say."""
 
+    vote: str | None = None
+    """One of `scoring.labels.votes.VOTES`."""
+
     boxes: Annotated[list[PostedBox], Field(max_length=MAX_BOXES)] | None = None
     """None if the person changed none."""
 
@@ -74,6 +88,13 @@ class PostedAnswer(_Strict):
             raise ValueError("no answer")
         return answer
 
+    @field_validator("vote")
+    @classmethod
+    def _vote(cls, vote: str | None) -> str | None:
+        if vote is not None and vote not in VOTES:
+            raise ValueError("no vote")
+        return vote
+
     @field_validator("values")
     @classmethod
     def _attributes(cls, values: dict[str, float | None] | None) -> dict[str, float | None] | None:
@@ -85,6 +106,13 @@ class PostedAnswer(_Strict):
 class PostedName(_Strict):
     name: Annotated[str, Field(max_length=1000)]
 
+
+ANSWERS_TO: Mapping[Judged, tuple[str, ...]] = {
+    "private": ("private", "public"),
+    "votes": (OF_VOTE,),
+    "attributes": (OF_ATTRIBUTES,),
+}
+"""What is asked -> answers to it alone."""
 
 AHEAD = 10
 """Pictures that are loaded before the person comes to them."""
@@ -130,7 +158,7 @@ class Asking:
 
     def _is_kind(self, table: pa.Table) -> pa.Array:
         """Whether each answer is to the question that is asked now; a skipped picture is to both."""
-        others = {"attributes"} if self.judged == "private" else {"private", "public"}
+        others = {answer for judged, answers in ANSWERS_TO.items() if judged != self.judged for answer in answers}
         return pa.array([answer not in others for answer in table["answer"].to_pylist()], pa.bool_())
 
     def left(self, reviewer: str) -> list[int]:
@@ -182,7 +210,8 @@ class Asking:
                 "sha256": sha256,
                 "key": self.rows[Col.KEY][posted.number].as_py(),
                 "annotator": reviewer,
-                "private": {"private": 1, "public": 0}.get(posted.answer),
+                "private": {"private": 1, "public": 0}.get(_side(posted)),
+                "vote": posted.vote,
                 **(posted.values or {}),
                 "answer": posted.answer,
                 "seconds": None if posted.seconds is None else min(posted.seconds, MAX_SECONDS),
@@ -200,9 +229,10 @@ class Asking:
         return {} if posted.answer in (UNDO, SKIP) else self.model_answer(posted.number)
 
     def _check(self, posted: PostedAnswer) -> None:
-        allowed = {"private", "public"} if self.judged == "private" else {"attributes"}
-        if posted.answer not in allowed | {"unclear", SKIP, UNDO}:
+        if posted.answer not in (*ANSWERS_TO[self.judged], "unclear", SKIP, UNDO):
             raise AnswerError("this answer is to another question; load the page again")
+        if (posted.vote is not None) != (posted.answer == OF_VOTE):
+            raise AnswerError("a vote belongs to an answer of this name, and to no other")
         if (posted.values is not None) != (posted.answer == "attributes"):
             raise AnswerError("values belong to an answer about attributes, and to no other")
         for key, value in (posted.values or {}).items():
@@ -236,6 +266,12 @@ class Asking:
             "num_frames": row[Col.NUM_FRAMES],
             "boxes": [{**box, "by": "model"} for box in first_frame_boxes(row[Col.BOXES])],
         }
+
+
+def _side(posted: PostedAnswer) -> str:
+    if posted.vote is None:
+        return posted.answer
+    return "private" if posted.vote in PRIVATE_VOTES else "public"
 
 
 def _number(value: Any) -> float | None:

@@ -85,9 +85,9 @@ def borderline(judged: str) -> tuple[str, str]:
     Those are rows with a deciding probability within `NEAR` of 0.5 or a severity as near to the lowest private one,
     with an attribute at 0.5, or with one that was not judged.
     """
-    keys = DECISIVE_KEYS if judged == "private" else KEYS
+    keys = KEYS if judged == "attributes" else DECISIVE_KEYS
     ambiguous = " OR ".join(f"{key} = 0.5" for key in keys)
-    if judged == "private":
+    if judged != "attributes":
         distances = [f"abs({PROBABILITY_SQL} - 0.5)", f"abs({Col.HOLISTIC_SCORE} - {MIN_PRIVATE_SCORE})"]
         unknown = f"level NOT IN {PRIVATE_LEVELS} AND ({ambiguous} OR {UNKNOWN_LEVEL.name} IN {PRIVATE_LEVELS})"
     else:
@@ -167,7 +167,7 @@ def known_answers(run: OpenRun, url: str, judged: Judged, feedback: Feedback = S
     joined = join(distinct(rows), labels)
     checks = _checks(joined.rows, joined.labels, judged)
     if not checks.num_rows:
-        wanted = "says whether a picture is private" if judged == "private" else "has values of attributes"
+        wanted = "has values of attributes" if judged == "attributes" else "says whether a picture is private"
         raise LabelsError(f"{url}: no label {wanted}, which is what the reviewers are asked")
     known = joined.rows.filter(pc.is_in(joined.rows[Col.SHA256], checks[Col.SHA256].combine_chunks()))
     return rows_of(run, known), checks
@@ -187,7 +187,7 @@ def _checks(rows: pa.Table, labels: pa.Table, judged: Judged) -> pa.Table:
     """With the same kind of answers as people give: all other columns are null."""
     truth = truth_of(labels)
     columns: dict[str, list[object]] = {"sha256": rows["sha256"].to_pylist(), "annotator": [CHECKS] * rows.num_rows}
-    if judged == "private":
+    if judged != "attributes":
         answers, is_known = {"private": truth.private}, np.asarray(~np.isnan(truth.private))
     else:
         answers = {key: truth.values[:, index] for index, key in enumerate(KEYS)}

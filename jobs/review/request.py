@@ -8,7 +8,7 @@ from ingest.errors import PrivsieveError
 from jobs.console.requests import HashListUrl, Name, Option, RunUrl, Seed, Url, checked_request
 from scoring.labels.attention import CHECKS
 
-Judged = Literal["private", "attributes"]
+Judged = Literal["private", "votes", "attributes"]
 
 MAX_NAME_CHARS = 80
 MAX_PICTURES = 100_000
@@ -24,7 +24,8 @@ class ReviewRequest:
     biometrics IS NULL". [default: audit if a sample was drawn, else borderline]"""
 
     judged: Annotated[Judged, Option("--for")] = "private"
-    """What people say of a picture: whether it is private, or which attributes it shows."""
+    """What people say of a picture: whether it is private, one of four classes from clearly private to clearly public,
+    or which attributes it shows."""
 
     reviewer: Annotated[Name | None, Option("--as", metavar="NAME")] = None
     """Who looks; without it the page asks for a name."""

@@ -15,6 +15,7 @@ from jobs.review.handling import RefusedRequestError, Session, error_answer, no_
 from jobs.review.progress import next_commands, progress
 from jobs.review.request import checked_name
 from reports.audit.review_progress import Estimate
+from scoring.labels.votes import SHOWN_TO
 from scoring.runs.audit_sample import AuditSample
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
@@ -60,6 +61,7 @@ def app(review: ReviewPage) -> Starlette:
             {
                 **found,
                 "judged": asking.judged,
+                "votes": SHOWN_TO,
                 "private_means": review.private_means,
                 "attributes": attributes,
                 "levels": LEVELS,

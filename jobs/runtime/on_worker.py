@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from ingest import __version__
 from ingest.errors import EngineError, PrivsieveError
 from jobs.runtime.machines import refuse_without_room
 from jobs.runtime.progress import Feedback
@@ -57,9 +58,9 @@ def on_worker(
         machine = ""
         task = _started(function, wanted)
         try:
-            machine, version, code = _awaited(task, wanted, feedback, waits)
-            if code != code_hash():
-                raise EngineError(_other_program(machine, version, code))
+            machine, other = _awaited(task, wanted, feedback, waits)
+            if other:
+                raise EngineError(f"machine {machine}: {other}")
             waits(f"looking at machine {machine}")
             while not _is_ready(task):
                 pass
@@ -97,13 +98,11 @@ def _started(function: Callable[[], Any], wanted: WantedMachine) -> Any:
     from ray import cloudpickle
 
     remote = ray.remote(num_cpus=wanted.num_cpus, num_gpus=wanted.num_gpus, max_retries=0, num_returns="streaming")
-    return remote(_looking()).remote(cloudpickle.dumps(function), code_hash())
+    return remote(_looking()).remote(cloudpickle.dumps(function), __version__, code_hash())
 
 
-def _awaited(
-    task: Any, wanted: WantedMachine, feedback: Feedback, waits: Callable[[str], None]
-) -> tuple[str, str | None, str]:
-    """Who the machine is, once there is one."""
+def _awaited(task: Any, wanted: WantedMachine, feedback: Feedback, waits: Callable[[str], None]) -> tuple[str, str]:
+    """The machine's name once there is one, and why its program is another; empty where it is not."""
     import ray
 
     waits(f"waiting for {wanted}")
@@ -122,7 +121,7 @@ def _awaited(
                 f"waiting for {wanted}; if the cluster starts none, ask for less with --engine-cpus and --engine-gpus, "
                 "or look at `ray status`"
             )
-    identity: tuple[str, str | None, str] = ray.get(next(task))
+    identity: tuple[str, str] = ray.get(next(task))
     return identity
 
 
@@ -133,37 +132,50 @@ def _is_ready(task: Any) -> bool:
     return bool(ray.wait([task], timeout=1.0)[0])
 
 
-def _looking() -> Callable[[bytes, str], Iterator[Any]]:
-    """Returns a function that Ray sends as it is, so that it also runs where privsieve cannot be imported.
+def _looking() -> Callable[[bytes, str, str], Iterator[Any]]:
+    """Returns a function that Ray sends as it is, so that it also runs where privsieve cannot be imported."""
+    other_program = check_of_program()
 
-    It gives the machine's name, its version of privsieve and the hash of its code (without a version, what is wrong);
-    then the result.
-    """
-
-    def look(function: bytes, code: str) -> Iterator[Any]:
+    def look(function: bytes, version: str, code: str) -> Iterator[Any]:
         import pickle
         import platform
 
+        other = other_program(version, code)
+        yield platform.node(), other
+        if not other:
+            from jobs.runtime.on_worker import caught
+
+            yield caught(pickle.loads(function))
+
+    return look
+
+
+def check_of_program() -> Callable[[str, str], str]:
+    """Returns a function that Ray sends as it is. It takes version and code hash of this program, and says why that of
+    the machine where it runs is another; an empty text where it is the same, or the hash is empty."""
+
+    def other_program(version: str, code: str) -> str:
+        if not code:
+            return ""
         try:
             from jobs import hidden_room
 
             if hidden := hidden_room():
-                yield platform.node(), None, hidden
-                return
+                return hidden
             from ingest import __version__
         except ImportError:
-            yield platform.node(), None, ""
-            return
+            return f"it has no privsieve: install {version} there, as on the machine of the command"
         try:
-            from jobs.runtime.on_worker import caught, code_hash
+            from jobs.runtime.on_worker import code_hash
         except ImportError:  # of an older version
-            yield platform.node(), __version__, ""
-            return
-        yield platform.node(), __version__, code_hash()
+            return f"it has privsieve {__version__}, and the command is of {version}: make them equal"
         if code_hash() == code:
-            yield caught(pickle.loads(function))
+            return ""
+        if __version__ != version:
+            return f"it has privsieve {__version__}, and the command is of {version}: make them equal"
+        return f"it has other code of privsieve {version} than the command: install the same on all machines"
 
-    return look
+    return other_program
 
 
 def caught(function: Callable[[], Any]) -> Any:
@@ -178,21 +190,6 @@ def _and_gpus(num_gpus: float) -> str:
     if not num_gpus:
         return ""
     return f" and {num_gpus:g} free GPU{'s' if num_gpus > 1 else ''}"
-
-
-def _other_program(machine: str, version: str | None, code: str) -> str:
-    """Why the program of the machine is not this one. code: what is wrong there, if it has no version."""
-    from ingest import __version__
-
-    if version is None and code:
-        return f"machine {machine}: {code}"
-    if version is None:
-        return f"machine {machine} has no privsieve: install {__version__} there, as on the machine of this command"
-    if version != __version__:
-        return f"machine {machine} has privsieve {version}, and this command is of {__version__}: make them equal"
-    return (
-        f"machine {machine} has other code of privsieve {version} than this command: install the same on all machines"
-    )
 
 
 @cache

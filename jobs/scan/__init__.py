@@ -10,6 +10,6 @@ slice_scanner.py  one slice -> its result file; engine_host.py, batch_window.py,
 isolation.py, watchdog.py   pictures that kill or hang their worker
 dry_run.py        `--dry-run`
 
-May import: `ingest`, `scoring`, `jobs.console`, `jobs.doctor`, `jobs.runtime`.
+May import: `ingest`, `reports.screening`, `scoring`, `jobs.console`, `jobs.doctor`, `jobs.runtime`.
 Start at: `run.py`.
 """

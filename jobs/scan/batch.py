@@ -17,7 +17,10 @@ from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.scan.batch_window import Flow
 from scoring.assessment import Engine, View, worst
 from scoring.captions import caption_kinds
-from scoring.table import LISTED, Facts, Verdict, to_table
+from scoring.screen.features import PictureView
+from scoring.screen.guard import is_guarded
+from scoring.screen.model import FittedScreen, Screener
+from scoring.table import FULL, GUARD, LISTED, NO_LOOK, SCREEN, Facts, FirstLook, ScreenedOut, Verdict, to_table
 
 ON_HASH_LIST = Fault(LISTED, "it is on the hash list of the scan")
 
@@ -33,13 +36,17 @@ class BatchScorer:
         uses_caption: bool = False,
         hash_list: HashList = NOTHING,
         flow: Flow | None = None,
+        screen: FittedScreen | None = None,
     ):
         """uses_caption: `EngineDescription.uses_caption`. hash_list: pictures that the engine never sees; if it has
-        PDQ hashes, `limits.has_pdq` must be set. flow: counts what is being decoded and scored; None: not needed."""
+        PDQ hashes, `limits.has_pdq` must be set. flow: counts what is being decoded and scored; None: not needed.
+        screen: looks first, at the pixels that are decoded for the engine; EngineError if it cannot here."""
         self._engine = engine
         self._flow = flow or Flow()
         self._hash_list = hash_list
         self._uses_caption = uses_caption
+        self._screen = screen
+        self._screener = None if screen is None else Screener(screen)
         self._limits = limits
         self._threads = ThreadPoolExecutor(num_threads)
 
@@ -50,11 +57,12 @@ class BatchScorer:
         try:
             with self._flow.at("decoding", len(samples)):
                 looked_at = self._without_listed(list(self._threads.map(self._look, samples)))
+                looks = list(self._threads.map(self._first_look, samples, looked_at))
             num_pixel_bytes = sum(_num_pixel_bytes(image) for _, image in looked_at)
             self._flow.held(num_pixel_bytes)
             num_bytes += num_pixel_bytes
             facts = [found for found, _ in looked_at]
-            return to_table(facts, self._verdicts(samples, looked_at))
+            return to_table(facts, self._verdicts(samples, looked_at, looks), looks)
         finally:
             self._flow.held(-num_bytes)
 
@@ -80,20 +88,38 @@ class BatchScorer:
             for (one, image), listing in zip(looked_at, listings, strict=True)
         ]
 
+    def _first_look(self, sample: Sample, seen: tuple[Facts, DecodedImage | Fault]) -> FirstLook:
+        facts, image = seen
+        if self._screen is None or self._screener is None or not isinstance(image, DecodedImage):
+            return NO_LOOK
+        sha256, threshold = facts.sha256 or "", self._screen.record.threshold_of(facts.category)
+        views = [View(pixels, image.metadata, sha256, sample.caption) for pixels in image.views]
+        probability = self._screener.probability([PictureView(view, image.width, image.height) for view in views])
+        if probability is None or threshold is None or probability >= threshold:
+            return FirstLook(FULL, probability)
+        stage = GUARD if is_guarded(sha256, self._screen.record.guard_share) else SCREEN
+        return FirstLook(stage, probability)
+
     def _verdicts(
-        self, samples: Sequence[Sample], looked_at: Sequence[tuple[Facts, DecodedImage | Fault]]
+        self,
+        samples: Sequence[Sample],
+        looked_at: Sequence[tuple[Facts, DecodedImage | Fault]],
+        looks: Sequence[FirstLook],
     ) -> list[Verdict]:
-        decoded = [image for _, image in looked_at]
+        """The engine sees none of the pictures that the screen left out."""
+        decoded = [
+            ScreenedOut() if look.stage == SCREEN else image for (_, image), look in zip(looked_at, looks, strict=True)
+        ]
         views = [
             View(pixels, image.metadata, facts.sha256 or "", sample.caption if self._uses_caption else None)
-            for sample, (facts, image) in zip(samples, looked_at, strict=True)
+            for sample, (facts, _), image in zip(samples, looked_at, decoded, strict=True)
             if isinstance(image, DecodedImage)
             for pixels in image.views
         ]
         outcomes = iter(self._engine.assess(views) if views else [])
         verdicts: list[Verdict] = []
         for d in decoded:
-            if isinstance(d, Fault):
+            if isinstance(d, (Fault, ScreenedOut)):
                 verdicts.append(d)
                 continue
             verdicts.append(worst(list(islice(outcomes, len(d.views)))))

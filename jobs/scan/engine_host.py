@@ -9,8 +9,10 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
 
-from ingest.errors import EngineError
+from ingest.errors import EngineError, StorageError
 from jobs.scan.batch import BatchScorer
 from jobs.scan.batch_window import BATCH_SAMPLES, Flow
 from jobs.scan.slice_tasks import ScanSettings
@@ -27,6 +29,24 @@ BATCHES_BETWEEN = 3
 """In addition to these: being decoded, being prepared, and answered in part."""
 
 
+class NotLoadedError(EngineError):
+    """There is no engine on this machine; on another there may be one."""
+
+
+def _refuse_other_packages(versions: Mapping[str, str]) -> None:
+    """EngineError where this machine has other packages than the one that described the engine."""
+    for package, version in versions.items():
+        try:
+            installed = package_version(package)
+        except PackageNotFoundError:
+            installed = "none"
+        if installed != version:
+            raise EngineError(
+                f"the package {package} is {version} where the engine was described, and {installed} here: install the "
+                "same packages on all machines"
+            )
+
+
 class EngineHost:
     """Safe to use from several threads."""
 
@@ -39,25 +59,34 @@ class EngineHost:
         self._scorer: BatchScorer | None = None
 
     def scorer(self) -> BatchScorer:
-        """Scores with the engine, which is loaded if it is not. EngineError where it cannot be, or gives no answers."""
+        """Scores with the engine, which is loaded if it is not. NotLoadedError where it cannot be, has other packages
+        than the run, or gives no answers."""
         with self._lock:
-            if self._scorer is None:
-                engine = engine_module(self._settings.engine).load(self._settings.options)
-                if self._settings.has_canary:
-                    self._compare(engine)
-                self._engine = engine
-                settings = self._settings
-                self._scorer = BatchScorer(
-                    engine,
-                    settings.limits,
-                    settings.num_decode_threads,
-                    settings.uses_caption,
-                    settings.hash_list,
-                    self._flow,
-                )
-                if isinstance(engine, TakesSteps):
-                    self._watch = EngineWatch(engine, self._flow, settings.slices_at_once)
-            return self._scorer
+            try:
+                return self._loaded()
+            except (EngineError, StorageError) as error:
+                raise NotLoadedError(str(error)) from None
+
+    def _loaded(self) -> BatchScorer:
+        if self._scorer is None:
+            _refuse_other_packages(self._settings.versions)
+            engine = engine_module(self._settings.engine).load(self._settings.options)
+            if self._settings.has_canary:
+                self._compare(engine)
+            self._engine = engine
+            settings = self._settings
+            self._scorer = BatchScorer(
+                engine,
+                settings.limits,
+                settings.num_decode_threads,
+                settings.uses_caption,
+                settings.hash_list,
+                self._flow,
+                settings.screen,
+            )
+            if isinstance(engine, TakesSteps):
+                self._watch = EngineWatch(engine, self._flow, settings.slices_at_once)
+        return self._scorer
 
     def max_pictures(self) -> int:
         """That are read and not answered: as many as keep the engine busy."""

@@ -141,6 +141,7 @@ class _Child:
                 settings.limits,
                 settings.uses_caption,
                 settings.hash_list,
+                settings.screen,
                 source,
                 slice_,
             )
@@ -208,8 +209,9 @@ def _serve(connection: Connection) -> None:
             file.write("1000")
     except OSError:
         pass
-    engine, options, limits, uses_caption, hash_list, source, slice_ = connection.recv()
-    scorer = BatchScorer(engine_module(engine).load(options), limits, 1, uses_caption, hash_list)
+    engine, options, limits, uses_caption, hash_list, screen, source, slice_ = connection.recv()
+    loaded = engine_module(engine).load(options)
+    scorer = BatchScorer(loaded, limits, 1, uses_caption, hash_list, screen=screen)
     connection.send(True)
     try:
         for sample in source.read(slice_):

@@ -15,21 +15,25 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import ray
 import ray.data
+from ray import cloudpickle
 
 from ingest.errors import PrivsieveError, SourceError
 from ingest.sample import Slice
 from jobs.runtime.machines import num_slicers
 from jobs.runtime.metrics import ScanMetrics
+from jobs.runtime.on_worker import code_hash
 from jobs.scan import slice_scanner
+from jobs.scan.handed_back import MAX_PASSES, HandedBack, engine_actor, on_same_program
 from jobs.scan.selection import Chosen
 from jobs.scan.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
 from scoring.runs.ledger import Ledger, only_shards
+from scoring.runs.results import results
 
 Figure = TypeVar("Figure")
 
@@ -55,23 +59,35 @@ class EnginePool:
 
     num_gpus: float = 0
 
+    is_of_cluster: bool = True
+    """Whether there may be machines with another program. On this machine alone, a change of it stops no scan."""
 
-class SliceScannerActor:
-    """The actor: Ray Data calls it with one slice at a time. Its name is the title of its process."""
+
+class ScansRows:
+    """What an engine actor does where the program is the same."""
 
     def __init__(self, settings: ScanSettings, looked_at: slice_scanner.LookedAt):
         metrics = ScanMetrics(settings.engine)
         # After an unexpected exception the process ends, as it would of a signal, and Ray starts another.
         self._scanner = slice_scanner.SliceScanner(settings, metrics, partial(os._exit, 1), looked_at)
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-        """A batch of rows of `_row` -> rows with the fields of `SliceCounts`."""
-        found = [self._counts({name: str(values[n]) for name, values in batch.items()}) for n in range(_size(batch))]
-        return {name: [row[name] for row in found] for name in found[0]}
+    @property
+    def has_engine(self) -> bool:
+        return self._scanner.has_engine
 
-    def _counts(self, row: dict[str, str]) -> dict[str, Any]:
+    def counts(self, row: dict[str, str]) -> dict[str, Any]:
+        """A row with `_COLUMNS` -> the fields of `SliceCounts`."""
         if row["failure"]:
-            return asdict(SliceCounts(failure=row["failure"]))
+            is_handed_back = bool(row["machine"])
+            return asdict(
+                SliceCounts(
+                    failure=row["failure"],
+                    is_fatal=is_handed_back,
+                    is_handed_back=is_handed_back,
+                    machine=row["machine"],
+                    node_id=row["node_id"],
+                )
+            )
         texts = (row[name] for name in _TASK_TEXTS)
         task = SliceTask(Slice.from_json(row["slice"]), *texts)
         return asdict(self._scanner.scan(task))
@@ -79,6 +95,9 @@ class SliceScannerActor:
 
 _TASK_TEXTS = ("name", "listing_digests", "version_mark", "fingerprint")
 """Fields of `SliceTask` behind `slice`, in order; sent as they are."""
+
+_COLUMNS = ("number", "slice", *_TASK_TEXTS, "failure", "machine", "node_id")
+"""Columns of what is listed. number: of the shard. machine, node_id: as of `SliceCounts`, if it is handed back."""
 
 
 def scan_slices(
@@ -89,18 +108,48 @@ def scan_slices(
     show: ShowUnderWay | None = None,
     *,
     engines: EnginePool,
+    notice: Callable[[str], None],
 ) -> Generator[SliceCounts, None, None]:
     """Scans the slices of the shards `left` that have no result in the ledger; yields what came of each.
 
-    show: None if progress is hidden; then nothing is counted before a slice has ended.
+    show: None if progress is hidden; then nothing is counted before a slice has ended. notice: takes a line about a
+    machine that has no engine. IncompleteError where none has.
     """
-    if show is None:
-        yield from _scanned(settings, left, chosen, ledger, slice_scanner.nobody_looks, engines)
-        return
-    with closing(ActorUnderWay(show)) as under_way:
-        for counts in _scanned(settings, left, chosen, ledger, Reports(under_way.actor), engines):
-            under_way.ended(counts.name)
-            yield counts
+    with closing(HandedBack(engines.num_cpus, engines.num_gpus, notice)) as handed_back:
+        if show is None:
+            yield from _passes(settings, left, chosen, ledger, slice_scanner.nobody_looks, engines, handed_back)
+            return
+        with closing(ActorUnderWay(show)) as under_way:
+            reports = Reports(under_way.actor)
+            for counts in _passes(settings, left, chosen, ledger, reports, engines, handed_back):
+                under_way.ended(counts.name)
+                yield counts
+
+
+def _passes(
+    settings: ScanSettings,
+    left: list[str],
+    chosen: Chosen,
+    ledger: Ledger,
+    looked_at: slice_scanner.LookedAt,
+    engines: EnginePool,
+    handed_back: HandedBack,
+) -> Iterator[SliceCounts]:
+    """Yields what came of each slice; what machines hand back is scanned in a further pass."""
+    for number in range(1, MAX_PASSES + 1):
+        labels = handed_back.next_pass()
+        last = None
+        for shard, counts in _scanned(settings, left, chosen, ledger, looked_at, engines, handed_back.states, labels):
+            if counts.is_handed_back:
+                handed_back.note(counts, shard)
+                last = counts
+            else:
+                yield replace(counts, failure=handed_back.named(counts)) if counts.is_fatal else counts
+        if last is None:
+            return
+        if number == MAX_PASSES:
+            yield SliceCounts(failure=handed_back.named(last))
+        left, ledger = [left[shard] for shard in sorted(handed_back.numbers)], results(settings.run).ledger
 
 
 def _scanned(
@@ -110,22 +159,35 @@ def _scanned(
     ledger: Ledger,
     looked_at: slice_scanner.LookedAt,
     engines: EnginePool,
-) -> Iterator[SliceCounts]:
+    states: Any,
+    labels: dict[str, str],
+) -> Iterator[tuple[int, SliceCounts]]:
+    """Yields the number of the shard in `left`, and what came of a slice. labels: that machines must have."""
     ledger = only_shards(left, ledger)
+    code = code_hash() if engines.is_of_cluster else ""
 
     def list_shard(row: dict[str, Any]) -> Iterator[dict[str, str]]:
+        nothing = dict.fromkeys(_COLUMNS, "") | {"number": str(row["number"])}
         try:
-            yield from map(_row, slices_left(settings, left[int(row["number"])], chosen, ledger))
+            for task in slices_left(settings, left[int(row["number"])], chosen, ledger):
+                texts = {name: getattr(task, name) for name in _TASK_TEXTS}
+                yield nothing | texts | {"slice": task.slice.to_json()}
         except PrivsieveError as error:
-            yield dict.fromkeys(("slice", *_TASK_TEXTS), "") | {"failure": str(error)}
+            yield nothing | {"failure": str(error)}
 
+    selector: dict[str, Any] = {"label_selector": labels} if labels else {}
     num_at_once = min(len(left), num_slicers(engines.size, engines.max_size))
     num_tasks = min(len(left), max(num_at_once, len(left) // SHARDS_PER_TASK))
     numbers = ray.data.from_items([{"number": n} for n in range(len(left))], override_num_blocks=num_tasks)
-    slices = numbers.flat_map(list_shard, num_cpus=SLICER_CPUS, compute=ray.data.TaskPoolStrategy(size=num_at_once))
+    slices = numbers.flat_map(
+        on_same_program(list_shard, _COLUMNS, code),
+        num_cpus=SLICER_CPUS,
+        compute=ray.data.TaskPoolStrategy(size=num_at_once),
+        **selector,
+    )
     counted = slices.map_batches(
-        SliceScannerActor,
-        fn_constructor_args=(settings, looked_at),
+        engine_actor(code),
+        fn_constructor_args=(states, cloudpickle.dumps(partial(ScansRows, settings, looked_at))),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(
             min_size=engines.size,
@@ -135,10 +197,25 @@ def _scanned(
         ),
         num_cpus=engines.num_cpus - SLICER_CPUS,
         num_gpus=engines.num_gpus,
+        **selector,
     )
     for row in counted.iter_rows():
-        texts = {name: str(row[name]) for name in ("failure", "name", "built_with", "engine_time")}
-        yield SliceCounts(int(row["num_rows"]), bool(row["is_last"]), is_fatal=bool(row["is_fatal"]), **texts)
+        yield (
+            int(row["number"]),
+            SliceCounts(
+                num_rows=int(row["num_rows"]),
+                is_last=bool(row["is_last"]),
+                is_fatal=bool(row["is_fatal"]),
+                is_handed_back=bool(row["is_handed_back"]),
+                failure=str(row["failure"]),
+                name=str(row["name"]),
+                built_with=str(row["built_with"]),
+                engine_time=str(row["engine_time"]),
+                guard=str(row["guard"]),
+                machine=str(row["machine"]),
+                node_id=str(row["node_id"]),
+            ),
+        )
 
 
 def of_each_shard(work: Callable[[str], Figure], shards: list[str]) -> list[Figure]:
@@ -161,15 +238,6 @@ def of_each_shard(work: Callable[[str], Figure], shards: list[str]) -> list[Figu
             raise SourceError(row["failure"])
         figures[int(row["number"])] = json.loads(row["figure"])
     return [figures[n] for n in range(len(shards))]
-
-
-def _row(task: SliceTask) -> dict[str, str]:
-    texts = {name: getattr(task, name) for name in _TASK_TEXTS}
-    return {"slice": task.slice.to_json(), **texts, "failure": ""}
-
-
-def _size(batch: dict[str, Any]) -> int:
-    return len(batch["failure"])
 
 
 EVERY_S = 1.0

@@ -25,6 +25,8 @@ from scoring.engines import engine_module
 from scoring.protocols import name_to_continue
 from scoring.runs.layout import RUN_RECORD
 from scoring.runs.record import open_run
+from scoring.screen.model import FittedScreen
+from scoring.screen.screen_file import read_screen
 
 Figure = TypeVar("Figure")
 
@@ -44,6 +46,9 @@ class Prepared:
     source: Source
     hash_list: HashList
 
+    screen: FittedScreen | None
+    """What leaves pictures out before the engine sees them; None for nothing."""
+
     def limits(self, description: EngineDescription) -> ImageLimits:
         """Limits of the pictures that the engine gets."""
         has_pdq = self.request.pdq or self.hash_list.needs_pdq
@@ -56,7 +61,8 @@ def prepare(request: ScanRequest) -> Prepared:
     class_list = None if request.labels is None else read_class_list(request.labels)
     keyword_list = None if request.caption_words is None else read_keyword_list(request.caption_words)
     source = open_source(request.source, request.source_format, request.category, class_list, keyword_list)
-    return Prepared(_as_begun(request), module, source, hash_list_of(request.hash_list))
+    screen = None if request.screen is None else read_screen(request.screen)
+    return Prepared(_as_begun(request), module, source, hash_list_of(request.hash_list), screen)
 
 
 def _as_begun(request: ScanRequest) -> ScanRequest:

@@ -12,13 +12,19 @@ from jobs.runtime.on_worker import code_hash
 from jobs.scan.request import ScanRequest
 from scoring.assessment import EngineDescription
 from scoring.runs.ledger import finished, shard_ids_of_others
-from scoring.runs.record import RunRecord
+from scoring.runs.record import RunRecord, ScreenSettings
 from scoring.runs.results import Results
+from scoring.screen.model import FittedScreen
+from scoring.screen.record import ScreenRecord
 from scoring.taxonomy import TAXONOMY
 
 
 def record_of(
-    request: ScanRequest, source: Source, engine: EngineDescription, hash_list: HashList = NOTHING
+    request: ScanRequest,
+    source: Source,
+    engine: EngineDescription,
+    hash_list: HashList = NOTHING,
+    screen: FittedScreen | None = None,
 ) -> RunRecord:
     """SourceError where a name has bytes that run.json cannot hold."""
     return RunRecord(
@@ -37,11 +43,24 @@ def record_of(
         caption_words=None if source.keyword_list is None else source.keyword_list.sha256,
         pdq=request.pdq or hash_list.needs_pdq,
         hash_list=None if request.hash_list is None else hash_list.digest,
+        screen=None if screen is None else _screen(screen.record, screen.sha256),
         max_pixels=request.max_pixels_in,
         max_frames=request.max_frames,
         taxonomy=TAXONOMY.version,
         engine=_comparable(engine),
         is_fake=engine.is_fake,
+    )
+
+
+def _screen(record: ScreenRecord, sha256: str) -> ScreenSettings:
+    level_1 = next((bound.miss_high for bound in record.levels if bound.level == 1), None)
+    return ScreenSettings(
+        sha256=sha256,
+        target_miss=record.target_miss,
+        confidence=record.confidence,
+        miss_high=record.bound.miss_high,
+        miss_high_level_1=level_1,
+        guard_share=record.guard_share,
     )
 
 

@@ -19,6 +19,7 @@ from scoring.runs.rows import NO_DAMAGE, Damage
 WHICH = Option(heading="Which images")
 CATEGORIES = Option(heading="Categories")
 UNSEEN = Option(heading="Pictures that must not be seen")
+FIRST = Option(heading="A cheap first stage")
 LIMITS = Option(heading="Limits")
 WHERE = Option(heading="Where it runs")
 
@@ -66,6 +67,9 @@ class ScanRequest:
     hash_list: Annotated[HashListUrl, UNSEEN] = None
     """File of hashes (sha256 or PDQ, one a line); a picture on it is not shown to the engine, and its row says only
     where it is."""
+
+    screen: Annotated[Url | None, FIRST, Option(metavar="SCREEN")] = None
+    """Folder of a screen (`screen fit`): pictures that it finds unlikely to be private are not shown to the engine."""
 
     pdq: Annotated[bool, UNSEEN] = False
     """Store PDQ hashes, so that other commands can compare them with a hash list."""
@@ -193,6 +197,9 @@ class ScanResult:
     images_per_s: float | None = None
     """Speed of this scan without its start, measured if progress is shown; None if not measured."""
 
+    num_screened: int = 0
+    """Images that the screen left out."""
+
     damage: Damage = NO_DAMAGE
     """Shards of which an unknown number of images was not seen."""
 
@@ -202,15 +209,17 @@ class ScanResult:
 
     @property
     def num_scored(self) -> int:
-        return self.num_images - self.num_quarantined
+        return self.num_images - self.num_quarantined - self.num_screened
 
     def __str__(self) -> str:
         """One line of counts. It ends with the damaged shards, if there are any."""
         by_reason = ", ".join(f"{reason} {number:,}" for reason, number in sorted(self.reasons.items()))
         quarantined = f"{self.num_quarantined:,} quarantined{f' ({by_reason})' if by_reason else ''}"
         damage = "" if self.damage.caution is None else f"; {self.damage.caution}"
+        screened = f"{self.num_screened:,} screened out, " if self.num_screened else ""
         shards = f"{self.num_finished_shards} of {number_of(self.num_shards, 'shard')}"
-        return f"{number_of(self.num_images, 'image')} in {shards}: {self.num_scored:,} scored, {quarantined}{damage}"
+        scored = f"{self.num_scored:,} scored, {screened}{quarantined}"
+        return f"{number_of(self.num_images, 'image')} in {shards}: {scored}{damage}"
 
 
 class IncompleteScanError(IncompleteError):

@@ -56,6 +56,7 @@ from scoring.runs.record import (
     with_built,
 )
 from scoring.runs.results import Results, results
+from scoring.screen.guard import GuardCounts
 from scoring.table import LISTED
 
 SILENT_STALLS = 3
@@ -109,6 +110,7 @@ class _Scan:
         self._feedback = feedback
         self._progress = progress
         self._num_new = 0
+        self._guard = GuardCounts()
         self._new_by_shard = Counter[str]()
         self._stated = StatedCounts({}, 0)
         self._engine_time = EngineTime()
@@ -127,7 +129,13 @@ class _Scan:
             if self._on_cluster:  # a machine of it describes the engine
                 stack.enter_context(self._session())
             self._description = self._described()
-            self._record = record_of(self._request, self._prepared.source, self._description, self._prepared.hash_list)
+            self._record = record_of(
+                self._request,
+                self._prepared.source,
+                self._description,
+                self._prepared.hash_list,
+                self._prepared.screen,
+            )
             if refuse_other(self._request.run, self._record) is None:
                 self._refuse_new_run()
             held = stack.enter_context(lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover))
@@ -190,6 +198,9 @@ class _Scan:
             )
         num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
         failures: list[str] = []
+        if left and self._prepared.screen is not None and before.ranges is None:
+            self._guard = self._counted_before(before.ledger, begun.settings_hash())
+            self._check_guard()
         if left:
             self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
             if chosen is None and self._progress.is_shown:
@@ -213,6 +224,32 @@ class _Scan:
             return sum(footer.num_rows for footer in footers(self._run, names, settings_hash))
         except (RunError, StorageError):
             return 0  # the end of the scan says which file is damaged
+
+    def _counted_before(self, ledger: Ledger, settings_hash: str) -> GuardCounts:
+        """What the screen did in earlier scans into this run."""
+        names = [name for shard in self._prepared.source.shards for name in result_names(shard, ledger)]
+        parts = (GuardCounts.parsed(footer.screen) for footer in footers(self._run, names, settings_hash))
+        return sum(parts, GuardCounts())
+
+    def _check_guard(self) -> None:
+        """IncompleteError where the guard of the screen contradicts its bound: more results would be worth as "
+        "little."""
+        if self._prepared.screen is None:
+            return
+        from reports.screening.drift import broken_bound
+
+        broken = broken_bound(self._guard, self._prepared.screen.record)
+        if broken is not None:
+            raise IncompleteError(broken)
+
+    def _notice_drift(self, guard: GuardCounts) -> None:
+        if self._prepared.screen is None or not self._num_new:
+            return
+        from reports.screening.drift import drifted_share
+
+        drifted = drifted_share(guard, self._prepared.screen.record)
+        if drifted is not None:
+            self._feedback.notice(drifted)
 
     def _check_category(self) -> None:
         """SourceError where `--category` names nothing that samples have; a notice where they contradict themselves."""
@@ -248,8 +285,8 @@ class _Scan:
         )
         refuse_impossible(address, cpus, gpus)
         size, max_size = num_engines(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
-        pool = on_ray.EnginePool(size, max_size, cpus, gpus)
-        scan_left = partial(on_ray.scan_slices, engines=pool)
+        pool = on_ray.EnginePool(size, max_size, cpus, gpus, self._on_cluster)
+        scan_left = partial(on_ray.scan_slices, engines=pool, notice=self._feedback.notice)
         if not self._progress.is_shown:
             return lambda settings, left, chosen, ledger, _: scan_left(settings, left, chosen, ledger)
         return scan_left
@@ -277,8 +314,11 @@ class _Scan:
             stall_s=self._supervision.stall_seconds,
             batches_at_once=description.batches_at_once,
             uses_caption=description.uses_caption,
+            versions=description.versions,
             has_canary=description.num_gpus > 0,
             hash_list=self._prepared.hash_list,
+            screen=self._prepared.screen,
+            engine_record=begun.engine,
             image_memory_bytes=self._supervision.image_memory_bytes,
         )
 
@@ -297,6 +337,9 @@ class _Scan:
                 self._keep(EngineTime.model_validate_json(counts.engine_time))
             if counts.is_fatal:
                 raise IncompleteError(f"{counts.failure}; run the same command again to continue")
+            self._guard += GuardCounts.parsed(counts.guard)
+            if counts.guard:
+                self._check_guard()
             self._progress.advance(counts.num_rows)
             self._num_new += counts.num_rows
             self._new_by_shard[shard_id_of_result(counts.name)] += counts.num_rows
@@ -351,7 +394,9 @@ class _Scan:
             num_new_images=self._num_new,
             seconds=self._progress.elapsed_s,
             images_per_s=self._progress.overall_images_per_s,
+            num_screened=tally_.guard.num_screened,
         )
+        self._notice_drift(tally_.guard)
         changed = [printable(s) for s in missing if now.ledger.last.get(shard_id_in(s, now.ledger)) == CONFLICT]
         changed += tally_.changed
         if changed:

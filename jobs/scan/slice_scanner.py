@@ -19,13 +19,14 @@ import pyarrow as pa
 from ingest.errors import EngineError, SourceError, StorageError
 from ingest.sample import printable
 from jobs.scan.batch_window import MAX_BATCHES, Flow, Room, rows_in_order
-from jobs.scan.engine_host import EngineHost
+from jobs.scan.engine_host import EngineHost, NotLoadedError
 from jobs.scan.isolation import IsolationError, isolated_rows
 from jobs.scan.slice_tasks import ScanSettings, SliceCounts, SliceTask
 from jobs.scan.watchdog import Watchdog
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts, EngineTime
 from scoring.runs.footers import shard_text, write_result
 from scoring.runs.layout import ATTEMPTS, SCORES
+from scoring.screen.guard import guard_counts
 from scoring.table import SCHEMA, Col
 
 LookedAt = Callable[[str, int], object]
@@ -78,16 +79,21 @@ class SliceScanner:
         self._crashing = threading.Lock()
         self._threads = ThreadPoolExecutor(MAX_BATCHES + settings.slices_at_once)
         self._broken = ""
+        """Why there is no engine here, where there is none."""
         try:
             self._host.scorer()
-        except (EngineError, StorageError) as error:
+        except NotLoadedError as error:
             self._broken = str(error)
         looked_at("", 0)
+
+    @property
+    def has_engine(self) -> bool:
+        return not self._broken
 
     def scan(self, task: SliceTask) -> SliceCounts:
         """Scores a slice and writes its file. WorkerCrash where an image made a decoder or engine raise."""
         if self._broken:
-            return SliceCounts(failure=self._broken, is_fatal=True)
+            return _handed_back(self._broken)
         counts = SliceCounts(len(task.slice.locators), task.slice.is_last, name=task.name)
         try:
             if self._settings.run.at(SCORES, task.name).exists():  # Ray asks again for what a lost machine had done
@@ -97,7 +103,12 @@ class SliceScanner:
             return SliceCounts(failure=str(error), is_fatal=True)
         try:
             with self._flow.at("slices"):
-                self._scan(task, before)
+                guard = self._scan(task, before)
+        except NotLoadedError as error:  # again, after its room was needed for an isolated slice
+            with suppress(StorageError):
+                self._attempts.give_back(before)
+            self._broken = str(error)
+            return _handed_back(self._broken)
         except (EngineError, IsolationError, SourceError, StorageError) as error:
             with suppress(StorageError):  # where the run cannot be written to, the error itself says so
                 self._attempts.fail(task.name, str(error))
@@ -111,7 +122,7 @@ class SliceScanner:
             raise WorkerCrash(type(error).__name__) from None
         with suppress(StorageError):  # a file that stays counts as a death, no more
             self._attempts.end(task.name)
-        return self._with_engine(counts)
+        return self._with_engine(replace(counts, guard=guard))
 
     def _with_engine(self, counts: SliceCounts) -> SliceCounts:
         """With what the driver keeps of the engine."""
@@ -129,13 +140,13 @@ class SliceScanner:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._host.make_room()
 
-    def _scan(self, task: SliceTask, before: Attempt) -> None:
+    def _scan(self, task: SliceTask, before: Attempt) -> str:
         began = time.monotonic()
         tables = self._tables(task, before)
         with self._flow.at("writing"):
-            self._finish(task, tables, began)
+            return self._finish(task, tables, began)
 
-    def _finish(self, task: SliceTask, tables: list[pa.Table], began: float) -> None:
+    def _finish(self, task: SliceTask, tables: list[pa.Table], began: float) -> str:
         table = pa.concat_tables([SCHEMA.empty_table(), *tables])
         if table.num_rows != len(task.slice.locators):
             raise RuntimeError(
@@ -144,12 +155,14 @@ class SliceScanner:
         if self._settings.source.version_mark(task.slice.shard) != task.version_mark:
             raise SourceError(f"{printable(task.slice.shard)} changed while it was scanned")
         reasons = Counter(r for r in table[Col.REASON].to_pylist() if r)
-        self._write(task, table, reasons)
+        guard = "" if self._settings.screen is None else guard_counts(table, self._settings.engine_record).text
+        self._write(task, table, reasons, guard)
         if self._metrics is not None:
             self._metrics.slice_written(time.monotonic() - began, table.num_rows - reasons.total(), reasons)
             usage = self._host.token_usage()
             if usage is not None:
                 self._metrics.tokens(usage)
+        return guard
 
     def _tables(self, task: SliceTask, before: Attempt) -> list[pa.Table]:
         slice_ = task.slice
@@ -188,18 +201,23 @@ class SliceScanner:
         if self._metrics is not None:
             self._metrics.queued(num_images)
 
-    def _write(self, task: SliceTask, table: pa.Table, reasons: Counter[str]) -> None:
+    def _write(self, task: SliceTask, table: pa.Table, reasons: Counter[str], guard: str) -> None:
         texts = {
             "settings": self._settings.settings_hash,
             "code": self._settings.code,
             "shard": shard_text(task.slice.shard),
             "chain": task.listing_digests,
             "state": task.fingerprint,
+            **({"screen": guard} if guard else {}),
         }
         try:
             write_result(self._settings.run.at(SCORES, task.name), table, texts, reasons)
         except StorageError as error:
             raise _WriteError(str(error)) from None
+
+
+def _handed_back(why: str) -> SliceCounts:
+    return SliceCounts(failure=why, is_fatal=True, is_handed_back=True)
 
 
 class _WriteError(StorageError):

@@ -1,9 +1,10 @@
 """The work of a scan, slice by slice: what every worker must know, what is listed of a shard, what a worker answers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import Any
 
 from ingest.errors import PrivsieveError, StorageError
 from ingest.formats import Source
@@ -17,6 +18,7 @@ from scoring.assessment import EngineOptions
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
 from scoring.runs.layout import ATTEMPTS
 from scoring.runs.ledger import Ledger, file_name, has_result, shard_id_in
+from scoring.screen.model import FittedScreen
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,15 @@ class ScanSettings:
 
     hash_list: HashList = NOTHING
     """Pictures that no engine may see."""
+
+    screen: FittedScreen | None = None
+    """Looks first, and leaves pictures out."""
+
+    engine_record: Mapping[str, Any] = field(default_factory=dict)
+    """The engine as run.json describes it; says what its answers call private, which the guard of a screen counts."""
+
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """`EngineDescription.versions`, which every engine must have."""
 
     has_canary: bool = False
     """Whether the engines of the run must agree on a made picture."""
@@ -105,6 +116,15 @@ class SliceCounts:
     is_fatal: bool = False
     """Whether no other slice would get a result either."""
 
+    is_handed_back: bool = False
+    """Whether nothing was tried, since the machine has no engine: on a cluster another one may scan the slice."""
+
+    machine: str = ""
+    """Host name of the machine that handed it back."""
+
+    node_id: str = ""
+    """Ray's name of that machine."""
+
     name: str = ""
     """`SliceTask.name`; empty for a listing."""
 
@@ -113,6 +133,9 @@ class SliceCounts:
 
     engine_time: str = ""
     """`EngineTime` as JSON, since the same worker last answered; empty where nothing is measured."""
+
+    guard: str = ""
+    """`GuardCounts.text` of the slice; empty without a screen."""
 
 
 def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledger) -> Iterator[SliceTask]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from jobs.console.request_options import takes
+from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.progress import on_terminal
 from jobs.screen.request import EvaluateScreenRequest, FitRequest
@@ -16,13 +16,9 @@ def screen() -> None:
     """Fit a cheap first stage for scans, whose miss rate labels prove."""
 
 
-FORMAT = click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-QUIET = click.option("--quiet", is_flag=True, help="No progress.")
-
-
 @screen.command()
 @takes(FitRequest)
-@FORMAT
+@TEXT_OR_JSON
 @QUIET
 def fit(request: FitRequest, output: str, quiet: bool) -> None:
     """Fit a screen on labelled pictures of CORPUS.
@@ -51,7 +47,7 @@ def _record(record: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, 
 
 @screen.command()
 @takes(EvaluateScreenRequest)
-@FORMAT
+@TEXT_OR_JSON
 @QUIET
 def evaluate(request: EvaluateScreenRequest, output: str, quiet: bool) -> None:
     """Judge SCREEN by labels of pictures that it has not learnt from.

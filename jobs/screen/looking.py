@@ -37,7 +37,7 @@ ROW_COLUMNS = ("shard", "index", "key", "sha256", "status")
 
 
 @dataclass(frozen=True)
-class Found:
+class ScreenPictures:
     """Labelled pictures, and how the labels were drawn."""
 
     pictures: LabelledFeatures
@@ -63,7 +63,9 @@ class _Labels:
     """Rows of the run, if there is one."""
 
 
-def labelled_pictures(request: LookRequest, modalities: Mapping[ModalityName, Modality], feedback: Feedback) -> Found:
+def labelled_pictures(
+    request: LookRequest, modalities: Mapping[ModalityName, Modality], feedback: Feedback
+) -> ScreenPictures:
     """LabelsError if no labelled picture is found, or labels contradict each other; SourceError, StorageError and
     RunError of corpus and run."""
     labels = _labels(request, feedback)
@@ -153,7 +155,7 @@ def _found(
     phashes: list[str | None],
     views: list[tuple[Vectors, ...]],
     num_unreadable: int,
-) -> Found:
+) -> ScreenPictures:
     numbers = np.array([places[sha256] for sha256 in hashes], dtype=np.int64)
     truth = truth_of(labels.agreed.labels.take(pa.array(numbers)))
     is_undecided = np.asarray(labels.agreed.undecided[numbers, 0], dtype=np.bool_)
@@ -175,7 +177,7 @@ def _found(
         groups=np.asarray(near_duplicate_groups(phashes), dtype=np.int64),
         views=tuple(views),
     )
-    return Found(pictures, "evenly" if labels.rows is None else labels.rows.drawn, num_unreadable)
+    return ScreenPictures(pictures, "evenly" if labels.rows is None else labels.rows.drawn, num_unreadable)
 
 
 def _drawn(rows: LabelledRows | None, hashes: list[str]) -> tuple[Numbers, Flags]:

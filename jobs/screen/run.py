@@ -11,7 +11,7 @@ from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from jobs.console.requests import refuse_existing
 from jobs.runtime.progress import SILENT, Feedback
-from jobs.screen.looking import Found, labelled_pictures
+from jobs.screen.looking import ScreenPictures, labelled_pictures
 from jobs.screen.request import EvaluateScreenRequest, FitRequest, LookRequest
 from reports.screening.compute import FitSettings, MadeScreen, made_screen
 from reports.screening.evaluation import ScreenEvaluation, evaluated
@@ -48,7 +48,7 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
     names = _modalities(request)
     identities = {name: identity_of(name, encoder) for name in names}
     modalities = loaded_modalities(names, encoder, _cache(request.look))
-    found = labelled_pictures(request.look, modalities, feedback)
+    labelled = labelled_pictures(request.look, modalities, feedback)
     settings = FitSettings(
         target_miss=request.target_miss,
         confidence=request.confidence,
@@ -59,7 +59,7 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
     )
     lengths = {name: modality.length for name, modality in modalities.items()}
     digest = labels_sha256(request.look.labels)
-    made = made_screen(found.pictures, identities, lengths, settings, digest, found.drawn)
+    made = made_screen(labelled.pictures, identities, lengths, settings, digest, labelled.drawn)
     learnt = np.array(sorted(map(learnt_mark, made.learnt)), dtype=np.uint64)
     try:
         screen = write_screen(request.out, made.record, made.predictor, learnt, encoder)
@@ -67,7 +67,7 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
         if place(request.out).is_local:
             shutil.rmtree(place(request.out).path, ignore_errors=True)  # it did not exist before
         raise
-    return FitResult(screen, made, len(found.pictures), found.num_unreadable)
+    return FitResult(screen, made, len(labelled.pictures), labelled.num_unreadable)
 
 
 def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SILENT) -> EvaluateScreenResult:
@@ -76,16 +76,16 @@ def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SIL
     screen = read_screen(request.screen)
     refuse_other_features(screen)
     modalities = loaded_modalities(tuple(screen.predictor.heads), screen.encoder, _cache(request.look))
-    found = labelled_pictures(request.look, modalities, feedback)
-    is_learnt = _is_learnt(found, request.screen)
+    labelled = labelled_pictures(request.look, modalities, feedback)
+    is_learnt = _is_learnt(labelled, request.screen)
     if is_learnt.all():
         raise LabelsError("the screen has learnt from all of these pictures; evaluate it by labels of others")
-    return EvaluateScreenResult(screen, evaluated(found.pictures, screen, is_learnt), found.num_unreadable)
+    return EvaluateScreenResult(screen, evaluated(labelled.pictures, screen, is_learnt), labelled.num_unreadable)
 
 
-def _is_learnt(found: Found, screen: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _is_learnt(labelled: ScreenPictures, screen: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     learnt = learnt_pictures(screen)
-    return np.array([learnt_mark(sha256) in learnt for sha256 in found.pictures.sha256], dtype=np.bool_)
+    return np.array([learnt_mark(sha256) in learnt for sha256 in labelled.pictures.sha256], dtype=np.bool_)
 
 
 def _modalities(request: FitRequest) -> tuple[ModalityName, ...]:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import click
 
 from ingest.errors import number_of
-from jobs.console.request_options import takes
+from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.progress import on_terminal
 from jobs.similarity.request import CompareRequest, RankRequest, SimilarityTrainRequest
@@ -22,7 +22,7 @@ def similarity() -> None:
 
 @similarity.command()
 @takes(CompareRequest)
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@TEXT_OR_JSON
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def compare(request: CompareRequest, output: str, quiet: bool) -> None:
     """Compare ORIGINALS with CHANGED pictures of the same keys, or with versions made in memory.
@@ -36,16 +36,16 @@ def compare(request: CompareRequest, output: str, quiet: bool) -> None:
     """
     from jobs.similarity.run import run_compare
 
-    found = run_compare(request, on_terminal(quiet))
+    similarity = run_compare(request, on_terminal(quiet))
     if output == "json":
         from reports.similarity.results import as_json
 
-        write_json(as_json(found), indent=1)
+        write_json(as_json(similarity), indent=1)
         return
     from jobs.console.tables import write_document
     from reports.similarity.words import document
 
-    write_document(document(found))
+    write_document(document(similarity))
     for what, where in (("rows", request.out), ("page", request.html)):
         if where is not None:
             write_line(f"{what} written to {where}")
@@ -53,7 +53,7 @@ def compare(request: CompareRequest, output: str, quiet: bool) -> None:
 
 @similarity.command()
 @takes(RankRequest)
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@TEXT_OR_JSON
 def rank(request: RankRequest, output: str) -> None:
     """Say how well each metric of PAIRS follows what people, or else detectors, recognise.
 

@@ -85,18 +85,18 @@ class _Comparer:
         elif original.encoded is None or changed.pixels is None:
             pairs.add(key, "unreadable")
         else:
-            found = compared(original.encoded, changed.pixels, of_set.is_whole, self.encoder, self.lpips)
-            if found is None:
+            likeness = compared(original.encoded, changed.pixels, of_set.is_whole, self.encoder, self.lpips)
+            if likeness is None:
                 pairs.add(key, "same")
                 return
-            metrics = {name: getattr(found, name) for name in ("mse", "psnr", "ssim", "lpips", "semsim")}
+            metrics = {name: getattr(likeness, name) for name in ("mse", "psnr", "ssim", "lpips", "semsim")}
             still = self.looking.share_still_found(original.encoded.pixels, changed.pixels) if self.looking else None
             figures = PairFigures(
                 metrics,
-                found.original_features,
-                found.changed_features,
-                found.num_areas,
-                found.had_other_size,
+                likeness.original_features,
+                likeness.changed_features,
+                likeness.num_areas,
+                likeness.had_other_size,
                 still,
             )
             pairs.add(key, "compared", figures)
@@ -152,14 +152,14 @@ def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similar
         part=request.part,
         encoder=comparer.encoder.name,
         has_lpips=comparer.lpips is not None,
-        sets=tuple(found for found, _ in collected),
+        sets=tuple(figures for figures, _ in collected),
         seed=request.seed,
         version=__version__,
     )
-    for found in similarity.sets:
-        if not found.num_compared and not found.counts.get("same"):
-            feedback.notice(f"{found.name}: no picture could be compared")
-    if not any(found.num_compared or found.counts.get("same") for found in similarity.sets):
+    for figures in similarity.sets:
+        if not figures.num_compared and not figures.counts.get("same"):
+            feedback.notice(f"{figures.name}: no picture could be compared")
+    if not any(figures.num_compared or figures.counts.get("same") for figures in similarity.sets):
         raise SourceError(
             f"no changed picture could be compared with one of {request.originals}; keys must be the same"
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.console.option_types import Numbers
-from jobs.console.request_options import takes
+from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import on_terminal, weights_shown
@@ -30,13 +30,9 @@ def study() -> None:
     """Measure what tuning brings, on which classes, and what it costs."""
 
 
-FORMAT = click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-QUIET = click.option("--quiet", is_flag=True, help="No progress.")
-
-
 @study.command()
 @takes(StudyRequest)
-@FORMAT
+@TEXT_OR_JSON
 @QUIET
 @click.option("--sizes", type=Numbers(), default="0,10,50,100", show_default=True, help="Pictures; 0 is untuned.")
 def curve(request: StudyRequest, sizes: tuple[int, ...], output: str, quiet: bool) -> None:
@@ -56,7 +52,7 @@ def curve(request: StudyRequest, sizes: tuple[int, ...], output: str, quiet: boo
 
 @study.command(name="leave-one-class-out")
 @takes(StudyRequest)
-@FORMAT
+@TEXT_OR_JSON
 @QUIET
 @click.option(
     "--class", "classes", multiple=True, help="A class to leave out; repeatable. Every private one by default."
@@ -88,7 +84,7 @@ def leave_one_class_out(request: StudyRequest, classes: tuple[str, ...], output:
 
 @study.command()
 @takes(PromptsRequest)
-@FORMAT
+@TEXT_OR_JSON
 @QUIET
 def prompts(request: PromptsRequest, output: str, quiet: bool) -> None:
     """Ask in each of the four wordings of the binary protocol: how much do the answers differ?
@@ -100,7 +96,7 @@ def prompts(request: PromptsRequest, output: str, quiet: bool) -> None:
 
 @study.command()
 @takes(PromptsRequest)
-@FORMAT
+@TEXT_OR_JSON
 @QUIET
 def languages(request: PromptsRequest, output: str, quiet: bool) -> None:
     """Ask in English, German, Russian and Chinese: how much do the answers differ?"""
@@ -128,7 +124,7 @@ def _asked_in_words(request: PromptsRequest, kind: "Kind", output: str, quiet: b
 
 @study.command()
 @takes(CounterfactualRequest)
-@FORMAT
+@TEXT_OR_JSON
 @QUIET
 def counterfactual(request: CounterfactualRequest, output: str, quiet: bool) -> None:
     """Ask about the most certain pictures of level 1 again, with all faces to be taken as anonymised.
@@ -163,7 +159,7 @@ def counterfactual(request: CounterfactualRequest, output: str, quiet: bool) -> 
 
 @study.command(name="label-quality")
 @takes(LabelQualityRequest)
-@FORMAT
+@TEXT_OR_JSON
 def label_quality(request: LabelQualityRequest, output: str) -> None:
     """Draw labelled pictures for people to label again; then, with --answers, say how right the labels are.
 
@@ -190,7 +186,7 @@ def label_quality(request: LabelQualityRequest, output: str) -> None:
 
 @study.command()
 @takes(CostRequest)
-@FORMAT
+@TEXT_OR_JSON
 def cost(request: CostRequest, output: str) -> None:
     """How far ADAPTER moves the model's next word on pictures that have nothing to do with privacy."""
     from jobs.study.studies import run_cost

@@ -122,9 +122,9 @@ def _candidates(runs: Sequence[str], may_name: MayName) -> list[_Candidate]:
     """Pictures that all runs call level 1."""
     of_runs = [_certain(run, may_name) for run in runs]
     return [
-        replace(candidate, certainty=min(found[sha256].certainty for found in of_runs))
+        replace(candidate, certainty=min(candidates[sha256].certainty for candidates in of_runs))
         for sha256, candidate in of_runs[0].items()
-        if all(sha256 in found for found in of_runs)
+        if all(sha256 in candidates for candidates in of_runs)
     ]
 
 
@@ -135,7 +135,7 @@ def _certain(url: str, may_name: MayName) -> dict[str, _Candidate]:
     with open_run(url) as run:
         rows = run.rows(columns)
         rows = rows.filter(pa.array(may_name(run, rows), pa.bool_()))
-    found = dict[str, _Candidate]()
+    candidates = dict[str, _Candidate]()
     for row in rows.to_pylist():
         present = [key for key in LEVEL_1 if row[key] == 1]
         certainty = max((_or(row[f"prob_{key}"], 1.0) for key in present), default=None)
@@ -143,8 +143,10 @@ def _certain(url: str, may_name: MayName) -> dict[str, _Candidate]:
             certainty = row[Col.HOLISTIC_SCORE]
         if certainty is not None and row[Col.SHA256] is not None:
             where = PictureRef(row[Col.SHARD], row[Col.INDEX], row[Col.SHA256], row[Col.KEY])
-            found.setdefault(row[Col.SHA256], _Candidate(row[Col.SHA256], where, "+".join(present) or WHOLE, certainty))
-    return found
+            candidates.setdefault(
+                row[Col.SHA256], _Candidate(row[Col.SHA256], where, "+".join(present) or WHOLE, certainty)
+            )
+    return candidates
 
 
 def _or(number: float | None, otherwise: float) -> float:

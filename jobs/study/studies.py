@@ -32,6 +32,9 @@ from scoring.tuning.targets import is_private
 if TYPE_CHECKING:
     from scoring.tuning.outcome import Cost
 
+FIGURES = {"mcc": "MCC", "spearman": "Spearman ρ", "macro_f1": "macro F1"}
+"""Metrics of a point; the first that is defined is the one of the study's target."""
+
 
 @dataclass(frozen=True)
 class CurveResult:
@@ -74,7 +77,9 @@ def run_leave_one_out(request: StudyRequest, classes: Sequence[str], feedback: F
     LabelsError or EngineError in one line; what was measured before stays and is not measured again.
     """
     labels = labels_by_picture(request.labels, None)
-    private = sorted({one.class_name for one in labels.every() if one.class_name and is_private(one) is not False})
+    private = sorted(
+        {label.class_name for label in labels.every() if label.class_name and is_private(label) is not False}
+    )
     if len(private) < 2:
         raise LabelsError(f"{request.labels}: names {len(private)} private classes; leaving one out takes at least two")
     for name in classes:
@@ -143,10 +148,6 @@ def drawn_pictures(request: CostRequest, max_pixels: int) -> Iterator[Pixels | N
                 yield decoded.views[0] if isinstance(decoded, DecodedImage) else None
 
 
-FIGURES = {"mcc": "MCC", "spearman": "Spearman ρ", "macro_f1": "macro F1"}
-"""Metrics of a point; the first that is defined is the one of the study's target."""
-
-
 def curve_finding(result: CurveResult) -> str:
     """Gain from the untuned model, or from the fewest pictures, to the most."""
     name = _figure(result.points)
@@ -169,8 +170,8 @@ def leave_one_out_finding(result: LeaveOneOutResult) -> str:
             recalls.setdefault(point.left_out, []).append(recall)
     if not recalls:
         return "No class that was left out has a figure."
-    name, found = min(recalls.items(), key=lambda one: _mean(one[1]))
-    return f"Left out of the tuning, {name} is found least: recall {number(_mean(found))}."
+    name, values = min(recalls.items(), key=lambda item: _mean(item[1]))
+    return f"Left out of the tuning, {name} is found least: recall {number(_mean(values))}."
 
 
 def _figure(points: Sequence[PointResult]) -> str:

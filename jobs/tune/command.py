@@ -17,7 +17,7 @@ from ingest.errors import EngineError, LabelsError, PrivsieveError
 from ingest.machine import install_command
 from ingest.storage.place import Place, place
 from ingest.storage.web import named
-from jobs.console.request_options import takes
+from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Count, Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.runtime.last_word import command_session
@@ -358,7 +358,7 @@ def _card(
 
 @click.command()
 @takes(TuneRequest)
-@click.option("--quiet", is_flag=True, help="No progress.")
+@QUIET
 def tune(request: TuneRequest, quiet: bool) -> None:
     """Tune MODEL on a training set of tune-set.
 

@@ -12,7 +12,7 @@ from ingest.errors import LabelsError, number_of
 from ingest.formats import open_source
 from ingest.storage.place import place
 from jobs.console.option_types import EitherOr
-from jobs.console.request_options import takes
+from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Below, HashListUrl, Option, Url, Urls, checked_request
 from jobs.console.terminal import write_line
 from jobs.runtime.hash_list import hash_list_of
@@ -235,13 +235,13 @@ def _counts(chosen: Sequence[Candidate]) -> dict[str, int]:
 def _num_values(chosen: Sequence[Candidate]) -> dict[str, dict[str, int]]:
     names = {0: "0", 1: "0.5", 2: "1", None: "not judged"}
     slots = [c.target.slots for c in chosen if c.target.slots is not None]
-    found = {key: Counter(names[slot[at]] for slot in slots) for at, key in enumerate(KEYS)}
-    return {key: dict(sorted(counts.items())) for key, counts in found.items()}
+    counts_of = {key: Counter(names[slot[at]] for slot in slots) for at, key in enumerate(KEYS)}
+    return {key: dict(sorted(counts.items())) for key, counts in counts_of.items()}
 
 
 @click.command(name="tune-set")
 @takes(TuneSetRequest)
-@click.option("--quiet", is_flag=True, help="No progress.")
+@QUIET
 def tune_set(request: TuneSetRequest, quiet: bool) -> None:
     """Join the pictures of SOURCE with labels and write what a model is tuned on."""
     for line in _lines(run_tune_set(request, on_terminal(quiet)), request.out, bool(request.exclude)):

@@ -22,6 +22,13 @@ from scoring.tuning.drawing import Candidate
 from scoring.tuning.targets import Label, Target, is_private, level_of
 from scoring.tuning.training_set import RECORD
 
+EXTENSIONS = {"jpeg": "jpg"}
+"""Usual extensions of formats whose name is another."""
+
+LIMITS = ImageLimits(max_frames=1, max_side_px=512)
+"""Enough for a perceptual hash: on the demo corpus that differs in four bits at most from that of a scan, which takes
+all pixels. A hash list is compared with more frames."""
+
 
 @dataclass(frozen=True)
 class EvaluationPictures:
@@ -74,14 +81,6 @@ def _say_what_is_missing(url: str, num_unnamed: int, num_unhashed: int | None, f
         feedback.notice(
             f"{url}: {number_of(num_unhashed, 'picture')} without a perceptual hash; their resized copies are not found"
         )
-
-
-EXTENSIONS = {"jpeg": "jpg"}
-"""Usual extensions of formats whose name is another."""
-
-LIMITS = ImageLimits(max_frames=1, max_side_px=512)
-"""Enough for a perceptual hash: on the demo corpus that differs in four bits at most from that of a scan, which takes
-all pixels. A hash list is compared with more frames."""
 
 
 @dataclass

@@ -77,12 +77,14 @@ def _write(source: Source, parts: Mapping[str, Sequence[Candidate]], out: Path, 
             for sample in samples(source):
                 if (entry := where.get((sample.shard, sample.index))) is None:
                     continue
-                split, one = entry
-                if hashlib.sha256(sample.encoded).hexdigest() != one.sha256:
+                split, candidate = entry
+                if hashlib.sha256(sample.encoded).hexdigest() != candidate.sha256:
                     raise LabelsError(f"{sample.shard}: a picture has changed while the set was made; start again")
-                content = described(one.target, one.class_name, one.key, one.sha256, one.group)
+                content = described(
+                    candidate.target, candidate.class_name, candidate.key, candidate.sha256, candidate.group
+                )
                 key = f"{numbers[split]:09d}"
-                writers[split].write({"__key__": key, one.extension: sample.encoded, "json": content})
+                writers[split].write({"__key__": key, candidate.extension: sample.encoded, "json": content})
                 numbers[split] += 1
                 meter.advance(1)
     finally:

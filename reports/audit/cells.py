@@ -20,6 +20,15 @@ from scoring.taxonomy import KEYS
 assert NUM_CELLS == NUM_STORED_CELLS
 assert NOT_JUDGED == NOT_JUDGED_CELL
 
+MAX_CATEGORIES = 1_000
+"""With more there are no corrected rates per category."""
+
+NO_CATEGORY = "(none)"
+"""Name of the images without a category, as in reports."""
+
+_CATEGORY = f"coalesce(category, '{NO_CATEGORY}')"
+_ALL = "NULL"
+
 
 @dataclass(frozen=True)
 class SubjectSql:
@@ -74,16 +83,6 @@ def _cell_sql(probability: str, is_yes: str, others: Sequence[str]) -> str:
     shift = f"CASE WHEN {is_yes} THEN {NUM_BINS} ELSE 0 END"
     plain = f"CASE WHEN {is_yes} THEN {PRESENT} {' '.join(others)} ELSE {ABSENT} END"
     return f"coalesce({binned} + {shift}, {plain})::TINYINT"
-
-
-MAX_CATEGORIES = 1_000
-"""With more there are no corrected rates per category."""
-
-NO_CATEGORY = "(none)"
-"""Name of the images without a category, as in reports."""
-
-_CATEGORY = f"coalesce(category, '{NO_CATEGORY}')"
-_ALL = "NULL"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,11 @@ from scoring.labels.judgements import judgements
 from scoring.labels.table import as_judged
 from scoring.runs.audit_sample import PRIVATE, AuditSample
 
+Estimate = Callable[[pa.Table], tuple[float, float] | None]
+"""Labels -> 95 % interval of the corrected share of private pictures, None if they do not give one."""
+
+_NUMBERS = (pa.int8(), pa.float32())
+
 
 @dataclass(frozen=True)
 class Enough:
@@ -33,10 +38,6 @@ class Enough:
 
     interval: tuple[float, float] | None
     """95 % interval of the corrected share of private pictures with these labels, None if it is not computed."""
-
-
-Estimate = Callable[[pa.Table], tuple[float, float] | None]
-"""Labels -> 95 % interval of the corrected share of private pictures, None if they do not give one."""
 
 
 def estimate_of(run: Run, sample: AuditSample) -> Estimate:
@@ -89,6 +90,3 @@ def answers_by_person(labels: pa.Table) -> dict[str, int]:
 
 def _judged_columns(labels: pa.Table) -> list[str]:
     return ["sha256", *(name for name in labels.column_names if labels.schema.field(name).type in _NUMBERS)]
-
-
-_NUMBERS = (pa.int8(), pa.float32())

@@ -9,6 +9,12 @@ from reports.labels.joining import Drawn, JoinCounts
 from reports.statistics.calibration import Calibration
 from reports.statistics.probability_maps import Method
 
+_HEAD = """\
+# P(present) from which an attribute is 1, made by privsieve calibrate from {num} labelled pictures: from there on it is
+# present with a probability of {at:g} or more. For scans with the same engine, model and protocol:
+# {engine}
+"""
+
 
 @dataclass(frozen=True)
 class SubjectCalibration:
@@ -103,13 +109,6 @@ class CalibrationReport:
 def as_json(report: CalibrationReport) -> dict[str, Any]:
     """Plain data for JSON: what is not defined is null."""
     return asdict(report)
-
-
-_HEAD = """\
-# P(present) from which an attribute is 1, made by privsieve calibrate from {num} labelled pictures: from there on it is
-# present with a probability of {at:g} or more. For scans with the same engine, model and protocol:
-# {engine}
-"""
 
 
 def thresholds_file(report: CalibrationReport) -> str | None:

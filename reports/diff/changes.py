@@ -26,7 +26,32 @@ ABSENT, DOUBT, PRESENT, OPEN = 0, 1, 2, -1
 ANSWERED = (ABSENT, DOUBT, PRESENT)
 
 Cells = Mapping[tuple[int | None, int | None], int]
-"""Answers of both runs, None where quarantined -> pictures."""
+"""Answers of both runs, None where the engine was not asked or could not answer -> pictures."""
+
+_SCORED = "NOT {0}_is_quarantined AND NOT {0}_is_screened"
+
+_BOTH_SCORED = f"{_SCORED.format('a')} AND {_SCORED.format('b')}"
+_COUNTED = {
+    "both": "a_is_private AND b_is_private",
+    "only_a": "a_is_private AND NOT b_is_private",
+    "only_b": "NOT a_is_private AND b_is_private",
+    "neither": "NOT a_is_private AND NOT b_is_private",
+    "only_a_open_b": f"a_is_private AND b_is_private IS NULL AND {_BOTH_SCORED}",
+    "only_b_open_a": f"a_is_private IS NULL AND b_is_private AND {_BOTH_SCORED}",
+    "private_a": "a_is_private",
+    "public_a": "NOT a_is_private",
+    "open_a": f"a_is_private IS NULL AND {_SCORED.format('a')}",
+    "private_b": "b_is_private",
+    "public_b": "NOT b_is_private",
+    "open_b": f"b_is_private IS NULL AND {_SCORED.format('b')}",
+}
+"""What is counted of the pictures of a group."""
+
+Counts = Mapping[str, npt.NDArray[np.int64]]
+"""Names of `_COUNTED` -> shape (groups,)."""
+
+SCORE_COLUMNS = (Col.HOLISTIC_SCORE, Col.SCORE)
+"""The model's own score, and that of the formula."""
 
 
 def attribute_changes(
@@ -35,21 +60,21 @@ def attribute_changes(
     """By key. declared_a: attributes that the first run says it never denies (`scoring.table.presence_only`).
     is_tested: whether pictures are independent, so that there are p-values.
     """
-    found = {
+    change_of = {
         attribute.key: _attribute_change(
             attribute.level, _cells(database, attribute.key), attribute.key in declared_a, attribute.key in declared_b
         )
         for attribute in ATTRIBUTES
     }
-    changes = [
+    counts = [
         (item.num_vanished, item.num_appeared, item.num_present_a_open_b, item.num_present_b_open_a)
-        for item in found.values()
+        for item in change_of.values()
     ]
-    has_test = np.array([is_tested and not item.seldom_denied_in for item in found.values()])
-    p_values = adjusted_p_values(np.array(changes), has_test)
+    has_test = np.array([is_tested and not item.seldom_denied_in for item in change_of.values()])
+    p_values = adjusted_p_values(np.array(counts), has_test)
     return {
-        key: replace(found[key], p_value=p_value, p_holm=p_holm)
-        for key, (p_value, p_holm) in zip(found, p_values, strict=True)
+        key: replace(change_of[key], p_value=p_value, p_holm=p_holm)
+        for key, (p_value, p_holm) in zip(change_of, p_values, strict=True)
     }
 
 
@@ -59,7 +84,7 @@ def tally_attributes(database: duckdb.DuckDBPyConnection) -> None:
         "CREATE TABLE IF NOT EXISTS tally_attributes (attribute VARCHAR, a TINYINT, b TINYINT, num BIGINT)"
     )
     for key in KEYS:
-        answer = f"CASE WHEN NOT {{0}}_is_quarantined THEN coalesce({{0}}_{key}, {OPEN}) END"
+        answer = f"CASE WHEN {_SCORED} THEN coalesce({{0}}_{key}, {OPEN}) END"
         database.execute(
             f"INSERT INTO tally_attributes SELECT '{key}', {answer.format('a')} AS a, {answer.format('b')} AS b, "
             "count(*) FROM compared GROUP BY ALL"
@@ -105,27 +130,6 @@ def _attribute_change(level: int, cells: Cells, is_declared_a: bool, is_declared
         p_value=None,
         p_holm=None,
     )
-
-
-_BOTH_SCORED = "NOT a_is_quarantined AND NOT b_is_quarantined"
-_COUNTED = {
-    "both": "a_is_private AND b_is_private",
-    "only_a": "a_is_private AND NOT b_is_private",
-    "only_b": "NOT a_is_private AND b_is_private",
-    "neither": "NOT a_is_private AND NOT b_is_private",
-    "only_a_open_b": f"a_is_private AND b_is_private IS NULL AND {_BOTH_SCORED}",
-    "only_b_open_a": f"a_is_private IS NULL AND b_is_private AND {_BOTH_SCORED}",
-    "private_a": "a_is_private",
-    "public_a": "NOT a_is_private",
-    "open_a": "a_is_private IS NULL AND NOT a_is_quarantined",
-    "private_b": "b_is_private",
-    "public_b": "NOT b_is_private",
-    "open_b": "b_is_private IS NULL AND NOT b_is_quarantined",
-}
-"""What is counted of the pictures of a group."""
-
-Counts = Mapping[str, npt.NDArray[np.int64]]
-"""Names of `_COUNTED` -> shape (groups,)."""
 
 
 def private_shares(
@@ -196,10 +200,6 @@ def _paired(counts: Counts, is_tested: bool) -> list[tuple[PairedRate, float | N
 
 def _last(p_value: float | None) -> float:
     return 2.0 if p_value is None else p_value
-
-
-SCORE_COLUMNS = (Col.HOLISTIC_SCORE, Col.SCORE)
-"""The model's own score, and that of the formula."""
 
 
 def score_changes(

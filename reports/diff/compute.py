@@ -46,9 +46,10 @@ DISK_SHARE = 0.5
 ROW_BYTES = 600
 """What a row of either run takes in memory and temporary folder together while it is compared: measured up to 560."""
 
-_LEVEL = "CASE WHEN {0}_is_quarantined THEN 'quarantined' ELSE coalesce(CAST({0}_level AS VARCHAR), 'unknown') END"
-_PRIVATE = """CASE WHEN {0}_is_quarantined THEN 'quarantined' WHEN {0}_is_private IS NULL THEN 'unknown'
-    WHEN {0}_is_private THEN 'private' ELSE 'public' END"""
+_LEVEL = """CASE WHEN {0}_is_quarantined THEN 'quarantined' WHEN {0}_is_screened THEN 'screened'
+    ELSE coalesce(CAST({0}_level AS VARCHAR), 'unknown') END"""
+_PRIVATE = """CASE WHEN {0}_is_quarantined THEN 'quarantined' WHEN {0}_is_screened THEN 'screened'
+    WHEN {0}_is_private IS NULL THEN 'unknown' WHEN {0}_is_private THEN 'private' ELSE 'public' END"""
 _SEVERITY = "(CASE WHEN {0}_level = 0 THEN 0 ELSE 5 - {0}_level END)"
 _STATES = {"tally_levels": _LEVEL, "tally_private": _PRIVATE}
 """Table -> SQL of the state of a picture, with {0} for the run."""
@@ -57,6 +58,9 @@ _MOST_CHANGED = f"""ORDER BY change DESC, least(nullif(a_level, 0), nullif(b_lev
     LIMIT {MAX_PICTURES}"""
 _PHASH_RANGES = 16
 """Number of parts in which perceptual hashes are counted."""
+
+FASTER = 8
+"""Factor by which each further turn asks for more pictures of each group."""
 
 
 def compare_runs(
@@ -243,10 +247,6 @@ def _pictures(
         ChangedPicture(printable(row["key"]), printable(row["a_category"]), row["a_level"], row["b_level"])
         for row in named.to_pylist()
     ), rows.num_rows - named.num_rows
-
-
-FASTER = 8
-"""Factor by which each further turn asks for more pictures of each group."""
 
 
 def named_groups(

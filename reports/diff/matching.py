@@ -43,8 +43,11 @@ _NEEDED = (
     *KEYS,
 )
 
-_ANSWERS = ", ".join(("is_quarantined", Col.LEVEL, "is_private", *KEYS))
+_ANSWERS = ", ".join(("is_quarantined", "is_screened", Col.LEVEL, "is_private", *KEYS))
 """Columns by which copies of a picture agree or not."""
+
+NAMES = ("shard || '/' || \"key\"", '"key"')
+"""By which rows without a hash are joined, in this order."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str,
     values = ", ".join(f"CAST({key} * 2 AS TINYINT) AS {key}" for key in KEYS)
     rows = f"""SELECT n, shard, "index", "key", sha256, phash,
         coalesce(CAST({group} AS VARCHAR), '{NO_GROUP}') AS category,
-        status = 'quarantined' AS is_quarantined, level, score, holistic_score,
+        status = 'quarantined' AS is_quarantined, status = 'screened' AS is_screened, level, score, holistic_score,
         CASE WHEN status = 'scored' THEN CAST(({condition}) AS BOOLEAN) END AS is_private, {values}
     FROM incoming WHERE {part.condition}"""
     num_rows = 0
@@ -103,9 +106,6 @@ def _chunks(run: OpenRun, columns: list[str]) -> Iterator[pa.Table]:
             waiting, num_waiting = [reader.schema.empty_table()], 0
     yield pa.concat_tables(waiting)
 
-
-NAMES = ("shard || '/' || \"key\"", '"key"')
-"""By which rows without a hash are joined, in this order."""
 
 SIDES: tuple[Name, Name] = ("a", "b")
 
@@ -216,7 +216,16 @@ def _columns() -> Iterator[str]:
     yield from ("a.n AS a_n", 'a."key" AS "key"', "a.phash AS phash", "a.shard AS shard", 'a."index" AS "index"')
     yield "a.sha256 AS sha256"
     for side in SIDES:
-        for column in (Col.CATEGORY, "is_quarantined", Col.LEVEL, Col.SCORE, Col.HOLISTIC_SCORE, "is_private", *KEYS):
+        for column in (
+            Col.CATEGORY,
+            "is_quarantined",
+            "is_screened",
+            Col.LEVEL,
+            Col.SCORE,
+            Col.HOLISTIC_SCORE,
+            "is_private",
+            *KEYS,
+        ):
             yield f"{side}.{column} AS {side}_{column}"
 
 

@@ -22,7 +22,7 @@ def render(difference: RunDifference) -> str:
     return fill(
         "diff",
         {"percent": percent, "shortened": shortened},
-        found=difference,
+        difference=difference,
         headlines=list(headlines(difference)),
         findings=list(findings(difference)),
         notes=list(notes(difference)),

@@ -6,10 +6,10 @@ from typing import Any
 
 from reports.statistics.intervals import Interval
 
-LEVEL_STATES = ("1", "2", "3", "4", "0", "unknown", "quarantined")
+LEVEL_STATES = ("1", "2", "3", "4", "0", "unknown", "quarantined", "screened")
 """The level of a picture, the most severe first; unknown: scored, but no attribute was assessed."""
 
-PRIVATE_STATES = ("private", "public", "unknown", "quarantined")
+PRIVATE_STATES = ("private", "public", "unknown", "quarantined", "screened")
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ MAX_SETTINGS = 20
 SCORES = {"holistic_score": "the model's own score", "score": "score by formula"}
 """Column -> what it is."""
 
+_REASON_HEADS = ("in A, open in B", "in B, open in A", "no test since")
+
 
 def document(difference: RunDifference, most_groups: int | None = None) -> Document:
     """most_groups: None for all."""
@@ -332,9 +334,6 @@ def _attributes(difference: RunDifference) -> Table:
             for key, change in shown.items()
         ],
     )
-
-
-_REASON_HEADS = ("in A, open in B", "in B, open in A", "no test since")
 
 
 def _num_open(change: AttributeChange) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.errors import LabelsError, number_of
 from ingest.sample import printable
@@ -22,7 +23,7 @@ from reports.statistics.calibration import calibration
 from reports.statistics.classes import classwise, per_class
 from reports.statistics.intervals import of_private, of_scores
 from reports.statistics.stability import FRACTIONS, stability
-from scoring.table import Col
+from scoring.table import SCREENED, Col
 from scoring.taxonomy import KEYS
 
 By = Literal["class", "category"]
@@ -82,6 +83,12 @@ class JudgedRun:
     answers: RunAnswers
     """What the run says, row by row."""
 
+    num_screened: int = 0
+    """Labelled pictures that the screen of the scan left out; they are in no figure."""
+
+    num_missed: int = 0
+    """How many of these are labelled private."""
+
 
 def evaluate_run(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> Evaluation:
     """Judge the answers of a run. run: folder or URL. labels: of `scoring.labels.table.read_labels`.
@@ -97,11 +104,24 @@ def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) ->
         rows = opened.rows(list(ROW_COLUMNS))
         engine, cautions = opened.record.engine, tuple(map(printable, opened.cautions))
         name = engine_name(opened.record.engine)
-    joined = join(rows, labels)
+    joined, screened = _without_screened(join(rows, labels))
     answers = answers_of(joined.rows, engine, options.threshold)
     if options.threshold is not None and np.isnan(answers.prob_private).all():
         raise LabelsError(f"{run}: there is no prob_private to compare with the threshold; only some engines give one")
-    return JudgedRun(run, name, cautions, joined, truth_of(joined.labels), answers)
+    num_missed = int((truth_of(screened).private == 1).sum())
+    truth = truth_of(joined.labels)
+    return JudgedRun(run, name, cautions, joined, truth, answers, screened.num_rows, num_missed)
+
+
+def _without_screened(joined: Joined) -> tuple[Joined, pa.Table]:
+    """Return the rows that the engine was asked about, and the labels of the others: these are no answers of it."""
+    is_screened = pc.equal(joined.rows[Col.STATUS], SCREENED)
+    labels = joined.labels.filter(is_screened)
+    if not labels.num_rows:
+        return joined, labels
+    asked = pc.invert(is_screened)
+    places = joined.label_places[asked.to_numpy()]
+    return Joined(joined.rows.filter(asked), joined.labels.filter(asked), places, joined.counts), labels
 
 
 def evaluation_of(judged_run: JudgedRun, options: EvaluationOptions = DEFAULTS) -> Evaluation:
@@ -216,6 +236,12 @@ def main_score(answers: RunAnswers) -> Numbers:
 def _notes(judged_run: JudgedRun) -> tuple[str, ...]:
     counts, private = judged_run.joined.counts, judged_run.truth.private
     notes = []
+    if judged_run.num_screened:
+        pictures = number_of(judged_run.num_screened, "labelled picture")
+        notes.append(
+            f"The screen of the scan left out {pictures}, {judged_run.num_missed:,} of them private: they are in no "
+            "figure, which are of what the engine saw."
+        )
     if judged_run.truth.num_open:
         notes.append(
             "Not counted as private or public, since some attributes of level 1 and 2 are not labelled: "

@@ -15,6 +15,11 @@ from reports.page.pages import fill, write
 from reports.statistics.calibration import Calibration
 from reports.words import number, shortened
 
+SIDE = 200
+"""Side of a drawing without its margin, in SVG units."""
+
+MARGIN = 34
+
 
 def render(evaluation: Evaluation, pictures: Mapping[str, bytes] = MappingProxyType({})) -> str:
     """Return one HTML page that needs nothing else and may load nothing. pictures: sha256 -> a JPEG of an error."""
@@ -41,12 +46,6 @@ def render(evaluation: Evaluation, pictures: Mapping[str, bytes] = MappingProxyT
 def write_page(evaluation: Evaluation, path: Path, pictures: Mapping[str, bytes] = MappingProxyType({})) -> None:
     """The page as a file of this machine, whole or not at all. StorageError. pictures: as of `render`."""
     write(render(evaluation, pictures), path)
-
-
-SIDE = 200
-"""Side of a drawing without its margin, in SVG units."""
-
-MARGIN = 34
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from reports.evaluation import severity
 from reports.evaluation.results import Comparison, Evaluation, PrivateResult, RunsSpread, ScoreResult
 from reports.statistics import binary
 from reports.statistics.intervals import NUM_FEW, Interval
-from reports.words import Document, Table, number, shortened
+from reports.words import Document, Table, number, percent, shortened
 
 NAMES = {
     "mcc": "MCC",
@@ -326,19 +326,17 @@ def _of_private(private: PrivateResult) -> list[str]:
     sentences = []
     if num_private:
         sentences.append(
-            f"Of {_pictures(num_private, 'private')} the run finds {private.num_true_positive:,}"
-            f"{_percent(private.recall, private.intervals.get('recall'))}."
+            f"Of {number_of(num_private, 'private picture')} the run finds {private.num_true_positive:,}"
+            f"{_share(private.recall, private.intervals.get('recall'))}."
         )
     if num_public:
         sentences.append(
-            f"Of {_pictures(num_public, 'public')} it calls {private.num_true_negative:,} public"
-            f"{_percent(private.specificity, private.intervals.get('specificity'))}."
+            f"Of {number_of(num_public, 'public picture')} it calls {private.num_true_negative:,} public"
+            f"{_share(private.specificity, private.intervals.get('specificity'))}."
         )
     if private.num_rejected:
-        is_single = private.num_rejected == 1
-        sentences.append(
-            f"{_pictures(private.num_rejected, '')} without an answer {'is' if is_single else 'are'} counted as wrong."
-        )
+        are = "is" if private.num_rejected == 1 else "are"
+        sentences.append(f"{number_of(private.num_rejected, 'picture')} without an answer {are} counted as wrong.")
     return sentences
 
 
@@ -346,7 +344,7 @@ def _of_comparison(comparison: Comparison) -> list[str]:
     mcc = comparison.private.get("mcc")
     if mcc is None or mcc.difference is None or mcc.before is None or mcc.after is None:
         return []
-    where = f"on the {_pictures(comparison.num_pictures, '')} of both runs"
+    where = f"on the {number_of(comparison.num_pictures, 'picture')} of both runs"
     if mcc.interval is None:
         sure = ""
     elif mcc.interval.low > 0 or mcc.interval.high < 0:
@@ -355,21 +353,13 @@ def _of_comparison(comparison: Comparison) -> list[str]:
         sure = ", which may be chance"
     way = "better" if mcc.difference > 0 else "worse" if mcc.difference < 0 else "neither better nor worse"
     return [
-        f"It is {way} than {shortened(comparison.run)}{sure}: MCC {_number(mcc.before)} before, {_number(mcc.after)} "
+        f"It is {way} than {shortened(comparison.run)}{sure}: MCC {number(mcc.before)} before, {number(mcc.after)} "
         f"now, {where}."
     ]
 
 
-def _pictures(num: int, which: str) -> str:
-    return f"{num:,} {f'{which} ' if which else ''}picture{'' if num == 1 else 's'}"
-
-
-def _percent(share: float | None, interval: Interval | None) -> str:
+def _share(share: float | None, interval: Interval | None) -> str:
     if share is None:
         return ""
     within = f"; 95 % interval {100 * interval.low:.0f} – {100 * interval.high:.0f} %" if interval else ""
-    return f" ({100 * share:.0f} %{within})"
-
-
-def _number(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−")
+    return f" ({percent(share, decimals=0)}{within})"

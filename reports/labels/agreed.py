@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from reports.statistics.binary import Flags, Numbers
 from scoring.labels.consensus import ANNOTATOR as CONSENSUS
@@ -106,6 +107,7 @@ def _joined(labels: pa.Table, first_rows: Places, pictures: Places, answers: Num
         whose[picture] = ", ".join(sorted(people[pictures == picture]))
     unknown = np.full(len(several), np.nan)
     changed: dict[str, pa.Array] = {"annotator": pa.array(whose), "score": _replaced(joined, "score", several, unknown)}
+    changed["vote"] = pc.if_else(pa.array(several), pa.scalar(None, pa.string()), joined["vote"])
     for index, subject in enumerate(SUBJECTS):
         changed[subject] = _replaced(joined, subject, several, answers[:, index])
     for name, values in changed.items():

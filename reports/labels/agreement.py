@@ -89,7 +89,7 @@ class PairwiseAgreement:
     """Mean over items of 1 - |a - b| over pairs of annotators (PA of Zhao et al., "PrivacyAlert")."""
 
     of: str
-    """Column that was compared: `score` or `private`."""
+    """Column that was compared: `vote`, `score` or `private`."""
 
     num_items: int
     mean: float | None
@@ -131,9 +131,10 @@ def agreement_table(judged: Judgements, checks: AttentionChecks | None = None) -
     levels[is_known] = SEVERITY_ORDER[levels[is_known].astype(int)]
     rows.append(agreement("level", levels))
     rows.append(agreement("private", judged.private))
+    rows.append(agreement("vote", judged.vote))
     rows.append(agreement("class", _numbered(judged.texts["class"]), has_order=False))
-    num_scored = (~np.isnan(judged.score)).any(axis=1).sum()
-    of, answers = ("score", judged.score) if num_scored >= 2 else ("private", judged.private)
+    columns = (("vote", judged.vote), ("score", judged.score), ("private", judged.private))
+    of, answers = next((c for c in columns if (~np.isnan(c[1])).any(axis=1).sum() >= 2), columns[-1])
     return AgreementTable(
         judged.annotators,
         int((judged.is_listed.sum(axis=0) >= 2).sum()),

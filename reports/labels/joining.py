@@ -29,6 +29,12 @@ from scoring.table import Col
 
 Places = npt.NDArray[np.int64]
 
+Drawn = Literal["audit", "evenly"]
+"""`audit`: the labelled pictures are those that `audit sample` drew, with known unequal probabilities. `evenly`: every
+picture of the run was equally likely to be labelled."""
+
+NEEDED = (Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256, Col.STATUS)
+
 
 @dataclass(frozen=True)
 class JoinCounts:
@@ -125,13 +131,6 @@ def _shape(table: pa.Table, column: str) -> str:
         return "–"
     first = printable(known[0].as_py())
     return f"{first[:12]}…" if column == "sha256" else f'"{shown(first)}"'
-
-
-Drawn = Literal["audit", "evenly"]
-"""`audit`: the labelled pictures are those that `audit sample` drew, with known unequal probabilities. `evenly`: every
-picture of the run was equally likely to be labelled."""
-
-NEEDED = (Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256, Col.STATUS)
 
 
 @dataclass(frozen=True)

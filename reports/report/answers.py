@@ -38,16 +38,23 @@ MAX_KINDS = 5
 
 _COUNTS = ("num_present", "num_ambiguous", "num_absent", "num_not_assessed")
 _RATE = ("num_scored", "num_private", "num_unknown", "privacy_rate", "rate_low", "rate_high", "num_quarantined")
+_SCREENED = ("num_screened", "num_guarded", "num_missed")
+
+LAWS = {"gdpr": "GDPR", "hipaa": "HIPAA", "eu_ai_act": "EU AI Act", "ccpa": "CCPA/CPRA"}
+"""Field of `scoring.taxonomy.Laws` -> name of the law."""
 
 
 def rate_of(group: Row, damage: Damage) -> Rate:
     """From a row of `rates.sql`, with the bounds that quarantined and unknown images leave open."""
     figures = {name: group[name] for name in _RATE}
-    num_images = 0 if damage.num_parts else group["num_scored"] + group["num_quarantined"]
-    left = group["num_unknown"] + group["num_quarantined"]
+    num_images = group["num_scored"] + group["num_quarantined"] + group["num_screened"]
+    if damage.num_parts:
+        num_images = 0
+    left = group["num_unknown"] + group["num_quarantined"] + group["num_screened"]
     return Rate(
         printable(group["group_name"]),
         **figures,
+        **{name: group[name] for name in _SCREENED},
         effective_size=group.get("effective_size"),
         degrees=group.get("degrees"),
         num_shards=group.get("num_shards"),
@@ -63,7 +70,7 @@ def total_of(run: Run, groups: Sequence[Row], private: str) -> Rate:
         return rate_of(whole, run.damage)
     counted = {
         name: sum(group[name] for group in groups)
-        for name in ("num_scored", "num_private", "num_unknown", "num_quarantined")
+        for name in ("num_scored", "num_private", "num_unknown", "num_quarantined", *_SCREENED)
     }
     judged = counted["num_scored"] - counted["num_unknown"]
     interval = run.ask("interval", num_private=str(counted["num_private"]), num_judged=str(judged))[0]
@@ -161,10 +168,6 @@ def copies_of(run: Run, by_sql: str, private_sql: str) -> tuple[Copies, dict[str
     rate = private / num_images if num_images else None
     copies = Copies(num_images, whole["num_distinct"], whole["num_in_largest"], rate, whole["rate_distinct"])
     return copies, {row["group_name"]: row for row in rows if row["group_name"] is not None}
-
-
-LAWS = {"gdpr": "GDPR", "hipaa": "HIPAA", "eu_ai_act": "EU AI Act", "ccpa": "CCPA/CPRA"}
-"""Field of `scoring.taxonomy.Laws` -> name of the law."""
 
 
 @dataclass(frozen=True)

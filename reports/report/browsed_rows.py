@@ -67,7 +67,7 @@ class Filter(BaseModel):
     action: Action | None = None
     """What this policy decides."""
 
-    status: Literal["scored", "quarantined"] | None = None
+    status: Literal["scored", "quarantined", "screened"] | None = None
 
     reason: Text | None = None
     """Why the row is quarantined."""

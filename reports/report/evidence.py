@@ -17,6 +17,11 @@ OWN_WORDS = ("two-pass", "binary")
 """Protocols that can store a model's own words as the rationale (`scan --keep-rationale`), which may hold what it saw.
 run.json does not say whether they were kept, so their rationales are never shown."""
 
+MAX_SHOWN_BOXES = 64
+"""Limit for one picture on a page."""
+
+SIDES = ("x_min", "y_min", "x_max", "y_max")
+
 
 def may_hold_own_words(engine: Mapping[str, Any]) -> bool:
     return str(engine.get("protocol") or "").startswith(OWN_WORDS)
@@ -49,12 +54,6 @@ def _where(box: Mapping[str, Any]) -> str:
     column = "left" if across < 1 / 3 else "right" if across > 2 / 3 else ""
     line = "top" if down < 1 / 3 else "bottom" if down > 2 / 3 else ""
     return " ".join(filter(None, (line, column))) or "centre"
-
-
-MAX_SHOWN_BOXES = 64
-"""Limit for one picture on a page."""
-
-SIDES = ("x_min", "y_min", "x_max", "y_max")
 
 
 def first_frame_boxes(

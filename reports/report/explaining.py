@@ -15,7 +15,7 @@ from scoring.policies.policy import DAMAGED_SHARD, UNREADABLE, Policy
 from scoring.privacy import private_of_rows
 from scoring.sql.expressions import columns_of, shown
 from scoring.sql.names import literal
-from scoring.table import SCHEMA, Col
+from scoring.table import GUARD, SCHEMA, SCREEN, Col
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 PrivateState = Literal["private", "public", "unknown"]
@@ -70,6 +70,9 @@ class Explanation:
     height: int | None
     num_bytes: int | None
     status: str
+
+    screened: str | None
+    """What a screen said of it, in words; None without a screen."""
 
     reason: str | None
     """Why it is quarantined."""
@@ -133,6 +136,17 @@ def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Exp
     return _explained(rows.to_pylist()[0], private, may_hold_own_words(engine), decisions)
 
 
+def _screened(stage: str | None, probability: float | None) -> str | None:
+    if probability is None:
+        return None
+    by = f"{probability:.4f} that it is private, by the screen"
+    if stage == SCREEN:
+        return f"left out, so the engine has not seen it: {by}"
+    if stage == GUARD:
+        return f"{by}, which would have left it out; its guard gave it to the engine"
+    return f"{by}, so the engine was asked"
+
+
 def facts_in_words(explained: Explanation) -> list[tuple[str, str]]:
     """Name and value of all but the decisions; what has no value is left out."""
     size = f"{explained.width} x {explained.height} px" if explained.width else None
@@ -145,6 +159,7 @@ def facts_in_words(explained: Explanation) -> list[tuple[str, str]]:
         ("sha256", explained.sha256),
         ("not scanned", ", ".join(explained.unseen)),
         ("quarantined", explained.reason),
+        ("screened", explained.screened),
         ("private", explained.private),
         (
             "score",
@@ -260,6 +275,7 @@ def _explained(
         height=row[Col.HEIGHT],
         num_bytes=row[Col.NUM_BYTES],
         status=printable(row[Col.STATUS]),
+        screened=_screened(row[Col.STAGE], row[Col.PROB_SCREEN]),
         reason=None if reason is None else f"{reason}: {text(Col.ERROR_MESSAGE) or 'no more is known'}",
         private=private if row[Col.STATUS] == "scored" else None,
         level=row[Col.LEVEL],

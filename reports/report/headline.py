@@ -69,6 +69,8 @@ def _counted(report: Report) -> str:
     """Say which images the raw rate describes; images that are left out are in no rate."""
     is_of_source = report.overall.rate is not None and report.design.is_certain
     total = report.total
+    if total.num_screened:
+        return "images that were judged or screened out"
     if not total.num_quarantined and not total.num_unknown:
         return f"images in the source{_readable(report)}" if is_of_source else "scanned images"
     noun = "judged images" if total.num_unknown else "scored images"

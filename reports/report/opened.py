@@ -117,7 +117,8 @@ class OpenRun:
     def cautions(self) -> tuple[str, ...]:
         """Why figures are not those of the whole source, or of no picture at all; one line each, mostly none."""
         part = None if self.record.is_whole or self.coverage.has_all else self.record.scope
-        return tuple(filter(None, (part, self.damage.caution, self.coverage.warning, self.record.made_up)))
+        screened = None if self.record.screen is None else self.record.screen.caution
+        return tuple(filter(None, (part, self.damage.caution, self.coverage.warning, self.record.made_up, screened)))
 
     def rows(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return one row per image, in memory: the columns of docs/columns.md, or those named, with their types.

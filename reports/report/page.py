@@ -12,6 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from ingest.errors import number_of
 from reports.page.pages import check_path, fill, text_of, write
 from reports.report import words
 from reports.report.answers import LAWS
@@ -41,6 +42,9 @@ MEANINGS = {
 """What attributes of each level do, after the taxonomy's definitions."""
 
 _TEMPLATES = "report/templates"
+
+FEW = 10
+"""A share of fewer images is grey: it says little."""
 
 
 @dataclass(frozen=True)
@@ -151,10 +155,6 @@ def write_page(report: Report, path: Path, extras: Extras | None = None) -> None
     write(render(report, extras), path)
 
 
-FEW = 10
-"""A share of fewer images is grey: it says little."""
-
-
 @dataclass(frozen=True)
 class Cell:
     """One pair."""
@@ -211,8 +211,8 @@ def _cell(pair: Pair | None, row: Attribute, column: Attribute) -> Cell:
     if pair is None or pair.share is None:
         return Cell("", f"{column.title}: not judged in images with {row.title}", 0.0, "unknown")
     bound = "at least " if pair.is_lower_bound else ""
-    images = f"{pair.num_images:,} image{'' if pair.num_images == 1 else 's'} with {row.title}"
-    title = f"Of {images}, {bound}{pair.num_both:,} ({100 * pair.share:.1f} %) show {column.title}"
+    images = f"{number_of(pair.num_images, 'image')} with {row.title}"
+    title = f"Of {images}, {bound}{pair.num_both:,} ({percent(pair.share, decimals=1)}) show {column.title}"
     if pair.is_lower_bound:
         title += f"; it was judged in {pair.num_assessed:,} of them"
     if pair.is_lower_bound and not pair.num_both:

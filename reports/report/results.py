@@ -49,6 +49,9 @@ class Report:
     made_up: str | None
     """A warning where the answers are not of the pictures."""
 
+    screened: str | None
+    """What the screen of the scan may have left out; None without one."""
+
     assessed: tuple[str, ...]
     """Keys that the engine can judge."""
 
@@ -169,7 +172,7 @@ class Report:
     def cautions(self) -> tuple[str, ...]:
         """Why the figures are not those of the whole source, or of no picture at all; one line each."""
         part = None if self.scope in (WHOLE, READABLE) else self.scope
-        cautions_ = (part, self.damage.caution, self.warning, self.made_up, self.private_caution)
+        cautions_ = (part, self.damage.caution, self.warning, self.made_up, self.screened, self.private_caution)
         return tuple(caution for caution in cautions_ if caution)
 
     @property

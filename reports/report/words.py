@@ -129,7 +129,8 @@ def headlines(report: Report) -> tuple[str, ...]:
         f"run         {report.run}",
         f"source      {report.source}",
         f"engine      {report.engine}",
-        f"images      {report.num_images:,}: {report.num_scored:,} scored, {report.num_quarantined:,} quarantined",
+        f"images      {report.num_images:,}: {report.num_scored:,} scored, {_screened(report)}"
+        f"{report.num_quarantined:,} quarantined",
         f"attributes  the engine assesses {len(report.assessed)} of {len(KEYS)}",
     ]
     if not report.assessed:
@@ -138,6 +139,11 @@ def headlines(report: Report) -> tuple[str, ...]:
         lines.append(f"            not assessed: {', '.join(report.not_assessed)}")
         lines.append("            levels and rates count only what was assessed: the real ones can be higher")
     return tuple(lines)
+
+
+def _screened(report: Report) -> str:
+    num_screened = report.total.num_screened
+    return f"{num_screened:,} screened out, " if num_screened else ""
 
 
 def private_in_words(report: Report) -> str:
@@ -158,10 +164,12 @@ def bounds(rate: Rate, of: str) -> str | None:
 
     of: as of `all_images`.
     """
-    left = rate.num_quarantined + rate.num_unknown
+    left = rate.num_quarantined + rate.num_unknown + rate.num_screened
     if not left or rate.share_if_none_private is None:
         return None
-    parts = [f"{n:,} {what}" for n, what in ((rate.num_quarantined, "quarantined"), (rate.num_unknown, "unknown")) if n]
+    numbers = (rate.num_quarantined, rate.num_unknown, rate.num_screened)
+    kinds = zip(numbers, ("quarantined", "unknown", "screened"), strict=True)
+    parts = [f"{n:,} {what}" for n, what in kinds if n]
     shares = rate.share_if_none_private, rate.share_if_all_private
     low, high = (percent_within(share, *shares) for share in shares)
     noun = "image" if left == 1 else "images"

@@ -6,7 +6,16 @@ from typing import Literal
 
 from reports.run import drawn_shards
 from reports.run.figures import SMALL_GROUP, Rate
-from reports.statistics.shares import CONFIDENCE, Counted, Standing, Stratum, post_stratified, sampled, standings
+from reports.statistics.shares import (
+    CONFIDENCE,
+    Counted,
+    Standing,
+    Stratum,
+    clopper_pearson,
+    post_stratified,
+    sampled,
+    standings,
+)
 from scoring.runs.record import RunRecord
 from scoring.runs.rows import NO_DAMAGE, Damage
 
@@ -158,6 +167,8 @@ def overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, si
 
 def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, sizes: SourceSizes) -> Overall:
     rate = total.privacy_rate
+    if total.num_screened:
+        return _with_screened(total, design)
     if rate is None:
         return Overall(None, None, None, "No image was judged, so there is no rate.")
     if design.kind == "whole" and design.is_certain:
@@ -166,7 +177,7 @@ def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, s
         sentence = "A count of the images of the run. Whether these are all of the source is not known now."
         return Overall(rate, rate, rate, sentence)
     if design.kind == "random":
-        num_images = total.num_scored + total.num_quarantined
+        num_images = total.num_images
         fraction = num_images / design.num_in_source if design.num_in_source else 0.0
         low, high = sampled(total.num_private, total.num_judged, fraction)
         size = "" if design.num_in_source else "; the size of the source is not known here (--source-size)"
@@ -193,6 +204,28 @@ def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, s
     return Overall(None, None, None, f"No claim about the source: {why} are no random sample of it.")
 
 
+def _with_screened(total: Rate, design: RunDesign) -> Overall:
+    """The rate over all images: the private share of those that the screen left out is that of the guarded ones."""
+    if not total.num_guarded:
+        why = "none of them was given to the engine by the guard, so their private share is not known"
+        return Overall(None, None, None, f"The screen left out {total.num_screened:,} images, and {why}.")
+    num_left_out = total.num_screened
+    low, high = (float(end) for end in clopper_pearson(total.num_missed, total.num_guarded))
+    num_all = total.num_judged + num_left_out
+
+    def over_all(share: float) -> float:
+        return (total.num_private + share * num_left_out) / num_all
+
+    sentence = (
+        f"Over all images that were judged or left out by the screen; the private share of the {num_left_out:,} that "
+        f"it left out is estimated from {total.num_guarded:,} guarded ones, of which {total.num_missed:,} are private."
+    )
+    share = over_all(total.num_missed / total.num_guarded)
+    if design.kind != "whole":
+        return Overall(share, None, None, f"{sentence} No interval: the images are a sample, too.")
+    return Overall(share, over_all(low), over_all(high), f"{sentence} With its 95 % interval.")
+
+
 def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes) -> Overall:
     none = "No overall rate: each category has the same weight in this sample, whatever its size in the source"
     if not sizes.by_category:
@@ -203,11 +236,7 @@ def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes) -> Overall:
     if unnamed:
         why = f"{len(unnamed):,} of its categories have no size there, such as {unnamed[0]:.60}"
         return Overall(None, None, None, f"{none}; {why} (--category-sizes).")
-    drawn = {
-        name: by_group[name].num_scored + by_group[name].num_quarantined
-        for name in sizes.by_category
-        if name in by_group
-    }
+    drawn = {name: by_group[name].num_images for name in sizes.by_category if name in by_group}
     larger = next((name for name, num in drawn.items() if num > sizes.by_category[name]), None)
     if larger is not None:
         why = f"of {larger:.60} the run has {drawn[larger]:,} images, and {sizes.by_category[larger]:,} are given"
@@ -219,7 +248,7 @@ def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes) -> Overall:
         )
         return Overall(None, None, None, f"{none}{why}.")
     strata = [
-        Stratum(size, item.num_scored + item.num_quarantined, item.num_judged, item.num_private)
+        Stratum(size, item.num_images, item.num_judged, item.num_private)
         for name, size in sizes.by_category.items()
         for item in [by_group[name]]
     ]
@@ -240,7 +269,7 @@ def fraction_of(rate: Rate, design: RunDesign, sizes: SourceSizes, num_images: i
         return drawn_shards.fraction_of(rate.num_judged, rate.effective_size, rate.degrees)
     if design.kind == "per category":
         size = sizes.by_category.get(rate.group)
-        return min(1.0, (rate.num_scored + rate.num_quarantined) / size) if size else 0.0
+        return min(1.0, rate.num_images / size) if size else 0.0
     if design.kind == "random" and design.num_in_source:
         return min(1.0, num_images / design.num_in_source)
     return 0.0

@@ -63,8 +63,17 @@ class Rate:
     rate_high: float | None
     num_quarantined: int
 
+    num_screened: int = 0
+    """Images that the screen of the scan left out: neither scored nor quarantined."""
+
+    num_guarded: int = 0
+    """Scored and judged images that the screen would have left out, but its guard sent to the engine."""
+
+    num_missed: int = 0
+    """How many of these are private."""
+
     share_if_none_private: float | None = None
-    """Share of all images, quarantined ones included, if no unknown and no quarantined image is private. None if shards
+    """Share of all images if no unknown, quarantined or screened image is private. None if shards
     are damaged, so that the number of images is not known."""
 
     share_if_all_private: float | None = None
@@ -101,6 +110,11 @@ class Rate:
 
     rate_distinct: float | None = None
     """The rate with one vote for each of them."""
+
+    @property
+    def num_images(self) -> int:
+        """Images of the group in the run."""
+        return self.num_scored + self.num_quarantined + self.num_screened
 
     @property
     def num_judged(self) -> int:

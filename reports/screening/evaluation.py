@@ -148,8 +148,8 @@ def _sides(counts: Numbers) -> tuple[SideRates, SideRates]:
 
 
 def _side(counts: Numbers) -> SideRates:
-    found = rates(counts)
-    return SideRates(*(known(found[name]) for name in ("precision", "recall", "f1")))
+    rate_of = rates(counts)
+    return SideRates(*(known(rate_of[name]) for name in ("precision", "recall", "f1")))
 
 
 def _values(side: SideRates) -> tuple[float | None, ...]:

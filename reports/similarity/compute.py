@@ -68,7 +68,7 @@ class SetPairs:
         num_nearest = int(is_nearest.sum())
         low, high = wilson(num_nearest, num_asked) if num_asked > 1 else (None, None)
         detected = self._known("still_detected")
-        found = SetSimilarity(
+        similarity = SetSimilarity(
             name=self.name,
             counts=dict(self._counts),
             num_originals_without=self.num_originals_without,
@@ -82,7 +82,7 @@ class SetPairs:
             num_detected_in=len(detected),
             num_other_size=self._num_other_size,
         )
-        return found, pa.table(self._columns, schema=PAIRS_SCHEMA)
+        return similarity, pa.table(self._columns, schema=PAIRS_SCHEMA)
 
     def _is_nearest(self) -> npt.NDArray[np.bool_]:
         """Nothing can be said of a single pair."""

@@ -11,7 +11,7 @@ from reports.words import percent
 def render(similarity: Similarity) -> str:
     """One HTML page that needs nothing else and may load nothing. It holds no picture."""
     shares = [
-        (found.name, found.num_nearest / found.num_nearest_of) for found in similarity.sets if found.num_nearest_of
+        (of_set.name, of_set.num_nearest / of_set.num_nearest_of) for of_set in similarity.sets if of_set.num_nearest_of
     ]
     return fill(
         "similarity",

@@ -29,46 +29,46 @@ def tables(similarity: Similarity) -> Iterator[Table]:
     heads = ["set", "pairs", "nearest", "95 %", "SemSim", "SSIM", "PSNR dB", "MSE", "LPIPS", "FID"]
     if not similarity.has_lpips:
         heads.remove("LPIPS")
-    rows = [[shortened(found.name), *_figures(found, similarity.has_lpips)] for found in similarity.sets]
+    rows = [[shortened(of_set.name), *_figures(of_set, similarity.has_lpips)] for of_set in similarity.sets]
     yield Table("How alike changed pictures and originals are", heads, rows)
-    if any(found.num_detected_in for found in similarity.sets):
+    if any(of_set.num_detected_in for of_set in similarity.sets):
         cells = [
-            [shortened(found.name), f"{found.num_detected_in:,}", percent(found.still_detected)]
-            for found in similarity.sets
+            [shortened(of_set.name), f"{of_set.num_detected_in:,}", percent(of_set.still_detected)]
+            for of_set in similarity.sets
         ]
         yield Table("What detectors still find of what they find in the originals", ["set", "pairs", "found"], cells)
-    if any(set(found.counts) - {"compared"} or found.num_originals_without for found in similarity.sets):
+    if any(set(of_set.counts) - {"compared"} or of_set.num_originals_without for of_set in similarity.sets):
         names = ["compared", "same", "unreadable", "withheld", "no_original"]
         rows = [
             [
-                shortened(found.name),
-                *(f"{found.counts.get(name, 0):,}" for name in names),  # type: ignore[call-overload]  # of PairState
-                f"{found.num_originals_without:,}",
+                shortened(of_set.name),
+                *(f"{of_set.counts.get(name, 0):,}" for name in names),  # type: ignore[call-overload]  # of PairState
+                f"{of_set.num_originals_without:,}",
             ]
-            for found in similarity.sets
+            for of_set in similarity.sets
         ]
         heads = ["set", "compared", "equal", "unreadable", "withheld", "without original", "originals without"]
         yield Table("What became of the pictures", heads, rows)
 
 
-def _figures(found: SetSimilarity, has_lpips: bool) -> list[str]:
-    share = found.num_nearest / found.num_nearest_of if found.num_nearest_of else None
+def _figures(of_set: SetSimilarity, has_lpips: bool) -> list[str]:
+    share = of_set.num_nearest / of_set.num_nearest_of if of_set.num_nearest_of else None
     cells = [
-        f"{found.num_compared:,}",
+        f"{of_set.num_compared:,}",
         percent(share),
-        spread(found.nearest_low, found.nearest_high),
-        number(found.means["semsim"]),
-        number(found.means["ssim"]),
-        number(found.means["psnr"], FORMS["psnr"]),
-        number(found.means["mse"], FORMS["mse"]),
-        *([number(found.means["lpips"])] if has_lpips else []),
-        number(found.fid),
+        spread(of_set.nearest_low, of_set.nearest_high),
+        number(of_set.means["semsim"]),
+        number(of_set.means["ssim"]),
+        number(of_set.means["psnr"], FORMS["psnr"]),
+        number(of_set.means["mse"], FORMS["mse"]),
+        *([number(of_set.means["lpips"])] if has_lpips else []),
+        number(of_set.fid),
     ]
     return cells
 
 
 def notes(similarity: Similarity) -> Iterator[str]:
-    asked = max((found.num_nearest_of for found in similarity.sets), default=0)
+    asked = max((of_set.num_nearest_of for of_set in similarity.sets), default=0)
     if asked:
         yield (
             f"nearest: changed pictures that are nearer to their own original than to any other of up to {asked:,}, by "
@@ -81,7 +81,7 @@ def notes(similarity: Similarity) -> Iterator[str]:
     )
     if not similarity.has_lpips:
         yield "LPIPS is not available: no weights are installed; give an ONNX model by --lpips."
-    if resized := sum(found.num_other_size for found in similarity.sets):
+    if resized := sum(of_set.num_other_size for of_set in similarity.sets):
         yield f"{number_of(resized, 'changed picture')} had another size than the original and was resized to compare."
     yield "A low likeness is no proof: other people, models and attacks may recognise more (privsieve help similarity)."
 
@@ -93,7 +93,7 @@ def rank_document(ranking: Ranking) -> Document:
 def _rank_headlines(ranking: Ranking) -> Iterator[str]:
     yield f"recognised: {ranking.judge}"
     for each in ranking.collections:
-        num_pairs = sum(found.num_pairs for found in each.sets)
+        num_pairs = sum(of_set.num_pairs for of_set in each.sets)
         line = f"{shortened(each.name)}: {number_of(num_pairs, 'judged pair')} of {number_of(len(each.sets), 'set')}"
         left_out = [
             f"{count:,} {what}"
@@ -117,16 +117,16 @@ def _rank_tables(ranking: Ranking) -> Iterator[Table]:
             for metric, ranks in each.metrics.items()
         ]
         yield Table(f"Agreement with what was recognised: {shortened(each.name)}", heads, rows)
-        ordered = sorted(each.sets, key=lambda found: -found.recognised)
+        ordered = sorted(each.sets, key=lambda of_set: -of_set.recognised)
         shown = list(each.metrics)
         cells = [
             [
-                shortened(found.name),
-                f"{found.num_pairs:,}",
-                percent(found.recognised),
-                *(number(found.means[metric], FORMS.get(metric, ".3f")) for metric in shown),
+                shortened(of_set.name),
+                f"{of_set.num_pairs:,}",
+                percent(of_set.recognised),
+                *(number(of_set.means[metric], FORMS.get(metric, ".3f")) for metric in shown),
             ]
-            for found in ordered
+            for of_set in ordered
         ]
         heads = ["set", "pairs", "recognised", *(METRIC_NAMES[metric] for metric in shown)]
         yield Table(f"Sets: {shortened(each.name)}", heads, cells)

@@ -21,6 +21,9 @@ from reports.statistics.intervals import NUM_FEW, Interval
 
 Numbers = npt.NDArray[np.float64]
 
+NUM_DRAWS = 1000
+SEED = 0
+
 
 def share_of_same_pairs(counts: Numbers) -> Numbers:
     """Return the share of equal answers among the pairs of answers to each item. counts: shape (N, K), how often each
@@ -70,10 +73,6 @@ def _above_chance(observed: Numbers, expected: Numbers) -> Numbers:
 
 def _below_chance(observed: Numbers, expected: Numbers) -> Numbers:
     return np.asarray(1 - observed / np.where(expected == 0, np.nan, expected), dtype=np.float64)
-
-
-NUM_DRAWS = 1000
-SEED = 0
 
 
 @dataclass(frozen=True)

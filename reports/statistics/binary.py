@@ -15,6 +15,9 @@ Numbers = npt.NDArray[np.float64]
 TP, FP, FN, TN = range(4)
 """The order of confusion counts in the last axis of an array."""
 
+METRICS = ("mcc", "balanced_accuracy", "f1", "recall", "precision", "specificity", "accuracy")
+"""The rates of `BinaryMetrics`, in its order."""
+
 
 @dataclass(frozen=True)
 class BinaryMetrics:
@@ -55,10 +58,6 @@ class BinaryMetrics:
 
     accuracy: float | None
     """Share of right answers, 0–1. None without pictures."""
-
-
-METRICS = ("mcc", "balanced_accuracy", "f1", "recall", "precision", "specificity", "accuracy")
-"""The rates of `BinaryMetrics`, in its order."""
 
 
 def cells(truth: Flags, predicted: Flags) -> Numbers:

@@ -25,6 +25,11 @@ from reports.statistics.binary import Flags, cells, known, rates
 from reports.statistics.intervals import Interval, of_difference
 from reports.statistics.shares import binomial_cdf
 
+LOWEST, HIGHEST = -1.0, 1.0
+"""How far two scores in [0, 1] can differ."""
+
+Counts = npt.NDArray[np.int64]
+
 
 @dataclass(frozen=True)
 class McNemar:
@@ -78,10 +83,6 @@ def difference(metric: str, truth: Flags, after: Flags, before: Flags, draws: Dr
     )
 
 
-LOWEST, HIGHEST = -1.0, 1.0
-"""How far two scores in [0, 1] can differ."""
-
-
 def interval_of_mean(num: int, mean: float, deviation: float, level: float = 0.95) -> tuple[float, float]:
     """Student's interval, whose lower end has one more pair of the lowest difference, the upper end one of the highest.
 
@@ -110,9 +111,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     adjusted = np.empty(len(unadjusted))
     adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0) if len(unadjusted) else stepped
     return [float(p) for p in adjusted]
-
-
-Counts = npt.NDArray[np.int64]
 
 
 def seldom_denies(

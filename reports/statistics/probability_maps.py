@@ -23,6 +23,17 @@ EDGE = 1e-6
 TOLERANCE = 1e-9
 """Shares nearer than this are equal: the mean of 24 pictures that show it and 24 that do not can be 0.5 - 1e-16."""
 
+Method = Literal["isotonic", "platt"]
+Groups = npt.NDArray[np.int64]
+
+MIN_FOR_ISOTONIC = 200
+"""Pictures that show it; with fewer, a free curve follows the noise."""
+
+MIN_TO_FIT = 20
+"""Pictures that show it, and pictures that do not; with fewer there is no curve of its own."""
+
+NUM_FOLDS = 5
+
 
 @dataclass(frozen=True)
 class Isotonic:
@@ -122,18 +133,6 @@ def _logistic(columns: Numbers, targets: Numbers, weights: Numbers) -> Numbers:
         loss, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": TOLERANCE * weights.sum()}
     )
     return np.asarray(parameters.x, dtype=np.float64)
-
-
-Method = Literal["isotonic", "platt"]
-Groups = npt.NDArray[np.int64]
-
-MIN_FOR_ISOTONIC = 200
-"""Pictures that show it; with fewer, a free curve follows the noise."""
-
-MIN_TO_FIT = 20
-"""Pictures that show it, and pictures that do not; with fewer there is no curve of its own."""
-
-NUM_FOLDS = 5
 
 
 @dataclass(frozen=True)

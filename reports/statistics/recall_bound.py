@@ -30,6 +30,9 @@ NONE: Numbers = np.empty(0)
 MAX_NEEDED = 10**9
 """Labels: a promise that needs more cannot be proven."""
 
+Row = tuple[str, int]
+"""Shard and index."""
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -108,10 +111,6 @@ def evenly_thinned(probabilities: Numbers, least: float, lots: Numbers) -> npt.N
     lots: a number of each picture, uniform in [0, 1), shape (n,).
     """
     return np.asarray(lots * probabilities < least, dtype=np.bool_)
-
-
-Row = tuple[str, int]
-"""Shard and index."""
 
 
 def evenly_taken(

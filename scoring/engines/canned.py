@@ -3,7 +3,8 @@
 For tests, dry runs and measuring everything but the model. Never use its values for a decision.
 
 It can also do what a bad image may do to a real engine, for fire drills: the environment variable PRIVSIEVE_DRILL
-names a JSON file of {sha256 of an image, or "*": "crash" | "hang" | "memory" | "raise" | seconds to sleep}.
+names a JSON file of {sha256 of an image, or "*": "crash" | "hang" | "memory" | "raise" | seconds to sleep}. With
+{"load": "refuse"} the engine cannot be loaded.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from ingest.errors import EngineError
 from scoring.assessment import Assessment, Box, EngineDescription, EngineOptions, Outcome, Values, View
 from scoring.engine_facts import Costs, Preview, Requirements
 from scoring.engines.picture import seen_as_decoded
@@ -52,6 +54,8 @@ class CannedEngine:
         if DRILL in os.environ:
             with open(os.environ[DRILL]) as file:
                 self._drill = json.load(file)
+        if self._drill.get("load") == "refuse":
+            raise EngineError("this is a drill: the canned engine cannot be loaded here")
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
         return [self._answer(view.sha256) for view in views]

@@ -107,5 +107,6 @@ def _part(judged: Judgements, annotators: list[int], is_kept: npt.NDArray[np.boo
         values=judged.values[rows],
         private=judged.private[rows],
         score=judged.score[rows],
+        vote=judged.vote[rows],
         texts={name: cells[rows] for name, cells in judged.texts.items()},
     )

@@ -15,6 +15,7 @@ LABEL_COLUMNS: tuple[Column, ...] = (
     Column("private", pa.int8(), "0 | 1", "whether the picture is private, null if not judged"),
     Column("score", pa.float32(), "0–1", "severity: 0 harmless, 1 most private; null if not judged"),
     *(Column(a.key, pa.float32(), "0 | 0.5 | 1", f"level {a.level}: {a.shows}; null = not judged") for a in ATTRIBUTES),
+    Column("vote", pa.string(), "", "clearly private, private, public or clearly public; null if not voted so"),
 )
 """Every column of the labels table, in order. A file may leave out any but `annotator` and one of the two names."""
 

@@ -13,6 +13,7 @@ from scoring.labels.derived import scores
 from scoring.labels.judgements import Floats, Judgements
 from scoring.labels.majority import most_common, most_common_text, yes_of_most
 from scoring.labels.table import LabelsOrigin, to_labels
+from scoring.labels.votes import votes_of
 from scoring.taxonomy import KEYS
 
 Method = Literal["two-annotator", "majority", "dawid-skene"]
@@ -26,6 +27,9 @@ MIN_POSTERIOR = 0.5
 
 MIN_LEAD = 1e-6
 """Dawid–Skene: the most probable answer must lead the next by this much, else they tie."""
+
+HALF = 0.5
+"""Votes above are private ones."""
 
 MAX_CLASSES = 100
 """Limit of classes: Dawid–Skene estimates the square of their number for each annotator."""
@@ -82,21 +86,27 @@ def consensus(
     accuracy: dict[str, float] = {}
     if method == "two-annotator":
         values = of_two(judged.values, paper_rule)
-        private = _same(judged.private)
+        private, vote = _same(judged.private), _same(judged.vote)
         classes = _same_text(judged.texts["class"])
         notes.append(_RULE_OF_PAPER if paper_rule else _RULE)
     elif method == "majority":
         values = yes_of_most(judged.values) if paper_rule else most_common(judged.values)
         private = most_common(judged.private)
+        vote = most_common(np.where((judged.vote > HALF) == (private == 1), judged.vote, np.float32(np.nan)))
+        vote[np.isnan(private)] = np.nan
         classes = most_common_text(judged.texts["class"])
         notes.append(_MAJORITY_OF_PAPER if paper_rule else _MAJORITY)
     else:
         min_posterior = MIN_POSTERIOR if min_posterior is None else min_posterior
         values, private, classes, accuracy = _most_probable(judged, min_posterior)
+        vote = np.full(private.shape, np.nan, np.float32)
         notes.append(f"Dawid–Skene, null below a posterior of {min_posterior:g} and if two answers tie.")
+        if not np.isnan(judged.vote).all():
+            notes.append("Votes are not joined by this method: they are null.")
     columns: dict[str, object] = {key: values[:, i] for i, key in enumerate(KEYS)}
     columns |= {"sha256": list(judged.sha256), "key": list(judged.key), "annotator": [ANNOTATOR] * len(judged.key)}
     columns |= {"private": pa.array(private, from_pandas=True).cast(pa.int8()), "class": list(classes)}
+    columns["vote"] = votes_of(vote)
     columns |= {"score": scores(values), "split": list(_same_text(judged.texts["split"], ignores_missing=True))}
     columns["licence"] = list(_same_text(judged.texts["licence"], ignores_missing=True))
     labels = to_labels(columns, len(judged.key))  # type: ignore[arg-type]

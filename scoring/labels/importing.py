@@ -16,9 +16,10 @@ from ingest.storage.place import Place
 from scoring.labels.labelled import Importer, LabelledPicture, folder_and_file, key_of
 from scoring.labels.mapping import LabelMapping
 from scoring.labels.table import LabelsOrigin, to_labels
+from scoring.labels.votes import PRIVATE_VOTES
 from scoring.taxonomy import KEYS
 
-JUDGED = ("private", "class", "score", *KEYS)
+JUDGED = ("private", "class", "score", "vote", *KEYS)
 """Columns in which two rows of one picture can contradict each other."""
 
 
@@ -133,7 +134,11 @@ def _row(labelled: LabelledPicture, root: Place, mapping: LabelMapping | None, s
         )
     sha256, key = actual_sha256 or labelled.sha256, _key(labelled, actual_sha256 is not None, shared)
     values: dict[str, float] = mapping.values(labelled.labels) if mapping else {}
-    row: dict[str, object] = {"private": labelled.private, "class": labelled.class_, "score": labelled.score}
+    private = labelled.private
+    if private is None and labelled.vote is not None:
+        private = int(labelled.vote in PRIVATE_VOTES)
+    row: dict[str, object] = {"private": private, "class": labelled.class_, "score": labelled.score}
+    row["vote"] = labelled.vote
     return row | {"sha256": sha256, "key": key} | values | dict(labelled.values)
 
 

@@ -14,6 +14,7 @@ from ingest.sample import printable
 from scoring.labels import derived
 from scoring.labels.picture_index import hashes_by_name
 from scoring.labels.table import attribute_values
+from scoring.labels.votes import steps_of
 from scoring.taxonomy import KEYS
 
 Floats = npt.NDArray[np.float32]
@@ -38,6 +39,9 @@ class Judgements:
 
     score: Floats
     """Shape (A, P): 0–1 or NaN."""
+
+    vote: Floats
+    """Shape (A, P): step of `votes.VOTES`, 1 for clearly private to 0 for clearly public, or NaN."""
 
     texts: dict[str, npt.NDArray[np.object_]]
     """Columns `class`, `split` and `licence`, shape (A, P): text or None."""
@@ -98,7 +102,7 @@ def _filled(
     shape = (len(annotators), len(names))
     listed = np.zeros(shape, bool)
     values = np.full((*shape, len(KEYS)), np.nan, np.float32)
-    private, score = np.full(shape, np.nan, np.float32), np.full(shape, np.nan, np.float32)
+    private, score, vote = (np.full(shape, np.nan, np.float32) for _ in range(3))
     texts = {column: np.full(shape, None, object) for column in ("class", "split", "licence")}
     for (title, table), cells_at in zip(tables, positions, strict=True):
         if listed[cells_at].any() or len(set(zip(*(a.tolist() for a in cells_at), strict=True))) < table.num_rows:
@@ -107,7 +111,8 @@ def _filled(
         values[cells_at] = attribute_values(table)
         private[cells_at] = table["private"].cast(pa.float32()).to_numpy()
         score[cells_at] = table["score"].to_numpy()
+        vote[cells_at] = steps_of(table["vote"])
         for column, cells in texts.items():
             cells[cells_at] = np.array(table[column].to_pylist(), object)
     hashes, keys = zip(*names, strict=True) if names else ((), ())
-    return Judgements(annotators, tuple(hashes), tuple(keys), listed, values, private, score, texts)
+    return Judgements(annotators, tuple(hashes), tuple(keys), listed, values, private, score, vote, texts)

@@ -11,6 +11,7 @@ from xml.sax.saxutils import quoteattr
 import pyarrow as pa
 
 from ingest.sample import printable
+from scoring.labels.votes import SHOWN_TO, VOTES
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
 
 IMAGE = "image"
@@ -44,10 +45,13 @@ def tasks(labels: pa.Table, paths: Mapping[str, str], image_prefix: str = LOCAL_
 
 
 def interface(labels: pa.Table) -> bytes:
-    """Build the labelling interface (XML): three choices per attribute, private or public, and the classes of the
-    labels."""
+    """Build the labelling interface (XML): three choices per attribute, private or public, and of the labels the
+    classes and, if they have any, the votes."""
     lines = ["<View>", f'  <Image name="{IMAGE}" value="${IMAGE}" zoom="true"/>']
     lines += _choices("private", "Is the picture private?", list(PRIVATE))
+    if labels["vote"].null_count < labels.num_rows:
+        who = "; ".join(f"{vote}: {shown_to}" for vote, shown_to in SHOWN_TO.items())
+        lines += _choices("vote", f"If it were yours, who may see the picture? {who}", list(VOTES))
     classes = _classes(labels)
     if classes:
         lines += _choices("class", "Class", classes)
@@ -73,6 +77,8 @@ def _results(row: Mapping[str, object]) -> list[dict[str, object]]:
     chosen = {key: attributes[row[key]] for key in KEYS if isinstance(row[key], float)}  # type: ignore[index]
     if row["private"] is not None:
         chosen["private"] = {value: choice for choice, value in PRIVATE.items()}[row["private"]]  # type: ignore[index]
+    if isinstance(row["vote"], str):
+        chosen["vote"] = row["vote"]
     if isinstance(row["class"], str):
         chosen["class"] = printable(row["class"])
     return [

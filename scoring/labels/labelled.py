@@ -24,6 +24,9 @@ class LabelledPicture:
     split: str | None = None
     score: float | None = None
 
+    vote: str | None = None
+    """Class of `votes.VOTES`; `private` follows from it."""
+
     labels: tuple[str, ...] = ()
     """Labels of the source, which a mapping turns into values of attributes."""
 

@@ -28,9 +28,10 @@ SKIP = "skip"
 UNDO = "undo"
 UNCLEAR = "unclear"
 OF_ATTRIBUTES = "attributes"
-ANSWERS = ("private", "public", OF_ATTRIBUTES, UNCLEAR, SKIP, UNDO)
-"""private, public: of the whole picture. attributes: the values of the 22 attributes. unclear: the person looked and
-cannot say. skip: the person did not judge. undo: the answer before is taken back."""
+OF_VOTE = "vote"
+ANSWERS = ("private", "public", OF_VOTE, OF_ATTRIBUTES, UNCLEAR, SKIP, UNDO)
+"""private, public: of the whole picture. vote: the column of this name. attributes: values of all 22.
+unclear: the person looked and cannot say. skip: the person did not judge. undo: the answer before is taken back."""
 
 REVIEW_COLUMNS: tuple[Column, ...] = (
     Column("answer", pa.string(), "", ", ".join(ANSWERS), False),
@@ -104,7 +105,7 @@ def caution_of_chosen(folder: Place) -> str | None:
     if not folder.is_dir() or not is_reviews(folder):
         return None
     answers = standing(read_reviews(folder))
-    answers = answers.filter(pc.is_in(answers["answer"], pa.array(["private", "public", OF_ATTRIBUTES])))
+    answers = answers.filter(pc.is_in(answers["answer"], pa.array(["private", "public", OF_VOTE, OF_ATTRIBUTES])))
     is_drawn = pc.and_(pc.equal(answers["queue"], "audit"), pc.invert(answers["is_gold"]))
     drawn = set(answers.filter(is_drawn)["sha256"].to_pylist())
     chosen = {  # for a picture that was chosen twice, the last reason
@@ -190,6 +191,8 @@ def _part(file: Place) -> pa.Table:
     content = file.read()
     try:
         table = bounded_table(content, file.path, REVIEWS_SCHEMA.names)
+        if "vote" not in table.column_names:  # written before there were votes
+            table = table.append_column("vote", pa.nulls(table.num_rows, pa.string()))
         table = table.select(REVIEWS_SCHEMA.names).cast(REVIEWS_SCHEMA)
     except (pa.ArrowException, OSError, ValueError, KeyError):  # their messages may quote what the file holds
         raise LabelsError(f"{file.path}: is a damaged part of a review; remove it, or restore it") from None

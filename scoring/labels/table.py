@@ -24,6 +24,7 @@ from scoring.labels.csv_cells import NULL_NUMBERS, as_csv, text_columns, unescap
 from scoring.labels.parquet_file import MAX_TEXT_CHARS, bounded_table, refuse_unknown
 from scoring.labels.picture_index import picture_names
 from scoring.labels.reviews import OF_ATTRIBUTES, SKIP, UNCLEAR, read_reviews, standing
+from scoring.labels.votes import with_private_of_votes
 from scoring.taxonomy import KEYS
 
 __all__ = [
@@ -67,12 +68,13 @@ class LabelsOrigin:
 
 
 def to_labels(columns: Mapping[str, Sequence[object]], num_rows: int) -> pa.Table:
-    """Build a table of `LABELS_SCHEMA`; missing columns are null."""
+    """Build a table of `LABELS_SCHEMA`; missing columns are null, but `private` follows from a vote."""
     arrays = [
         pa.array(columns[f.name], type=f.type, from_pandas=True) if f.name in columns else pa.nulls(num_rows, f.type)
         for f in LABELS_SCHEMA
     ]
-    return checked(pa.Table.from_arrays(arrays, schema=LABELS_SCHEMA), "the labels")
+    labels = pa.Table.from_arrays(arrays, schema=LABELS_SCHEMA)
+    return checked(with_private_of_votes(labels, "the labels"), "the labels")
 
 
 def write_labels(labels: pa.Table, url: str, origin: LabelsOrigin) -> None:
@@ -288,7 +290,8 @@ def _as_labels(table: pa.Table, name: str) -> pa.Table:
         [column.cast(f.type) for column, f in zip(columns, LABELS_SCHEMA, strict=True)], schema=LABELS_SCHEMA
     )
     lower = pc.utf8_lower(labels["sha256"])
-    return checked(labels.set_column(0, LABELS_SCHEMA.field(0), lower), name)
+    labels = labels.set_column(0, LABELS_SCHEMA.field(0), lower)
+    return checked(with_private_of_votes(labels, name), name)
 
 
 def _origin(footer: bytes | None, url: str) -> LabelsOrigin | None:
@@ -306,7 +309,10 @@ def _origin(footer: bytes | None, url: str) -> LabelsOrigin | None:
 def labels_sha256(url: str) -> str:
     """Return the hex hash of a labels file, or of the labels of a folder of reviews. Errors as in `read_labels`."""
     if place(url).is_dir():
-        return hashlib.sha256(as_csv(read_labels(url))).hexdigest()
+        labels = read_labels(url)
+        if labels["vote"].null_count == labels.num_rows:
+            labels = labels.drop_columns("vote")  # answers from before there were votes keep their hash
+        return hashlib.sha256(as_csv(labels)).hexdigest()
     return hashlib.sha256(labels_content(url)).hexdigest()
 
 

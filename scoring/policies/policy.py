@@ -42,7 +42,7 @@ from scoring.privacy import SEVERITY_NAMES
 from scoring.sql.expressions import boolean_expression, columns_of, shown, without_values
 from scoring.sql.limits import Limits, StoppedError, Watch
 from scoring.sql.names import literal
-from scoring.table import IMAGE_SCHEMA, LISTED, UNKNOWN_LEVEL, Col, not_presence_only, unknown_level_sql
+from scoring.table import IMAGE_SCHEMA, LISTED, SCREENED, UNKNOWN_LEVEL, Col, not_presence_only, unknown_level_sql
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import YamlError, load_yaml
 
@@ -60,12 +60,14 @@ Text = Annotated[str, Field(pattern=r"\S")]
 DEFAULT, QUARANTINED, UNREADABLE, UNSAFE_MEMBER = "(default)", "(quarantined)", "(unreadable)", "(unsafe_member)"
 GUARANTEE, HASH_LIST, NOT_COMPARED = "(guarantee)", "(hash_list)", "(not_compared)"
 DAMAGED_SHARD, NOT_CLEANED, NOT_COVERED = "(damaged_shard)", "(not_cleaned)", "(not_covered)"
-TAKEDOWN = "(takedown)"
-"""Names of rules when no rule of the policy decided; all but the first two are used by `filter` and `takedown`."""
+TAKEDOWN, SCREENED_OUT = "(takedown)", "(screened)"
+"""Names of rules when no rule of the policy decided; all but the first two and the last are used by `filter` and "
+"`takedown`."""
 
 RESERVED = (
     DEFAULT,
     QUARANTINED,
+    SCREENED_OUT,
     UNREADABLE,
     DAMAGED_SHARD,
     NOT_CLEANED,
@@ -77,6 +79,7 @@ RESERVED = (
     NOT_COMPARED,
 )
 
+UNSEEN_BY_ENGINE = "the screen left it out as unlikely to be private; the engine has not seen it"
 UNCOMPARED = "it cannot be compared with the hash list"
 
 LIMITS = Limits(seconds=600)
@@ -122,6 +125,7 @@ class _PolicyFile(_Strict):
     rules: list[Rule]
     default: PlainAction
     quarantined: PlainAction = "drop"
+    screened: PlainAction | None = None
     members: Members = "listed"
     files: Files = "as-is"
     cover_method: CoverMethod = "solid"
@@ -134,7 +138,7 @@ _CHOICES = {
     "cover_method": ("method", get_args(CoverMethod)),
     "fallback": ("setting", get_args(Fallback)),
 }
-_PLAIN = ("default", "quarantined")
+_PLAIN = ("default", "quarantined", "screened")
 """Keys of which the value is an action that needs no rule."""
 
 _WANTED = {
@@ -166,6 +170,9 @@ class Policy:
 
     sql: tuple[str, ...]
     """The checked condition of each rule."""
+
+    screened: PlainAction | None = None
+    """What happens to pictures that a screen left out, if no rule matches; None if the policy says nothing of them."""
 
     files: Files = "as-is"
     cover_method: CoverMethod = "solid"
@@ -289,17 +296,32 @@ class Policy:
         others = [columns_of(rule.when, IMAGE_SCHEMA) for rule in self.rules if rule.name not in blind]
         return bool(blind) and all(used and used <= _NOT_SCANNED for used in others)
 
+    @property
+    def names_stage(self) -> bool:
+        """Return whether the policy says what happens to pictures that a screen left out."""
+        return self.screened is not None or not self._asked.isdisjoint((Col.STAGE, Col.STATUS))
+
+    def refuse_unnamed_stage(self) -> None:
+        """PolicyError if the policy says nothing of pictures that a screen left out, whose attributes are null."""
+        if not self.names_stage:
+            raise PolicyError(
+                f"{self.file}: the run has pictures that its screen left out, of which no attribute is known, and the "
+                "policy says nothing of them; add screened: keep, flag or drop, or a rule about stage = 'screen'"
+            )
+
     def _statement(self, num_rules: int) -> str:
         """Build the statement that decides by the first rules."""
 
-        def case(results: list[str], quarantined: str, default: str) -> str:
+        def case(results: list[str], quarantined: str, screened: str, default: str) -> str:
             pairs = list(zip(self.sql, results, strict=True))[:num_rules]
             whens = " ".join(f"WHEN {sql} THEN {literal(v)}" for sql, v in pairs)
+            if self.screened is not None:
+                whens += f" WHEN status = '{SCREENED}' THEN {literal(screened)}"
             return f"CASE WHEN status = 'quarantined' THEN {quarantined} {whens} ELSE {literal(default)} END"
 
-        action = case([r.then for r in self.rules], literal(self.quarantined), self.default)
-        rule = case([r.name for r in self.rules], literal(QUARANTINED), DEFAULT)
-        reason = case([r.reason for r in self.rules], "reason", "no rule matched")
+        action = case([r.then for r in self.rules], literal(self.quarantined), self.screened or "", self.default)
+        rule = case([r.name for r in self.rules], literal(QUARANTINED), SCREENED_OUT, DEFAULT)
+        reason = case([r.reason for r in self.rules], "reason", UNSEEN_BY_ENGINE, "no rule matched")
         columns = f'shard, "index", "key", sha256, {action} AS action, {rule} AS rule, {reason} AS reason'
         unknown = unknown_level_sql(self.answered_both_ways) if self._asks_unknown_level else "NULL"
         return f"SELECT {columns} FROM (SELECT *, {unknown} AS {UNKNOWN_LEVEL.name} FROM score_rows)"
@@ -361,6 +383,7 @@ def _checked(text: bytes, file: str) -> Policy:
         rules=tuple(parsed.rules),
         default=parsed.default,
         quarantined=parsed.quarantined,
+        screened=parsed.screened,
         members=parsed.members,
         files=parsed.files,
         cover_method=parsed.cover_method,

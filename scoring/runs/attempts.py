@@ -77,6 +77,13 @@ class Attempts:
         """Note that the slice was given up without a crash, which is not a death."""
         self._write(Attempt(name, 0, failure))
 
+    def give_back(self, before: Attempt) -> None:
+        """Note that the slice was not tried after all. before: as `begin` returned it."""
+        if before.deaths or before.failure is not None:
+            self._write(before)
+        else:
+            self.end(before.name)
+
     def all(self) -> list[Attempt]:
         return [self._read(name.removesuffix(".json")) for name in self._folder.names() if name.endswith(".json")]
 

@@ -11,6 +11,7 @@ Keys of a slice's result, each with "privsieve." before it:
     content    hash of the rows (`_content_of`)
     num_rows   number of rows of the file
     reasons    quarantined rows by reason, as "empty=2,truncated=1"
+    screen     what a screen did, as `scoring.screen.guard.GuardCounts.text`; only in runs with a screen
 
 Results of older versions lack `file`, `state` and `content`; before there was a hash of blocks, `state` was the other
 hash alone. Compacted files have only `num_rows`, `reasons` and `slices`: a hash of the files that they replaced,
@@ -78,6 +79,9 @@ class Footer:
 
     slices: str = ""
 
+    screen: str = ""
+    """The key of this name."""
+
     columns: frozenset[str] = frozenset()
     """Names of the file's columns."""
 
@@ -107,6 +111,7 @@ _FIELDS = {
     "state": "fingerprint",
     "content": "content",
     "slices": "slices",
+    "screen": "screen",
 }
 """Key of a text -> field of `Footer`."""
 

@@ -15,6 +15,7 @@ from scoring.runs.footers import FILES_AT_ONCE, Footer, are_different, compact_f
 from scoring.runs.ledger import Ledger, has_any_result, result_names, result_number
 from scoring.runs.results import Results, listing
 from scoring.runs.rows import NO_DAMAGE, Damage, damage_in_rows, damage_of, num_of_images
+from scoring.screen.guard import GuardCounts
 
 NOTHING = sha256().hexdigest()
 
@@ -34,6 +35,9 @@ class Tally:
 
     damage: Damage
 
+    guard: GuardCounts
+    """What a screen did with the images; nothing in runs without one, and in compacted runs."""
+
     changed: list[str]
     """Shards whose results do not fit each other, or not the shard as it is now."""
 
@@ -49,10 +53,12 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: R
     they may have changed between the scans. current: the results of the run.
     """
     num_rows, num_with_category, reasons, damaged = 0, 0, Counter[str](), list[tuple[str, Counter[str]]]()
+    guard = GuardCounts()
     changed, left_to_compare = list[str](), list[tuple[str, set[str]]]()
 
     def add(footer: Footer, shard: str = "") -> None:
-        nonlocal num_rows, num_with_category, reasons
+        nonlocal num_rows, num_with_category, reasons, guard
+        guard += GuardCounts.parsed(footer.screen)
         num_rows += footer.num_rows
         num_with_category += footer.num_with_category
         reasons += footer.reasons
@@ -63,7 +69,7 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: R
         for footer in compact_footers(run):
             add(footer)
         damage = damage_in_rows(run, listing(run)) if damaged else NO_DAMAGE
-        return Tally(num_rows, num_with_category, num_of_images(reasons), damage, changed)
+        return Tally(num_rows, num_with_category, num_of_images(reasons), damage, guard, changed)
     for shard, shard_footers in _by_shard(run, settings, source.shards, current.ledger):
         end, following, fingerprints, is_changed = NOTHING, 0, set[str](), False
         for number, footer in shard_footers:
@@ -80,7 +86,7 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: R
         fingerprints_now = threads.map(lambda comparison: source.fingerprint(comparison[0]), left_to_compare)
         compared = zip(left_to_compare, fingerprints_now, strict=True)
         changed += [printable(shard) for (shard, then), now in compared if are_different({*then, now})]
-    return Tally(num_rows, num_with_category, num_of_images(reasons), damage_of(damaged), changed)
+    return Tally(num_rows, num_with_category, num_of_images(reasons), damage_of(damaged), guard, changed)
 
 
 def _by_shard(

@@ -40,6 +40,7 @@ LATER_SETTINGS = frozenset(
         "hash_list",
         "built_with",
         "is_fake",
+        "screen",
     ]
 )
 """Settings that older versions did not have."""
@@ -72,6 +73,35 @@ Count = Annotated[int, Field(ge=1, lt=2**63)]
 
 Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 """Text without null bytes, as in names of paths, fields and columns."""
+
+
+class ScreenSettings(BaseModel):
+    """The screen of a scan, and what it promises. Its folder says the rest."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """Hash of its screen.json."""
+
+    target_miss: Annotated[float, Field(gt=0, lt=1)]
+    confidence: Annotated[float, Field(gt=0, lt=1)]
+
+    miss_high: Annotated[float, Field(ge=0, le=1)]
+    """Upper end of the miss rate that labels prove."""
+
+    miss_high_level_1: Annotated[float, Field(ge=0, le=1)] | None
+    """The same for level 1; None where the labels say nothing of levels."""
+
+    guard_share: Annotated[float, Field(gt=0, le=1)]
+
+    @property
+    def caution(self) -> str:
+        """What readers of figures of the run must know."""
+        level_1 = "" if self.miss_high_level_1 is None else f", of level 1 {100 * self.miss_high_level_1:.2g} %"
+        return (
+            f"SCREENED: the engine has not seen the pictures that a screen left out; by labels that is at most "
+            f"{100 * self.miss_high:.2g} % of the private ones{level_1} ({100 * self.confidence:.3g} % confidence)"
+        )
 
 
 @dataclass(frozen=True)
@@ -137,6 +167,9 @@ class RunRecord(BaseModel):
 
     hash_list: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     """`HashList.digest` of the hash list of the scan; None without one."""
+
+    screen: ScreenSettings | None = None
+    """The screen that left pictures out; None if the engine was asked about all of them."""
 
     max_pixels: Count
     max_frames: Count
@@ -310,6 +343,10 @@ def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
         remedy = "use another --run"
         if before.hash_list != record.hash_list:
             remedy = f"give the hash list with which this run began, {'' if before.hash_list else 'none, '}or {remedy}"
+        if before.screen != record.screen:
+            remedy = (
+                f"give the screen with which this run began, {'' if before.screen else 'none, '}or use another --run"
+            )
         raise RunError(f"{url} was scanned with other settings: {different}; {remedy}")
     return before
 

@@ -5,7 +5,14 @@ the same ones.
 """
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from scoring.table import FULL, GUARD, SCREENED, Col
 
 
 def is_guarded(sha256: str, share: float) -> bool:
@@ -33,6 +40,17 @@ class GuardCounts:
     num_private: int = 0
     """Images that passed the screen and that the engine calls private."""
 
+    @property
+    def text(self) -> str:
+        """The counts in order, with commas between."""
+        return ",".join(str(number) for number in astuple(self))
+
+    @staticmethod
+    def parsed(text: str) -> "GuardCounts":
+        """Return the counts of a text, none of one that is empty or damaged."""
+        parts = text.split(",")
+        return GuardCounts(*map(int, parts)) if len(parts) == 5 and all(map(str.isdecimal, parts)) else GuardCounts()
+
     def __add__(self, other: "GuardCounts") -> "GuardCounts":
         return GuardCounts(
             self.num_seen + other.num_seen,
@@ -41,3 +59,25 @@ class GuardCounts:
             self.num_missed + other.num_missed,
             self.num_private + other.num_private,
         )
+
+
+def left_out(rows: pa.Table) -> GuardCounts:
+    """Count the images that a screen has seen, and those that it left out; the answers of the engine are not read."""
+    num_screened = int((np.array(rows[Col.STATUS].to_pylist(), dtype=object) == SCREENED).sum())
+    return GuardCounts(num_seen=rows.num_rows - rows[Col.PROB_SCREEN].null_count, num_screened=num_screened)
+
+
+def guard_counts(rows: pa.Table, engine: Mapping[str, Any]) -> GuardCounts:
+    """Count what a screen did with the images of these rows. engine: as run.json describes it."""
+    from scoring.privacy import private_of_rows  # loads DuckDB
+
+    private = private_of_rows(rows, engine)
+    stages, statuses = (np.array(rows[name].to_pylist(), dtype=object) for name in (Col.STAGE, Col.STATUS))
+    has_answer = (stages == GUARD) & ~np.isnan(private)
+    return GuardCounts(
+        num_seen=rows.num_rows - rows[Col.PROB_SCREEN].null_count,
+        num_screened=int((statuses == SCREENED).sum()),
+        num_guarded=int(has_answer.sum()),
+        num_missed=int((has_answer & (private == 1)).sum()),
+        num_private=int(((stages == FULL) & (private == 1)).sum()),
+    )

@@ -125,7 +125,7 @@ def refuse_other_features(screen: FittedScreen) -> None:
 
 
 class Screener:
-    """A screen with its models loaded. Not to be used from several threads at once."""
+    """A screen with its models loaded. Safe to use from several threads: each model answers one picture at a time."""
 
     def __init__(self, screen: FittedScreen):
         """EngineError if a package or model file is missing, or another one than the screen was fitted with."""

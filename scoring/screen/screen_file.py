@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
+from pydantic import ValidationError
 
 from ingest.errors import LabelsError, StorageError
 from ingest.storage.place import Place, place
-from scoring.runs.record import parsed
 from scoring.screen.fusion import Fusion
 from scoring.screen.heads import Head, Numbers
 from scoring.screen.model import FittedScreen, Predictor
@@ -64,8 +64,8 @@ def read_screen(url: str) -> FittedScreen:
         raise LabelsError(f"{url} is no screen: it has no {RECORD}; make one with: privsieve screen fit")
     text = _content(root, RECORD, MAX_RECORD_BYTES, url)
     try:
-        record = parsed(ScreenRecord, text)
-    except ValueError:
+        record = ScreenRecord.model_validate_json(text)
+    except ValidationError:  # its text may quote the file
         raise LabelsError(f"{url}/{RECORD} is damaged or of another version; fit the screen again") from None
     has_encoder = any(modality.name == "encoder" for modality in record.modalities)
     if set(record.files) != {WEIGHTS, *([ENCODER] if has_encoder else [])}:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ingest.errors import EngineError, StorageError
+from ingest.errors import EngineError, OutageError, StorageError
 from ingest.machine import install_command
 from ingest.storage.place import is_local, place
 from ingest.storage.retries import may_pass, reason_of, store_errors
@@ -99,6 +99,8 @@ def _of_url(url: str) -> Weights:
             folder, _ = _from_cache(shown, offline)
         else:
             folder = fetched(source, shown, shown, source.name)
+    except OutageError:
+        raise
     except StorageError as error:
         raise EngineError(str(error)) from None
     return Weights(folder, source.name, url, shown, is_fetched=True)
@@ -146,22 +148,24 @@ def _of_hub(name: str, revision: str | None, with_weights: bool) -> Weights:
             folder = fetched(source, url, asked, name.partition("/")[2], with_weights=with_weights)
     except HFValidationError:
         raise EngineError(f'"{asked}" is neither a folder nor a valid hub name such as owner/name') from None
+    except OutageError:
+        raise
     except StorageError as error:
         raise EngineError(str(error)) from None
     except store_errors() as error:
         if not may_pass(error):
-            raise _unreachable(asked, error) from None
+            raise EngineError(_unreachable(asked, error)) from None
         try:
             cached = _of_hub_here(name, revision, with_weights, "")
         except StorageError:
-            raise _unreachable(asked, error) from None
+            raise OutageError(_unreachable(asked, error)) from None
         notify(f"the hub cannot be reached; {cached.name} is used, which was fetched before")
         return cached
     return Weights(folder, f"{name}@{commit}", asked, asked, is_of_hub=True, is_fetched=True)
 
 
-def _unreachable(asked: str, error: Exception) -> EngineError:
-    return EngineError(
+def _unreachable(asked: str, error: Exception) -> str:
+    return (
         f'there is no folder "{asked}"; as a name of the hub, it is not in the local cache and could not be fetched '
         f"({reason_of(error)}): check the name and the network, or give a folder that holds it"
     )

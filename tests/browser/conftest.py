@@ -19,6 +19,10 @@ LIMIT_MS = 60_000
 OpenPage = Callable[..., Page]
 
 
+WIDTH_PHONE_PX = 390
+SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:

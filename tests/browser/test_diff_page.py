@@ -6,9 +6,8 @@ import pytest
 
 from reports.diff.compute import compare_runs
 from reports.diff.page import render
-from tests.browser.conftest import OpenPage
-from tests.browser.test_report_page import SIDEWAYS, WIDTH_PHONE_PX
-from tests.reports.comparing_runs.test_compare import PictureRow, make
+from tests.browser.conftest import SIDEWAYS, WIDTH_PHONE_PX, OpenPage
+from tests.reports.comparing_runs.made import PictureRow, make
 from tests.reports.evaluation.conftest import found
 
 

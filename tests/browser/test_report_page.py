@@ -18,11 +18,8 @@ from reports.report.compute import Details, summarise
 from reports.report.page import Extras, PagePicture, render
 from reports.run.figures import CorrectedRate, SevereImage
 from reports.run.warehouse import open_run
-from tests.browser.conftest import OpenPage
+from tests.browser.conftest import SIDEWAYS, WIDTH_PHONE_PX, OpenPage
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, Row, answer
-
-WIDTH_PHONE_PX = 390
-SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 def written(make_run: MakeRun, folder: Path, rows: list[Row], pictures: Sequence[PagePicture] = ()) -> str:

@@ -42,7 +42,7 @@ def test_a_run_that_the_workers_do_not_see_is_refused(ray_cluster: RayCluster) -
 def test_another_program_on_the_workers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with ray_head({}) as address, joined(address), ray_session(address):
         monkeypatch.setattr(module, "code_hash", lambda: "changed since the workers were installed")
-        with pytest.raises(EngineError, match=r"has other code of privsieve .* install the same on all machines"):
+        with pytest.raises(EngineError, match=r"it has other code of privsieve .* install the same on all machines"):
             on_worker(lambda: 1, 1, 0, SILENT, lambda _: None)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
 from ingest.errors import EngineError
 from ingest.images.pixels import Pixels
@@ -20,13 +20,13 @@ from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
     from scoring.engines.detectors.engine import DetectorsEngine
+from tests.engines.pages import CORPUS, drawn, picture, value
 
 pytest.importorskip("rapidocr", reason="the detectors extra is not installed")
 
 SECRET = "Harriet Okafor"
 WRITING = Path(__file__).parent / "writing"
 """Small pages in scripts that the detectors cannot read. All names are fictitious."""
-CORPUS = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "tree"
 
 
 @pytest.fixture(scope="module")
@@ -34,22 +34,10 @@ def engine() -> "DetectorsEngine":
     return detectors.load(EngineOptions())
 
 
-def drawn(texts: list[str], size: tuple[int, int] = (700, 460), angle: float = 0) -> Pixels:
-    picture = Image.new("RGB", size, "#f4f1e6")
-    draw = ImageDraw.Draw(picture)
-    for index, text in enumerate(texts):
-        draw.text((40, 30 + 55 * index), text, font=ImageFont.load_default(26), fill="#202030")
-    return np.asarray(picture.rotate(angle, fillcolor="#555555"))
-
-
 def assess(engine: "DetectorsEngine", pixels: Pixels) -> Assessment:
     (outcome,) = engine.assess([View(pixels, frozenset(), "00")])
     assert isinstance(outcome, Assessment), outcome
     return outcome
-
-
-def value(assessment: Assessment, key: str) -> float:
-    return float(assessment.values[KEYS.index(key)])
 
 
 @pytest.mark.slow
@@ -89,10 +77,6 @@ def test_a_page_of_prose_is_a_document_without_personal_data(engine: "DetectorsE
     answer = assess(engine, drawn(prose))
     assert value(answer, "documents") == 1
     assert [key for key in KEYS if value(answer, key) > 0] == ["documents"]
-
-
-def picture(path: Path) -> Pixels:
-    return np.asarray(Image.open(path).convert("RGB"))
 
 
 @pytest.mark.parametrize("script", ["cyrillic", "arabic", "hebrew", "mixed"])

@@ -12,30 +12,12 @@ from scoring.engines.detectors.findings import decide
 from scoring.engines.detectors.ocr import TextLine
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.rules import TEXT_ATTRIBUTES, text_findings
-from scoring.taxonomy import KEYS
 from scoring.text_rules import names, patterns
-
-WIDTH, HEIGHT = 1000, 800
-
-
-def line(text: str, x: float, y: float, confidence: float = 0.98, height: float = 24) -> TextLine:
-    """A line whose top left is at x, y pixels, in letters half as wide as high."""
-    width = len(text) * height / 2
-    area = (x / WIDTH, y / HEIGHT, (x + width) / WIDTH, (y + height) / HEIGHT)
-    return TextLine(text, confidence, x + width / 2, y + height / 2, width, height, area)
-
-
-def page(*texts: str) -> Page:
-    """One line under the other, well apart."""
-    return Page(tuple(line(text, 50, 40 + 60 * i) for i, text in enumerate(texts)), WIDTH, HEIGHT)
+from tests.engines.pages import HEIGHT, WIDTH, line, page, value
 
 
 def assessed(found: Page) -> Assessment:
     return decide(text_findings(found), TEXT_ATTRIBUTES if found.is_partly_unread else ())
-
-
-def value(assessment: Assessment, key: str) -> float:
-    return float(assessment.values[KEYS.index(key)])
 
 
 def test_a_card_number_is_known_by_its_check_digit() -> None:

@@ -12,7 +12,7 @@ from scoring.engines.detectors.objects import Thing
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.plates import is_plate, plate_findings, plates_in_close_up, vehicles_to_read
 from scoring.engines.detectors.scene import human_faces, scene_findings
-from tests.engines.test_detectors_rules import HEIGHT, WIDTH, line, page, value
+from tests.engines.pages import HEIGHT, WIDTH, line, page, value
 
 SIZE = (WIDTH, HEIGHT)
 BICYCLE, CAR, BOAT, DOG, HORSE, SUITCASE, RACKET, BOTTLE, CUP, COMPUTER = 1, 2, 8, 16, 17, 28, 38, 39, 41, 63

@@ -13,7 +13,7 @@ from scoring.engines.detectors.medical_images import is_fundus, scan_findings
 from scoring.engines.detectors.nudity import nudity_findings
 from scoring.engines.detectors.ridges import ridge_share
 from scoring.taxonomy import KEYS
-from tests.engines.test_detectors_rules import HEIGHT, WIDTH, page, value
+from tests.engines.pages import HEIGHT, WIDTH, page, value
 
 
 def face(width: float = 100, confidence: float = 0.9, sharpness: float = 200, flatness: float = 0.05) -> Face:

@@ -11,7 +11,7 @@ from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import detectors
 from scoring.engines.detectors.faces import FACE_CONFIDENCE, FaceFinder
 from scoring.engines.detectors.objects import PERSON, ObjectFinder
-from tests.engines.test_detectors import CORPUS, drawn, picture
+from tests.engines.pages import CORPUS, drawn, picture
 
 pytest.importorskip("rapidocr", reason="the detectors extra is not installed")
 

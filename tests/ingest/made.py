@@ -12,6 +12,8 @@ from PIL import Image
 from ingest.formats import Source
 from ingest.sample import Sample, Slice
 
+SIDE_PX = 64
+
 
 def jpeg(shade: int) -> bytes:
     """A tiny JPEG, another one for each shade."""
@@ -53,3 +55,18 @@ def slices_of(source: Source) -> list[Slice]:
 def samples_of(source: Source) -> list[Sample]:
     """All samples, with the slices sent through JSON as a worker would get them."""
     return [s for slice_ in slices_of(source) for s in source.read(Slice.from_json(slice_.to_json()))]
+
+
+def animated(format_name: str, mode: str) -> bytearray:
+    frames = [Image.new("L", (SIDE_PX, SIDE_PX), 100 * number).convert(mode) for number in range(3)]
+    file = io.BytesIO()
+    frames[0].save(file, format_name, save_all=True, append_images=frames[1:], disposal=2)
+    return bytearray(file.getvalue())
+
+
+def webp(width: int, height: int) -> bytes:
+    """An animation of small frames on a canvas of this size (WebP container specification, chunk VP8X)."""
+    content = animated("WEBP", "RGBA")
+    canvas = content.index(b"VP8X") + 12
+    content[canvas : canvas + 6] = (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
+    return bytes(content)

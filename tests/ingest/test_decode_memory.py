@@ -1,31 +1,13 @@
 """Files of a few hundred bytes whose canvas would take gigabytes."""
 
-import io
 import struct
 from collections.abc import Callable
 
 import pytest
-from PIL import Image
 
 from ingest.images.decode import MAX_DECODE_BYTES, DecodedImage, Rejected, decode
 from ingest.images.pixels import ImageLimits
-
-SIDE_PX = 64
-
-
-def animated(format_name: str, mode: str) -> bytearray:
-    frames = [Image.new("L", (SIDE_PX, SIDE_PX), 100 * number).convert(mode) for number in range(3)]
-    file = io.BytesIO()
-    frames[0].save(file, format_name, save_all=True, append_images=frames[1:], disposal=2)
-    return bytearray(file.getvalue())
-
-
-def webp(width: int, height: int) -> bytes:
-    """An animation of small frames on a canvas of this size (WebP container specification, chunk VP8X)."""
-    content = animated("WEBP", "RGBA")
-    canvas = content.index(b"VP8X") + 12
-    content[canvas : canvas + 6] = (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
-    return bytes(content)
+from tests.ingest.made import animated, webp
 
 
 def gif(width: int, height: int) -> bytes:

@@ -16,9 +16,9 @@ from ingest.formats.released import Kept, Written
 from ingest.formats.tar import Member, header
 from ingest.storage.place import place
 from tests.ingest.made import jpeg, samples_of, tar_bytes
-from tests.ingest.test_magic import CAPTIONS, LIKE_PICTURES, TEXT_PICTURES
-from tests.ingest.test_tar_hostile import END, member, pax, sparse
-from tests.ingest.test_tar_hostile import header as raw_header
+from tests.ingest.raw_tar import END, member, pax, sparse
+from tests.ingest.raw_tar import header as raw_header
+from tests.ingest.texts import CAPTIONS, LIKE_PICTURES, TEXT_PICTURES
 
 PICTURES = [jpeg(40 * n) for n in range(3)]
 EXTENSIONS = (

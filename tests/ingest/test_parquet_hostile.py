@@ -1,8 +1,5 @@
 """Parquet files that are small and take a lot: every row is a row all the same, in a bounded part of the memory."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +10,8 @@ import pytest
 from ingest.errors import Fault, SourceError
 from ingest.formats import open_source, parquet, parquet_pages, parquet_rows, parquet_schema
 from ingest.formats.parquet_pages import DamagedPageError, page_header
+from tests.ingest.large_parquet import LARGE, MAX_MB, NUM_ROWS, read_in_a_child, repeated
 from tests.ingest.made import jpeg, samples_of, slices_of
-
-ROOT = Path(__file__).parents[2]
-NUM_ROWS = 1000
-LARGE = bytes(4 * 2**20)
-MAX_MB = 1500
 
 
 @pytest.fixture
@@ -26,22 +19,9 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "a.parquet"
 
 
-def repeated(value: bytes | str, kind: pa.DataType, num_rows: int = NUM_ROWS) -> pa.Array:
-    """One value in every row, of which a file holds one."""
-    return pa.DictionaryArray.from_arrays(pa.array([0] * num_rows, pa.int32()), pa.array([value], kind))
-
-
 def shared(value: bytes, num_rows: int = NUM_ROWS) -> pa.ChunkedArray:
     """The same without a dictionary; the test itself holds the value once too."""
     return pa.chunked_array([pa.array([value])] * num_rows)
-
-
-def read_in_a_child(file: Path, *out: Path) -> dict[str, Any]:
-    """With `out`, all samples are released into that folder too."""
-    command = [sys.executable, "-m", "tests.ingest.peak", str(file), *map(str, out)]
-    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=1500)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
 
 
 def of_struct(images: pa.Array) -> pa.Array:

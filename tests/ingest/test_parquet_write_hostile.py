@@ -11,8 +11,8 @@ import pytest
 from ingest.formats import parquet, parquet_batches, parquet_release
 from ingest.formats.released import Kept, Written
 from ingest.storage.place import place
+from tests.ingest.large_parquet import LARGE, MAX_MB, read_in_a_child, repeated
 from tests.ingest.made import jpeg
-from tests.ingest.test_parquet_hostile import LARGE, MAX_MB, read_in_a_child, repeated
 
 PICTURES = [jpeg(n) for n in range(6)]
 NUM_ROWS = 300

@@ -12,7 +12,7 @@ from ingest.formats.shard import files_below
 from ingest.machine import install_command
 from ingest.storage import retries
 from ingest.storage.place import place
-from ingest.storage.retries import may_pass, reason_of, retried
+from ingest.storage.retries import may_pass, reason_of, retried, storage_error
 
 
 def test_local_files_are_whole_and_listed(tmp_path: Path) -> None:
@@ -116,6 +116,8 @@ def test_an_unknown_protocol_is_named() -> None:
 def test_what_passes_by_itself_and_what_does_not(error: OSError, passes: bool, reason: str) -> None:
     assert may_pass(error) is passes
     assert reason_of(error) == reason
+    told = storage_error("cannot read s3://bucket/shard.tar", error)
+    assert (str(told), told.exit_code) == (f"cannot read s3://bucket/shard.tar: {reason}", 1 if passes else 2)
 
 
 def test_attempts_end_with_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from ingest.formats.compressed import Decompressed
 from ingest.formats.tar import Member, TarDamage, walk
 from ingest.sample import Sample
 from tests.ingest.made import jpeg, samples_of, slices_of, tar_bytes
+from tests.ingest.raw_tar import header, member, pax, sparse
 
 PLAIN = pytest.param(False, id="plain")
 PACKED = pytest.param(True, id="gzip")
@@ -37,26 +38,6 @@ def reasons(samples: list[Sample]) -> list[tuple[str, str | None]]:
     return [(s.key, s.fault.reason if s.fault else None) for s in samples]
 
 
-def header(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0, link: str = "") -> bytes:
-    info = tarfile.TarInfo(name)
-    info.type, info.size, info.linkname = kind, size, link
-    return info.tobuf(tarfile.GNU_FORMAT)
-
-
-def member(name: str, content: bytes, kind: bytes = tarfile.REGTYPE) -> bytes:
-    return header(name, kind, len(content)) + content + b"\0" * (-len(content) % 512)
-
-
-def pax(kind: bytes = tarfile.XHDTYPE, **records: str) -> bytes:
-    lines = b""
-    for name, value in records.items():
-        line = f" {name}={value}\n".encode()
-        num_bytes = next(n for n in range(len(line), len(line) + 9) if len(str(n)) + len(line) == n)
-        lines += b"%d%s" % (num_bytes, line)
-    return member("pax", lines, kind)
-
-
-END = tar.END
 ONE, TWO = member("1.jpg", jpeg(1)), member("2.jpg", jpeg(2))
 
 
@@ -102,17 +83,6 @@ def test_links_and_devices_are_never_followed(tmp_path: Path, kind: bytes, packe
 def test_an_unknown_kind_of_member_is_reported(tmp_path: Path, packed: bool) -> None:
     samples = read(tmp_path, ONE + member("x.jpg", jpeg(3), b"Z") + TWO, packed)
     assert reasons(samples) == [("1", None), ("x", "not_a_file"), ("2", None)]
-
-
-def sparse(name: str, stored: bytes, size: int) -> bytes:
-    """An old GNU sparse member: `stored` at its beginning, then a hole up to `size` bytes."""
-    block = bytearray(header(name, tarfile.GNUTYPE_SPARSE, len(stored)))
-    block[345:512] = b"\0" * 167
-    block[386:410] = b"%011o\0%011o\0" % (0, len(stored))
-    block[483:495] = b"%011o\0" % size
-    block[148:156] = b" " * 8
-    block[148:156] = b"%06o\0 " % sum(block)
-    return bytes(block) + stored + b"\0" * (-len(stored) % 512)
 
 
 @pytest.mark.parametrize("packed", [PLAIN, PACKED])

@@ -1,14 +1,11 @@
 """What a release holds of a shard, in every format; files that are whole or not there."""
 
-import hashlib
 import io
 import os
-import resource
 import subprocess
 import tarfile
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,33 +15,16 @@ import pytest
 from ingest.errors import IncompleteError, StorageError
 from ingest.formats import FORMATS, open_source
 from ingest.formats.compressed import codec_of
-from ingest.formats.released import Kept, Written
+from ingest.formats.released import Kept
 from ingest.storage.place import Place, place
 from tests.ingest.made import jpeg, parquet_file, raw_members, samples_of, tar_bytes
+from tests.ingest.releasing import check_hashes, folders, sha256, small_disk, write
 
 PICTURES = [jpeg(40 * n) for n in range(6)]
 
 
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 def kept(*indices: int, num_samples: int | None = None) -> Kept:
     return Kept({index: sha256(PICTURES[index]) for index in indices}, num_samples)
-
-
-def folders(tmp_path: Path) -> tuple[Path, Path]:
-    (tmp_path / "in").mkdir()
-    return tmp_path / "in", tmp_path / "out"
-
-
-def write(format_name: str, source: Path, shard: str, wanted: Kept, out: Path) -> Written:
-    return FORMATS[format_name].write(place(str(source)), shard, wanted, place(str(out)))
-
-
-def check_hashes(written: Written, out: Path) -> None:
-    found = {str(path.relative_to(out)): path for path in out.rglob("*") if path.is_file()}
-    assert {name: sha256(path.read_bytes()) for name, path in found.items()} == written.files
 
 
 def webdataset(folder: Path) -> str:
@@ -363,17 +343,6 @@ def test_an_error_leaves_what_was_there_before(tmp_path: Path, error: type[BaseE
         with target.create() as file:
             file.write(b"after")
         assert target.read() == b"after"
-
-
-@contextmanager
-def small_disk(max_bytes: int = 8192) -> Iterator[None]:
-    """No file may become larger: around the write alone, since pytest's own output may go to a file."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("num_bytes", [9_000, 900_000])

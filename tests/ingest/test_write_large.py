@@ -10,7 +10,7 @@ from ingest.formats.released import Kept
 from ingest.storage.place import place
 from ingest.storage.streams import BATCH_BYTES, WRITTEN_BACK_BYTES
 from tests.ingest.made import tar_bytes
-from tests.ingest.test_write import check_hashes, folders, sha256, small_disk, write
+from tests.ingest.releasing import check_hashes, folders, sha256, small_disk, write
 
 IMAGES = [bytes([number]) * 200_000 for number in range(30)] + [os.urandom(9 * 2**20)] + [b"small", b""]
 """Several batches, an image of several blocks, and some that no batch waits for."""

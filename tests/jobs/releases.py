@@ -3,14 +3,25 @@
 import hashlib
 import io
 import json
-from collections.abc import Sequence
+import tarfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+from PIL import Image
 
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
+from tests.ingest.hiding import HIDING, frames, jpeg
+from tests.jobs.made import tar
+from tests.nasty import encoded
 
 KEEP_ALL = "name: keep-all\nrules: []\ndefault: keep\nquarantined: keep\n"
+
+
+FIRST_DROPPED = 'name: p\ndefault: keep\nrules:\n  - {name: first, when: "index = 0", then: drop, reason: r}\n'
+CLEAN = "name: clean\nfiles: clean\nrules: []\ndefault: keep\nquarantined: keep\n"
 
 
 NO_FACES = (
@@ -56,4 +67,72 @@ def labels_of(folder: Path, keys: Sequence[object], name: str = "labels") -> Pat
         "private": [1] * len(keys),
     }
     write_labels(to_labels(columns, len(keys)), str(path), LabelsOrigin("hand"))
+    return path
+
+
+def with_gps() -> bytes:
+    exif = Image.Exif()
+    exif[0x8825] = {1: "N", 2: (1.0, 2.0, 3.0), 3: "E", 4: (1.0, 2.0, 3.0)}
+    return encoded(Image.linear_gradient("L").convert("RGB"), "JPEG", exif=exif.tobytes())
+
+
+PICTURES = {
+    "a.jpg": with_gps(),
+    "b.png": HIDING["behind_png.png"][0](),
+    "c.gif": frames(20, "GIF"),
+    "d.bmp": encoded(Image.new("RGB", (40, 30)), "BMP"),
+    "e.jpg": b"<html>not a picture</html>",
+    "f.jpg": jpeg() + b"more" * 100,
+}
+
+
+def make_corpus(folder: Path, layout: str) -> Path:
+    source = folder / layout
+    source.mkdir()
+    if layout == "tars":
+        captions = {f"{name[0]}.txt": b"a caption" for name in PICTURES}
+        tar(source / "0.tar", dict(sorted({**PICTURES, **captions}.items())))
+    elif layout == "tree":
+        for name, content in PICTURES.items():
+            (source / name).write_bytes(content)
+    else:
+        images = [{"bytes": content, "path": name} for name, content in PICTURES.items()]
+        table = pa.table({"image": images, "caption": ["a caption"] * len(images)})
+        pq.write_table(table, source / "0.parquet", row_group_size=2)
+    return source
+
+
+def pictures(release: Path, layout: str) -> Iterator[tuple[str, bytes]]:
+    """Key and content of each picture in a release."""
+    if layout == "tars":
+        with tarfile.open(release / "0.tar") as archive:
+            for member in archive:
+                content = archive.extractfile(member)
+                assert content is not None
+                if not member.name.endswith(".txt"):
+                    yield member.name.split(".")[0], content.read()
+    elif layout == "tree":
+        for path in sorted(release.glob("*.*")):
+            if path.name not in ("release.json", "decisions.parquet"):
+                yield path.name, path.read_bytes()
+    else:
+        for image in pq.read_table(release / "0.parquet")["image"].to_pylist():
+            yield image["path"], image["bytes"]
+
+
+def with_policy(folder: Path, text: str) -> Path:
+    (folder / "policy.yaml").write_text(text)
+    return folder / "policy.yaml"
+
+
+Capture = pytest.CaptureFixture[str]
+
+
+def decisions(release: Path) -> dict[str, dict[str, object]]:
+    return {row["key"][0]: row for row in pq.read_table(release / "decisions.parquet").to_pylist()}
+
+
+def asked(release: Path, *lines: str) -> Path:
+    path = release.parent / "requests.txt"
+    path.write_text("# asked for in November\n\n" + "".join(f"{line}\n" for line in lines))
     return path

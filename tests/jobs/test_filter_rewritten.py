@@ -4,8 +4,6 @@ import hashlib
 import io
 import json
 import shutil
-import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,73 +14,16 @@ from PIL import Image
 
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
-from tests.ingest.hiding import HIDING, frames, jpeg
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, rows, tar
-from tests.jobs.releases import decided, released
+from tests.jobs.releases import CLEAN, PICTURES, decided, make_corpus, pictures, released, with_policy
 from tests.nasty import encoded
 
 DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "tree"
-CLEAN = "name: clean\nfiles: clean\nrules: []\ndefault: keep\nquarantined: keep\n"
 COVER = (
     "name: cover\ndefault: keep\nrules:\n"
     '  - {{name: people, when: "{when}", then: redact, cover: [{cover}], reason: shows a person}}\n'
 )
-
-
-def with_gps() -> bytes:
-    exif = Image.Exif()
-    exif[0x8825] = {1: "N", 2: (1.0, 2.0, 3.0), 3: "E", 4: (1.0, 2.0, 3.0)}
-    return encoded(Image.linear_gradient("L").convert("RGB"), "JPEG", exif=exif.tobytes())
-
-
-PICTURES = {
-    "a.jpg": with_gps(),
-    "b.png": HIDING["behind_png.png"][0](),
-    "c.gif": frames(20, "GIF"),
-    "d.bmp": encoded(Image.new("RGB", (40, 30)), "BMP"),
-    "e.jpg": b"<html>not a picture</html>",
-    "f.jpg": jpeg() + b"more" * 100,
-}
-
-
-def make_corpus(folder: Path, layout: str) -> Path:
-    source = folder / layout
-    source.mkdir()
-    if layout == "tars":
-        captions = {f"{name[0]}.txt": b"a caption" for name in PICTURES}
-        tar(source / "0.tar", dict(sorted({**PICTURES, **captions}.items())))
-    elif layout == "tree":
-        for name, content in PICTURES.items():
-            (source / name).write_bytes(content)
-    else:
-        images = [{"bytes": content, "path": name} for name, content in PICTURES.items()]
-        table = pa.table({"image": images, "caption": ["a caption"] * len(images)})
-        pq.write_table(table, source / "0.parquet", row_group_size=2)
-    return source
-
-
-def pictures(release: Path, layout: str) -> Iterator[tuple[str, bytes]]:
-    """Key and content of each picture in a release."""
-    if layout == "tars":
-        with tarfile.open(release / "0.tar") as archive:
-            for member in archive:
-                content = archive.extractfile(member)
-                assert content is not None
-                if not member.name.endswith(".txt"):
-                    yield member.name.split(".")[0], content.read()
-    elif layout == "tree":
-        for path in sorted(release.glob("*.*")):
-            if path.name not in ("release.json", "decisions.parquet"):
-                yield path.name, path.read_bytes()
-    else:
-        for image in pq.read_table(release / "0.parquet")["image"].to_pylist():
-            yield image["path"], image["bytes"]
-
-
-def with_policy(folder: Path, text: str) -> Path:
-    (folder / "policy.yaml").write_text(text)
-    return folder / "policy.yaml"
 
 
 @pytest.mark.parametrize("layout", ["tars", "tree", "parquet"])

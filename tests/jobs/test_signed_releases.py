@@ -6,11 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.made import privsieve
-from tests.jobs.test_filter_rewritten import with_policy
-from tests.jobs.test_takedown import Capture, asked, decisions, release, tars
-from tests.jobs.test_verify import POLICY, releases
-
-__all__ = ["release", "releases", "tars"]
+from tests.jobs.releases import FIRST_DROPPED, Capture, asked, decisions, with_policy
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +48,7 @@ def test_a_changed_checksum_is_a_fault_and_so_is_none(tars: Path, capsys: Captur
 @pytest.fixture
 def signed(releases: dict[str, Path], key: Path, tmp_path: Path) -> Path:
     run, out = releases["tars-as-is"].parent / "run-tars", tmp_path / "signed"
-    options = ("--policy", with_policy(tmp_path, POLICY), "--out", out, "--sign-key", key, "--quiet")
+    options = ("--policy", with_policy(tmp_path, FIRST_DROPPED), "--out", out, "--sign-key", key, "--quiet")
     assert privsieve("filter", run, *options) == 0
     return out
 
@@ -103,7 +99,7 @@ def test_what_is_no_key_is_refused_before_anything_is_written(
     run, out = releases["tars-as-is"].parent / "run-tars", tmp_path / "out"
     for wrong, why in ((tmp_path / "none", "there is no such file"), (tmp_path / "text", "ssh-keygen cannot sign")):
         capsys.readouterr()
-        policy = with_policy(tmp_path, POLICY)
+        policy = with_policy(tmp_path, FIRST_DROPPED)
         assert privsieve("filter", run, "--policy", policy, "--out", out, "--sign-key", wrong, "--quiet") == 2
         assert why in capsys.readouterr().err
         assert not out.exists()

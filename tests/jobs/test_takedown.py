@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import StorageError
@@ -15,42 +14,12 @@ from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
 from jobs.takedown import TakedownRequest, run_takedown
 from scoring.runs.lease import Lease, lease
 from tests.jobs.made import privsieve
-from tests.jobs.releases import files
-from tests.jobs.test_filter_rewritten import pictures
-from tests.jobs.test_verify import releases
-
-__all__ = ["releases"]
-
-LAYOUTS = ("tars", "tree", "parquet")
-Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(params=[f"{layout}-{files}" for layout in LAYOUTS for files in ("as-is", "clean")])
-def release(request: pytest.FixtureRequest, releases: dict[str, Path], tmp_path: Path) -> Path:
-    """A copy of one of the releases; its name says which."""
-    shutil.copytree(releases[request.param], tmp_path / request.param)
-    return tmp_path / str(request.param)
-
-
-@pytest.fixture
-def tars(releases: dict[str, Path], tmp_path: Path) -> Path:
-    shutil.copytree(releases["tars-as-is"], tmp_path / "tars-as-is")
-    return tmp_path / "tars-as-is"
+from tests.jobs.releases import Capture, asked, decisions, files, pictures
 
 
 def held(release: Path) -> dict[str, bytes]:
     """The first letter of each key -> content."""
     return {key[0]: content for key, content in pictures(release, release.name.split("-")[0])}
-
-
-def decisions(release: Path) -> dict[str, dict[str, object]]:
-    return {row["key"][0]: row for row in pq.read_table(release / "decisions.parquet").to_pylist()}
-
-
-def asked(release: Path, *lines: str) -> Path:
-    path = release.parent / "requests.txt"
-    path.write_text("# asked for in November\n\n" + "".join(f"{line}\n" for line in lines))
-    return path
 
 
 @pytest.mark.parametrize("name", ["sha256", "released_sha256", "key", "shard/key"])

@@ -11,26 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
-from tests.jobs.test_filter_rewritten import CLEAN, make_corpus, with_policy
-
-POLICY = 'name: p\ndefault: keep\nrules:\n  - {name: first, when: "index = 0", then: drop, reason: r}\n'
-
-
-@pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Of every layout, one as it is and one cleaned."""
-    folder = tmp_path_factory.mktemp("releases")
-    made = {}
-    for layout in ("tars", "tree", "parquet"):
-        source, run = make_corpus(folder, layout), folder / f"run-{layout}"
-        scan_in_process(source, run, max_frames=16)
-        for name, text in (("as-is", POLICY), ("clean", CLEAN)):
-            made[f"{layout}-{name}"] = folder / f"{layout}-{name}"
-            policy = with_policy(folder, text)
-            assert privsieve("filter", run, "--policy", policy, "--out", made[f"{layout}-{name}"], "--quiet") == 0
-    return made
 
 
 @pytest.mark.parametrize("files", ["as-is", "clean"])

@@ -159,6 +159,21 @@ def test_privacyalert_with_pictures_that_are_gone(tmp_path: Path) -> None:
     assert _judged(found["111_abc_b.jpg"]) == {}
 
 
+def test_four_classes_of_privacyalert_are_votes_and_say_what_is_private(tmp_path: Path) -> None:
+    four = "photo,label\n111,Clearly private\n222,public\n333,clearly_public\n444,private\n"
+    found = _imported(tmp_path, "privacyalert", made.privacyalert(tmp_path / "one", four, []))
+    assert {key: (row["vote"], row["private"]) for key, row in found.items()} == {
+        "111": ("clearly private", 1),
+        "222": (None, 0),  # in a list of two classes
+        "333": ("clearly public", 0),
+        "444": (None, 1),
+    }
+    both = made.privacyalert(tmp_path / "two", "111,public\n", [])
+    (both / "Dataset_split/test_with_labels_4classes.csv").write_text(four)
+    found = _imported(tmp_path, "privacyalert", both)
+    assert [row["vote"] for row in found.values()] == ["clearly private", "public", "clearly public", "private"]
+
+
 def test_curated_privacyalert(tmp_path: Path) -> None:
     lines = "Image Name,batch,Label 2-class,Original,Final,Fold 1\n"
     lines += "111,1,1,2,0,1\n222.png,batch2,0.0,2,1,0\n333,2,-1,0,2,0\n"

@@ -1,5 +1,6 @@
 """A small run, made by hand: every figure that the tests expect can be counted here."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -69,3 +70,8 @@ def make_run(tmp_path: Path) -> MakeRun:
         return folder
 
     return make
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Every file below a folder, and what it holds."""
+    return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.rglob("*")) if p.is_file()}

@@ -17,12 +17,7 @@ from ingest.errors import StorageError
 from ingest.storage.place import Place, place
 from reports.run.run_files import ReadOnlyFiles, RunFiles
 from reports.run.warehouse import open_run
-from tests.reports.conftest import MakeRun
-
-
-def contents(folder: Path) -> dict[str, str]:
-    """Every file below a folder, and what it holds."""
-    return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.rglob("*")) if p.is_file()}
+from tests.reports.conftest import MakeRun, contents
 
 
 @pytest.mark.parametrize(

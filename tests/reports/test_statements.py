@@ -11,8 +11,7 @@ from reports.run.warehouse import Run, open_run
 from scoring.sql.expressions import FUNCTIONS, value_expression
 from scoring.sql.limits import Limits
 from scoring.table import IMAGE_SCHEMA
-from tests.reports.conftest import ROWS, MakeRun
-from tests.reports.test_run_files import contents
+from tests.reports.conftest import ROWS, MakeRun, contents
 
 CANARY = "words-of-a-file-outside"
 

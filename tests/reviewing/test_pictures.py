@@ -17,7 +17,7 @@ from jobs.runtime.progress import SILENT
 from reports.report.opened import open_run
 from scoring.runs.record import RunRecord
 from tests.audits import write_drawn
-from tests.ingest.test_decode_memory import webp
+from tests.ingest.made import webp
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve
 from tests.nasty import bomb_header, bomb_real_400mp

@@ -1,8 +1,11 @@
 """Every protocol, by the names that a user would write."""
 
+import json
+
 from scoring.assessment import Assessment, Outcome
 from scoring.protocols import protocol
-from scoring.protocols.interface import Prompt, Protocol, ProtocolOptions
+from scoring.protocols.interface import Prompt, Protocol, ProtocolOptions, Text
+from scoring.taxonomy import KEYS
 
 ALL_NAMES = (
     "slots",
@@ -44,3 +47,11 @@ def file_of(name: str) -> str:
     base, _, variants = name.partition(":")
     language = {"de", "ru", "zh"} & set(variants.split(","))
     return "-".join([base, *language])
+
+
+def texts_of(prompt: Prompt) -> str:
+    return "\n".join(part.text for m in prompt.messages for part in m.parts if isinstance(part, Text))
+
+
+def form(default: float = 0, **numbers: float) -> str:
+    return json.dumps({key: numbers.get(key, default) for key in KEYS})

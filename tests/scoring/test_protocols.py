@@ -1,7 +1,5 @@
 """What a vision-language model is asked and how its answers are read."""
 
-import json
-
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -9,7 +7,6 @@ import pytest
 from scoring.assessment import Unscored
 from scoring.protocols.interface import (
     Image,
-    Prompt,
     SlotAnswer,
     Slots,
     Text,
@@ -17,21 +14,13 @@ from scoring.protocols.interface import (
     Token,
 )
 from scoring.taxonomy import KEYS
-from tests.scoring.asking import ALL_NAMES, ask, assessed
+from tests.scoring.asking import ALL_NAMES, ask, assessed, form, texts_of
 
 ABSENT, AMBIGUOUS, PRESENT = (0.9, 0.06, 0.04), (0.2, 0.5, 0.3), (0.01, 0.02, 0.97)
 
 
-def texts_of(prompt: Prompt) -> str:
-    return "\n".join(part.text for m in prompt.messages for part in m.parts if isinstance(part, Text))
-
-
 def slot_answer(**rows: tuple[float, float, float]) -> SlotAnswer:
     return SlotAnswer(np.array([rows.get(key, ABSENT) for key in KEYS], dtype=np.float32))
-
-
-def form(default: float = 0, **numbers: float) -> str:
-    return json.dumps({key: numbers.get(key, default) for key in KEYS})
 
 
 def tokens_of(text: str, probabilities: tuple[float, ...]) -> tuple[Token, ...]:

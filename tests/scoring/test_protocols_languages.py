@@ -6,8 +6,7 @@ import pytest
 
 from scoring.assessment import Unscored
 from scoring.protocols.interface import FirstToken, TextAnswer
-from tests.scoring.asking import ask, assessed
-from tests.scoring.test_protocols import texts_of
+from tests.scoring.asking import ask, assessed, texts_of
 
 LETTERS = {"de": "[a-zäöüß]", "ru": "[а-яё]", "zh": "[\u4e00-\u9fff]"}
 

@@ -5,8 +5,7 @@ import pytest
 from scoring.assessment import Unscored
 from scoring.protocols.interface import Generate, Prompt, TextAnswer
 from scoring.taxonomy import KEYS, LEVELS
-from tests.scoring.asking import ask, assessed
-from tests.scoring.test_protocols import form, texts_of
+from tests.scoring.asking import ask, assessed, form, texts_of
 
 SAID = """\
 I go through the levels one by one.

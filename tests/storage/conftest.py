@@ -5,18 +5,25 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import s3fs
 from moto.server import ThreadedMotoServer
 
+from ingest.storage.place import place
 from tests.conftest import joined, ray_head
+from tests.ingest.made import jpeg, parquet_file, tar_bytes
 
 BUCKET = "corpora"
 KEY_ID, SECRET = "AKIAFAKEKEYIDOFATEST", "fake/Secret+OfATestThatMustNotShow"
 
 Fault = int | str
 """A status to answer with, or "reset" (the connection is cut), "short" (half of the body, then cut)."""
+
+
+NUM_SHARDS, PER_SHARD = 2, 6
 
 
 @dataclass
@@ -154,3 +161,27 @@ def store(proxy_server: Proxy, settings: dict[str, str], monkeypatch: pytest.Mon
     proxy_server.fault = lambda method, path, span: None
     bucket.rm(BUCKET, recursive=True)
     s3fs.S3FileSystem.clear_instance_cache()
+
+
+def corpus(folder: Path, format_name: str) -> Path:
+    for shard in range(NUM_SHARDS):
+        pictures = [(f"{n:03d}", jpeg(20 * shard + n)) for n in range(PER_SHARD)]
+        target = folder / f"{shard:05d}"
+        if format_name == "tree":
+            target.mkdir(parents=True)
+            for key, picture in pictures:
+                (target / f"{key}.jpg").write_bytes(picture)
+        elif format_name == "webdataset":
+            folder.mkdir(exist_ok=True)
+            members = [m for key, p in pictures for m in ((f"{key}.jpg", p), (f"{key}.cls", b"street"))]
+            target.with_suffix(".tar").write_bytes(tar_bytes(members))
+        else:
+            table = pa.table({"key": [key for key, _ in pictures], "jpg": [p for _, p in pictures]})
+            parquet_file(target.with_suffix(".parquet"), table)
+    return folder
+
+
+def upload(folder: Path, url: str) -> str:
+    for file in sorted(f for f in folder.rglob("*") if f.is_file()):
+        place(url).at(file.relative_to(folder).as_posix()).write(file.read_bytes())
+    return url

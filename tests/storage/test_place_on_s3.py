@@ -227,7 +227,7 @@ def test_errors_show_no_credentials(store: Proxy, address: str, verb: str, tmp_p
     command = [sys.executable, "-m", "jobs", "scan", *args, "--engine", "canned", "--source-format", "tree"]
     command += ["--executor", "inline", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | settings, check=False)
-    assert done.returncode == 2
+    assert done.returncode == (1 if address else 2)  # the one may work later
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("privsieve: cannot reach corpora/")

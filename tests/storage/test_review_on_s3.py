@@ -7,8 +7,7 @@ import pytest
 from scoring.labels.table import read_labels
 from tests.jobs.made import privsieve
 from tests.reviewing.made import Person, served
-from tests.storage.conftest import BUCKET, Proxy
-from tests.storage.test_verbs_on_s3 import corpus, upload
+from tests.storage.conftest import BUCKET, Proxy, corpus, upload
 
 
 @pytest.mark.slow

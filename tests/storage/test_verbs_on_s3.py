@@ -11,40 +11,14 @@ import pytest
 from ingest.formats.shard import files_below
 from ingest.storage.place import place
 from scoring.table import SCHEMA
-from tests.ingest.made import jpeg, parquet_file, tar_bytes
 from tests.jobs.made import privsieve
-from tests.storage.conftest import BUCKET, Fault, Proxy
+from tests.storage.conftest import BUCKET, NUM_SHARDS, PER_SHARD, Fault, Proxy, corpus, upload
 
-NUM_SHARDS, PER_SHARD = 2, 6
 POLICY = (
     "name: faces\nrules:\n  - {name: faces, when: biometrics > 0, then: drop, reason: shows a face}\ndefault: keep\n"
 )
 
 Capture = pytest.CaptureFixture[str]
-
-
-def corpus(folder: Path, format_name: str) -> Path:
-    for shard in range(NUM_SHARDS):
-        pictures = [(f"{n:03d}", jpeg(20 * shard + n)) for n in range(PER_SHARD)]
-        target = folder / f"{shard:05d}"
-        if format_name == "tree":
-            target.mkdir(parents=True)
-            for key, picture in pictures:
-                (target / f"{key}.jpg").write_bytes(picture)
-        elif format_name == "webdataset":
-            folder.mkdir(exist_ok=True)
-            members = [m for key, p in pictures for m in ((f"{key}.jpg", p), (f"{key}.cls", b"street"))]
-            target.with_suffix(".tar").write_bytes(tar_bytes(members))
-        else:
-            table = pa.table({"key": [key for key, _ in pictures], "jpg": [p for _, p in pictures]})
-            parquet_file(target.with_suffix(".parquet"), table)
-    return folder
-
-
-def upload(folder: Path, url: str) -> str:
-    for file in sorted(f for f in folder.rglob("*") if f.is_file()):
-        place(url).at(file.relative_to(folder).as_posix()).write(file.read_bytes())
-    return url
 
 
 def rows(run: str) -> list[dict[str, object]]:

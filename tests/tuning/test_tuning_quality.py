@@ -10,13 +10,11 @@ import yaml
 from PIL import Image
 
 from jobs.demo.tuning import signs
-from jobs.demo.tuning.signs import CLASSES
 from reports.evaluation.compute import EvaluationOptions, evaluate_run
 from reports.evaluation.results import Evaluation
 from scoring.assessment import EngineOptions, View
 from scoring.engines import engine_module
-from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
-from scoring.taxonomy import KEYS
+from scoring.labels.table import read_labels
 from tests.tuning.made import (
     BASE,
     MAX_PIXELS,
@@ -25,6 +23,7 @@ from tests.tuning.made import (
     drawn_pictures,
     make_recipe,
     make_set,
+    planted,
     privsieve,
     scan_command,
     tune_command,
@@ -53,28 +52,6 @@ def both_f1(found: Evaluation) -> list[float]:
         right = (one.num_true_positive, one.num_true_negative)
         means.append(float(np.mean([2 * num / max(1, 2 * num + wrong) for num in right])))
     return means
-
-
-def planted(signs: Pictures, folder: Path) -> Pictures:
-    """The same pictures; attribute i is present in three of the sixteen classes."""
-    rows = read_labels(str(signs.labels)).select(["sha256", "key", "class"]).to_pylist()
-    names = [str(row["class"]) for row in rows]
-    # Pictures of the public classes are all called public, in the order of the classes.
-    order = {
-        row["key"]: int(str(row["key"]).partition("_")[2].partition(".")[0]) for row in rows if row["class"] == "public"
-    }
-    number = [
-        CLASSES.index(name) if name in CLASSES else 8 + order[row["key"]] % 8
-        for name, row in zip(names, rows, strict=True)
-    ]
-    columns: dict[str, list[Any]] = {
-        key: [float(one in (at % 16, (5 * at + 3) % 16, (7 * at + 1) % 16)) for one in number]
-        for at, key in enumerate(KEYS)
-    }
-    columns |= {"sha256": [row["sha256"] for row in rows], "annotator": ["planted"] * len(rows)}
-    file = folder / f"{signs.folder.name}-attributes.parquet"
-    write_labels(to_labels(columns, len(rows)), str(file), LabelsOrigin("planted"))
-    return Pictures(signs.folder, file)
 
 
 @pytest.fixture(scope="module")

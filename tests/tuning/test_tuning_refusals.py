@@ -96,7 +96,7 @@ def test_a_set_that_cannot_be_learnt_from(
 def test_slots_out_of_range(
     few: Pictures, short_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tests.tuning.test_tuning_quality import planted
+    from tests.tuning.made import planted
 
     training_set = make_set(tmp_path / "set", planted(few, tmp_path), "--target", "slots")
     for slots in ([7] * 22, [1] * 21, "1" * 22):

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from jobs.cli import main
 from scoring.assessment import Assessment, EngineOptions, Outcome, View
 from scoring.engines import engine_module
 from tests.vllm import warm_start
@@ -20,9 +21,18 @@ collect_ignore_glob = [] if find_spec("vllm") else ["test_*.py"]
 os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "shards"
 MAX_PIXELS = 160 * 160
 MAX_VLLM_ENGINES = 2
 """At once: each takes about 2 GB, and two workers run these tests beside each other."""
+
+
+def privsieve(*args: object) -> int:
+    """The exit code of a command."""
+    with pytest.raises(SystemExit) as done:
+        main([str(a) for a in args])
+    assert isinstance(done.value.code, int)
+    return done.value.code
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

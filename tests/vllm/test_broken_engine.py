@@ -8,6 +8,7 @@ import pytest
 
 from ingest.errors import EngineError
 from scoring.assessment import EngineOptions, Unscored
+from scoring.engines import engine_module
 from scoring.engines.vlm.transformers import load
 from tests.vllm.conftest import MAX_PIXELS, picture, probabilities
 
@@ -128,3 +129,15 @@ def test_a_vllm_that_refuses_every_picture_ends_the_engine_and_strips_do_not(che
             running.assess_with(long, [picture(20, 64, 64)])
     finally:
         running.close()
+
+
+def test_a_vllm_that_does_not_start_says_why_in_its_own_words(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only its own process knows, and nobody sees on a cluster what that one logs."""
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "0")
+    wanted = (
+        r'^vLLM does not start with the model "micro-vl": ValueError: No available memory for the cache .*--engine-gpus'
+    )
+    with pytest.raises(EngineError, match=wanted):
+        engine_module("vllm").load(EngineOptions(model=str(checkpoint), max_pixels=MAX_PIXELS))

@@ -15,7 +15,7 @@ from scoring.engines.vlm.prompting import Prompter, generated_tokens
 from scoring.protocols import protocol
 from scoring.protocols.interface import Generate, Protocol, ProtocolOptions
 from tests.vllm.conftest import MAX_PIXELS, probabilities
-from tests.vllm.test_engines_agree import same_words
+from tests.vllm.verbatim import same_words
 
 OPENING = "{{- '<|im_start|>assistant\\n' -}}"
 """What the chat template of the micro model ends with."""

@@ -9,24 +9,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.cli import main
 from scoring.table import SCHEMA
 from scoring.taxonomy import KEYS
-from tests.vllm.conftest import MAX_PIXELS
-
-DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "shards"
-
-
-def _privsieve(*args: object) -> int:
-    with pytest.raises(SystemExit) as done:
-        main([str(a) for a in args])
-    assert isinstance(done.value.code, int)
-    return done.value.code
+from tests.vllm.conftest import DEMO, MAX_PIXELS, privsieve
 
 
 def _scan(run: Path, engine: str, model: Path, *more: object) -> list[dict[str, Any]]:
     arguments = ["--engine", engine, "--model", model, "--max-pixels", MAX_PIXELS, "--num-engines", 1, "--quiet", *more]
-    assert _privsieve("scan", DEMO, "--run", run, *arguments) == 0
+    assert privsieve("scan", DEMO, "--run", run, *arguments) == 0
     files = sorted((run / "scores").glob("*.parquet"))
     rows = [row for file in files for row in pq.read_table(file, schema=SCHEMA).to_pylist()]
     return sorted(rows, key=lambda row: (str(row["shard"]), row["index"]))
@@ -51,10 +41,10 @@ def test_scan_report_and_filter(checkpoint: Path, adapter: Path, tmp_path: Path)
             ours, theirs = ([side[f"prob_{key}"] for key in KEYS] for side in (row, other))
             np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
-    assert _privsieve("report", run, "--html", tmp_path / "report.html") == 0
+    assert privsieve("report", run, "--html", tmp_path / "report.html") == 0
     assert "slots-" in (tmp_path / "report.html").read_text()
     policy = Path(__file__).parents[2] / "scoring" / "policies" / "strict.yaml"
-    assert _privsieve("filter", run, "--policy", policy, "--out", tmp_path / "out") == 0
+    assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "out") == 0
     decided = pq.read_table(tmp_path / "out" / "decisions.parquet").to_pylist()
     assert len(decided) == 31
 
@@ -66,6 +56,6 @@ def test_an_unfit_adapter_stops_the_scan_before_a_run_exists(
 
     wrong = make_adapter(tmp_path / "wrong", checkpoint, extra=("model.visual.blocks.9.attn.proj",))
     arguments = ["--run", tmp_path / "run", "--engine", "vllm", "--model", checkpoint, "--adapter", wrong]
-    assert _privsieve("scan", DEMO, *arguments) == 2
+    assert privsieve("scan", DEMO, *arguments) == 2
     assert "visual.blocks.9.attn.proj" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -9,8 +9,7 @@ import pytest
 
 from scoring.assessment import TakesSteps
 from scoring.engines.vlm.vllm.options import VLLM_OPTIONS
-from tests.vllm.conftest import MAX_PIXELS, picture
-from tests.vllm.test_scan import DEMO, _privsieve
+from tests.vllm.conftest import DEMO, MAX_PIXELS, picture, privsieve
 
 
 def test_vllm_takes_the_steps_of_a_batch_job_and_not_of_a_server(engine: Callable[..., Any]) -> None:
@@ -53,13 +52,13 @@ def test_what_vllm_was_built_with_and_how_long_it_waited_stand_in_the_run(
     run = tmp_path / "run"
     options = ("--vllm-option", "max_num_seqs=64", "--vllm-option", "max_num_batched_tokens=8192")
     arguments = ("--engine", "vllm", "--model", checkpoint, "--max-pixels", MAX_PIXELS, "--executor", "inline")
-    assert _privsieve("scan", DEMO, "--run", run, "--quiet", *arguments, *options) == 0
+    assert privsieve("scan", DEMO, "--run", run, "--quiet", *arguments, *options) == 0
     record = json.loads((run / "run.json").read_text())
     assert [(one["max_num_seqs"], one["max_num_batched_tokens"]) for one in record["built_with"]] == [(64, 8192)]
     capsys.readouterr()
-    assert _privsieve("status", run, "--format", "json") == 0
+    assert privsieve("status", run, "--format", "json") == 0
     time = json.loads(capsys.readouterr().out)["engine_time"]
     assert time["seconds"] > 0
     assert 0 < sum(time["short_s"].values()) <= time["seconds"] * 1.001, "32 pictures fill no step of 64"
     assert time["most_bytes_ahead"] > 10**6
-    assert _privsieve("scan", DEMO, "--run", run, "--quiet", *arguments) == 0, "other steps, the same rows"
+    assert privsieve("scan", DEMO, "--run", run, "--quiet", *arguments) == 0, "other steps, the same rows"

@@ -38,9 +38,18 @@ function keepClear(isKept) {
 
 const isKept = () => $("keep").getAttribute("aria-pressed") === "true";
 
+// Answers with a digit: private or not, or the four classes of a vote.
+function choices() {
+  if (state.judged === "private") return WHOLE;
+  if (state.judged !== "votes") return [];
+  return Object.entries(state.votes).map(([vote, shown], place) =>
+    [vote, `${vote[0].toUpperCase()}${vote.slice(1)}: ${shown}`, String(place + 1), ""]);
+}
+
 function drawAnswers() {
   const isWhole = state.judged === "private";
-  const all = [...(isWhole ? WHOLE : [["attributes", "Done: all others are absent", "Enter", "enter"]]),
+  const done = [["attributes", "Done: all others are absent", "Enter", "enter"]];
+  const all = [...(state.judged === "attributes" ? done : choices()),
     ...OPEN.map(([answer, title, digit, letter]) => [answer, title, isWhole ? digit : letter.toUpperCase(), letter])];
   $("answers").replaceChildren(...all.map(([answer, title, key]) => {
     const button = document.createElement("button"), hint = document.createElement("kbd");
@@ -166,11 +175,12 @@ function elapsed() { return (seconds + (since === null ? 0 : performance.now() -
 async function give(answer) {
   if (!now || now.answer || $("stage").hidden) return;
   const one = now, body = { number: one.number, answer, seconds: elapsed() };
+  if (answer in state.votes && state.judged === "votes") Object.assign(body, { answer: "vote", vote: answer });
   if (answer === "attributes") body.values = values;
   one.answer = body;
   answered.add(one.number);
   numLeft -= 1;
-  document.querySelector(`[data-answer=${answer}]`).classList.add("given");
+  document.querySelector(`[data-answer="${answer}"]`).classList.add("given");
   const saved = outbox.send(body);
   saved.then(refreshProgress, (error) => { answered.delete(one.number); alertUser(error); });
   if ($("at-once").checked || answer === "skip") return advance();  // what is not judged keeps the model's answer hidden
@@ -203,7 +213,8 @@ function alertUser(error) {
 
 // What is asked, as long as there is a picture to judge.
 function ask(isOver) {
-  const asked = state.judged === "private" ? "Is this picture private?" : "What does this picture show?";
+  const asked = { private: "Is this picture private?", attributes: "What does this picture show?",
+    votes: "If it were yours, and showed people you know: who may see this picture?" }[state.judged];
   $("question").textContent = isOver ? "You are done" : asked;
   $("means").textContent = isOver || state.judged !== "private" ? "" : state.private_means;
   $("answers").hidden = $("hold").hidden = $("keep").hidden = $("at-once-label").hidden = isOver;
@@ -273,8 +284,8 @@ function onKey(event) {
     return;
   }
   const action = { z: undo, backspace: undo, v: () => keepClear(!isKept()), x: addBox }[key];
-  const whole = [...(state.judged === "private" ? WHOLE : []), ...OPEN].find(([, , digit, letter]) =>
-    letter === key || (state.judged === "private" && digit === key));
+  const chosen = choices().find(([, , digit, letter]) => letter === key || digit === key);
+  const whole = chosen ?? OPEN.find(([, , digit, letter]) => letter === key || (state.judged === "private" && digit === key));
   const place = state.judged === "attributes" ? ATTRIBUTE_KEYS.indexOf(key) : -1;
   if (action) action();
   else if (whole) give(whole[0]);

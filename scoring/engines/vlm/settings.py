@@ -82,17 +82,26 @@ def _adapter(name: str) -> Adapter:
 
 
 def _refuse_other_weights(options: EngineOptions, model: Checkpoint, given: Adapter | None) -> None:
-    """Raise EngineError if this machine fetched other weights than those with which the run began."""
+    """Raise EngineError if this machine has other weights than those with which the run began.
+
+    Hashing a folder takes seconds per 10 GB, on all cores; a process hashes it once.
+    """
     if options.weights_sha256 is None:
         return
-    fetched = [(model.name, model.digest)] if model.fetched_from else []
-    fetched += [(given.name, given.digest)] if given is not None and given.is_fetched else []
-    for name, digest in fetched:
-        if digest() not in options.weights_sha256:
+    weights = [(model.name, bool(model.fetched_from), model.digest)]
+    weights += [] if given is None else [(given.name, given.is_fetched, given.digest)]
+    for name, is_fetched, digest in weights:
+        if digest() in options.weights_sha256:
+            continue
+        if is_fetched:
             raise EngineError(
                 f"what this machine fetched as {name} differs from the weights of the run (their SHA-256): they were "
                 "changed meanwhile, or the cache was; privsieve models verify looks through the cache"
             )
+        raise EngineError(
+            f'the folder "{name}" has other files here than where the engine was described (their SHA-256): copy the '
+            "same files to all machines, or give a URL"
+        )
 
 
 def _as_tuned(options: EngineOptions, card: Card) -> EngineOptions:

@@ -39,6 +39,7 @@ class CsvFile:
                 class_=row["class"],
                 split=row["split"],
                 score=row["score"],
+                vote=row["vote"],
                 labels=tuple(label.strip() for label in (row.get("labels") or "").split(";") if label.strip()),
                 values={key: row[key] for key in KEYS if row[key] is not None},
                 annotator=None if row["annotator"] == "labels" else row["annotator"],

@@ -12,6 +12,7 @@ from ingest.storage.place import Place
 from scoring.labels.label_studio import ANSWERS, PRIVATE
 from scoring.labels.labelled import LabelledPicture, folder_and_file, inside
 from scoring.labels.source_files import content_of, json_of
+from scoring.labels.votes import PRIVATE_VOTES, VOTES
 from scoring.taxonomy import KEYS
 
 MAPPING: str | None = None
@@ -48,15 +49,23 @@ def _labelled(task: dict[str, Any], person: str, results: list[Any], where: str)
         question, choice = _choice(result, where)
         if question in KEYS and choice in ANSWERS:
             values[question] = ANSWERS[choice]
-        elif question == "class" or (question == "private" and choice in PRIVATE):
+        elif (
+            question == "class"
+            or (question == "private" and choice in PRIVATE)
+            or (question == "vote" and choice in VOTES)
+        ):
             whole[question] = choice
-        elif question in (*KEYS, "private"):
+        elif question in (*KEYS, "private", "vote"):
             raise LabelsError(f'{where}: the answer to "{question}" is not one that labels export offers')
         else:
             others.append(question)
+    vote, private = whole.get("vote"), PRIVATE.get(whole.get("private", ""))
+    if vote is not None and private is not None and private != int(vote in PRIVATE_VOTES):
+        raise LabelsError(f'{where}: the answers to "private" and "vote" contradict each other')
     return LabelledPicture(
         inside(texts["path"], where) if "path" in texts else None,
-        private=PRIVATE.get(whole.get("private", "")),
+        private=private,
+        vote=vote,
         class_=whole.get("class"),
         labels=tuple(others),
         values=values,

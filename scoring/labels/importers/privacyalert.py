@@ -2,6 +2,7 @@
 
 Layout as read by laurenssam/Privacy-Aware-Visual-Language-Models: column 0 is the Flickr photo id, column 1 private or
 public; a line of column names may be there. Many pictures are gone from Flickr since.
+Lists with four classes are called SPLIT_with_labels_4classes.csv here: that name is a guess from the other one.
 """
 
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from ingest.errors import LabelsError
 from ingest.storage.place import Place
 from scoring.labels.labelled import LabelledPicture, has_picture_name, inside
 from scoring.labels.source_files import csv_rows, names_in
+from scoring.labels.votes import PRIVATE_VOTES, vote_of
 
 MAPPING: str | None = None
 LICENCE: str | None = None
@@ -20,19 +22,22 @@ NOTES: tuple[str, ...] = (
 
 SPLITS = {"train": "train", "val": "validation", "test": "test"}
 VALUES = {"public": 0, "private": 1}
+OF_FOUR, OF_TWO = "_with_labels_4classes.csv", "_with_labels_2classes.csv"
+LISTS = (OF_FOUR, OF_TWO)
+"""A split's list of votes is taken before its list of two classes."""
 
 
 def pictures(root: Place) -> Iterator[LabelledPicture]:
     lists = set(names_in(root.at("Dataset_split")))
     for folder, split in SPLITS.items():
-        name = f"{folder}_with_labels_2classes.csv"
-        if name not in lists:
+        name = next((name for name in (f"{folder}{ending}" for ending in LISTS) if name in lists), None)
+        if name is None:
             continue
         images = f"Images/{folder}"
         by_id = {name.split("_")[0].split(".")[0]: name for name in names_in(root.at(images)) if has_picture_name(name)}
         for number, (where, row) in enumerate(csv_rows(root.at("Dataset_split", name), f"Dataset_split/{name}")):
-            value = VALUES.get(row[1].strip().lower()) if len(row) > 1 else None
-            if value is None:
+            vote = vote_of(row[1]) if len(row) > 1 else None
+            if vote is None:
                 if number == 0 and len(row) > 1:
                     continue  # column names
                 raise LabelsError(f"{where}: the second column is neither private nor public")
@@ -40,4 +45,12 @@ def pictures(root: Place) -> Iterator[LabelledPicture]:
             path = inside(f"{images}/{by_id.get(photo_id, photo_id)}", where)
             if not photo_id or not path.startswith(f"{images}/"):
                 raise LabelsError(f"{where}: the first column is not a photo id")
-            yield LabelledPicture(path, private=value, split=split, key=photo_id, where=where)
+            is_vote = name.endswith(OF_FOUR) or vote not in VALUES
+            yield LabelledPicture(
+                path,
+                private=int(vote in PRIVATE_VOTES),
+                vote=vote if is_vote else None,
+                split=split,
+                key=photo_id,
+                where=where,
+            )

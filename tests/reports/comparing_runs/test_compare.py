@@ -21,28 +21,11 @@ from reports.words import percent
 from scoring.runs.results import CompactFile, Manifest, RunListing, listing, row_ranges
 from scoring.runs.rows import rows_at
 from scoring.table import Facts, Verdict, to_table
-from tests.records import run_record, write_result
+from tests.records import write_result
+from tests.reports.comparing_runs.made import PictureRow, make
 from tests.reports.evaluation.conftest import ATTRIBUTES, BINARY, REJECTED, SEVERITY, answered, found, hash_of, scored
 
 UNREADABLE = Fault("unreadable", "no bytes")
-PictureRow = tuple[str, str | None, str | None, Verdict]
-"""Key, content (None: no hash), category, answer."""
-
-
-def make(
-    folder: Path, name: str, rows: Sequence[PictureRow], engine: dict[str, Any] = ATTRIBUTES, **settings: Any
-) -> str:
-    run = folder / name
-    (run / "scores").mkdir(parents=True)
-    (run / "run.json").write_text(run_record(engine).model_copy(update=settings).model_dump_json())
-    for shard in ("one", "two"):
-        chosen = [(n, row) for n, row in enumerate(rows) if (n % 2 == 0) == (shard == "one")]
-        facts = [
-            Facts(shard, n, key, category, 9, None if content is None else hash_of(content))
-            for n, (key, content, category, _) in chosen
-        ]
-        write_result(run, shard, 0, True, to_table(facts, [verdict for _, (_, _, _, verdict) in chosen]))
-    return str(run)
 
 
 def rows_of(answers: Sequence[Verdict], category: str | None = "cat") -> list[PictureRow]:

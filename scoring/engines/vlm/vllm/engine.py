@@ -29,6 +29,7 @@ from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt
 from scoring.engines.vlm.settings import VlmSettings
 from scoring.engines.vlm.vllm.inputs import InputMaker
 from scoring.engines.vlm.vllm.options import Value
+from scoring.engines.vlm.vllm.starting import alone_on_gpu, last_words
 from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, TextAnswer
 
 # Read by vLLM when it is imported. It would send usage statistics; at a lower level it logs every start at length.
@@ -308,31 +309,30 @@ def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup) -> Async
     num_gpus = chosen.tensor_parallel_size or 1
     own_limits = (prompter.tokenizer.model_max_length, max_tokens(chosen.checkpoint.folder) or VLLM_MAX_TOKENS)
     standard: dict[str, Any] = {"enforce_eager": current_platform.is_cpu(), "enable_prefix_caching": True}
-    try:
-        arguments = AsyncEngineArgs(
-            model=str(chosen.checkpoint.folder),
-            load_format=setup.load_format,
-            trust_remote_code=False,
-            dtype=chosen.dtype or stored_dtype(chosen.checkpoint.folder) or "auto",  # "auto" halves float32
-            max_model_len=int(min(VLLM_MAX_TOKENS, *own_limits)),
-            tensor_parallel_size=num_gpus,
-            distributed_executor_backend="mp" if num_gpus > 1 else "uni",
-            limit_mm_per_prompt={"image": 1, "video": 0},
-            mm_processor_kwargs=None if prompter.image_size is None else {"size": prompter.image_size},
-            mm_processor_cache_gb=0,  # a corpus shows every picture once
-            structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": True},
-            generation_config="vllm",
-            **pooling,
-            **adapter,
-            **(standard | setup.arguments()),
-        )
-        # Steps as large as this GPU takes them: by default they would be those of a server on a small one.
-        return AsyncLLM.from_engine_args(arguments, usage_context=UsageContext.LLM_CLASS)
-    except (ValueError, RuntimeError, OSError, KeyError, ImportError, NotImplementedError) as error:
-        raise EngineError(
-            f'vLLM does not start with the model "{chosen.checkpoint.name}" ({type(error).__name__}); its own messages '
-            "stand above, more of them with VLLM_LOGGING_LEVEL=INFO"
-        ) from error
+    with alone_on_gpu(setup.gpu_share), last_words() as said:
+        try:
+            arguments = AsyncEngineArgs(
+                model=str(chosen.checkpoint.folder),
+                load_format=setup.load_format,
+                trust_remote_code=False,
+                dtype=chosen.dtype or stored_dtype(chosen.checkpoint.folder) or "auto",  # "auto" halves float32
+                max_model_len=int(min(VLLM_MAX_TOKENS, *own_limits)),
+                tensor_parallel_size=num_gpus,
+                distributed_executor_backend="mp" if num_gpus > 1 else "uni",
+                limit_mm_per_prompt={"image": 1, "video": 0},
+                mm_processor_kwargs=None if prompter.image_size is None else {"size": prompter.image_size},
+                mm_processor_cache_gb=0,  # a corpus shows every picture once
+                structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": True},
+                generation_config="vllm",
+                **pooling,
+                **adapter,
+                **(standard | setup.arguments()),
+            )
+            # Steps as large as this GPU takes them: by default they would be those of a server on a small one.
+            return AsyncLLM.from_engine_args(arguments, usage_context=UsageContext.LLM_CLASS)
+        except (ValueError, RuntimeError, OSError, KeyError, ImportError, NotImplementedError) as error:
+            why = said() or f"{type(error).__name__}, and it logs more with VLLM_LOGGING_LEVEL=INFO"
+            raise EngineError(f'vLLM does not start with the model "{chosen.checkpoint.name}": {why}') from error
 
 
 def _lora_rank(rank: int) -> int:

@@ -1,0 +1,180 @@
+"""Machines of a cluster that have no engine, since it cannot be loaded there or the program differs. Each is named
+once, and what it was given is scanned by another one.
+
+Ray Data gives slices to an actor whose constructor has ended, restarts actors wherever there is room, and ends the
+dataset where the constructor of a restarted actor raises. So no constructor here raises: an actor without an engine
+hands back what it is given, so slowly that the other engines get nearly all. What was handed back is listed again in a
+further pass, which leaves out the machines that are known by then.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+import ray
+
+from ingest import __version__
+from ingest.errors import IncompleteError
+from jobs.runtime.on_worker import check_of_program
+from jobs.scan.slice_tasks import SliceCounts
+
+MAX_PASSES = 4
+"""A machine that joins during a pass may lack an engine, too."""
+
+MAX_MACHINES = 3
+"""Machines that may fail before any has an engine. After that the cause is not the machine."""
+
+MAX_PAUSE_S = 60.0
+"""An actor without an engine takes no time for the first slice, 1 s for the next, and so on up to this."""
+
+
+class EngineStates:
+    """An actor: which engines are being loaded, and which were. Its name is the title of its process."""
+
+    def __init__(self) -> None:
+        self._by_actor: dict[str, tuple[str, str]] = {}
+
+    def report(self, actor_id: str, node_id: str, state: str) -> None:
+        """state: loading, loaded or failed."""
+        self._by_actor[actor_id] = (node_id, state)
+
+    def nodes(self, state: str) -> set[str]:
+        """Those that have an engine in this state."""
+        return {node_id for node_id, its_state in self._by_actor.values() if its_state == state}
+
+    def forget(self) -> None:
+        """The engines of the pass before have ended."""
+        self._by_actor.clear()
+
+
+class HandedBack:
+    """The driver's side."""
+
+    def __init__(self, num_cpus: float, num_gpus: float, notice: Callable[[str], None]):
+        """num_cpus, num_gpus: of an engine."""
+        self.states = ray.remote(num_cpus=0, max_restarts=-1)(EngineStates).remote()
+        self.numbers: set[int] = set()
+        """Numbers of shards of which something was handed back in this pass."""
+        self._num_cpus, self._num_gpus, self._notice = num_cpus, num_gpus, notice
+        self._machines: dict[str, str] = {}
+
+    def named(self, counts: SliceCounts) -> str:
+        """The failure with the machine's name, where there are several."""
+        return f"machine {counts.machine}: {counts.failure}" if len(_alive()) > 1 else counts.failure
+
+    def note(self, counts: SliceCounts, number: int) -> None:
+        """IncompleteError where no machine has an engine, and none is left that might. number: of the shard."""
+        self.numbers.add(number)
+        nodes = _alive()
+        is_new = counts.node_id not in self._machines
+        self._machines[counts.node_id] = counts.machine
+        at_work = ray.get(self.states.nodes.remote("loaded")) | ray.get(self.states.nodes.remote("loading"))
+        if at_work.isdisjoint(nodes):
+            untried = [node for node in nodes if node not in self._machines and self._has_room(nodes[node])]
+            if not untried or len(self._machines) >= MAX_MACHINES:
+                raise IncompleteError(f"{self.named(counts)}; run the same command again to continue")
+        if is_new:
+            self._notice(f"{self.named(counts)}; other machines scan what it was given")
+
+    def next_pass(self) -> dict[str, str]:
+        """Begins a pass; returns the labels that machines must have for it, for Ray."""
+        ray.get(self.states.forget.remote())
+        self.numbers.clear()
+        return {"ray.io/node-id": f"!in({','.join(self._machines)})"} if self._machines else {}
+
+    def close(self) -> None:
+        ray.kill(self.states)
+
+    def _has_room(self, resources: dict[str, float]) -> bool:
+        return resources.get("CPU", 0) >= self._num_cpus and resources.get("GPU", 0) >= self._num_gpus
+
+
+def _alive() -> dict[str, dict[str, float]]:
+    """Ray's name of a machine -> its resources."""
+    return {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
+
+
+def engine_actor(code: str) -> type:
+    """Returns the actor: Ray Data calls it with one slice at a time. Its name is the title of its process.
+
+    code: as of `check_of_program`.
+    Ray sends the class as it is, so that it also runs where privsieve cannot be imported, or is another.
+    """
+    other_program = check_of_program()
+    version = __version__
+    nothing = asdict(SliceCounts(is_fatal=True, is_handed_back=True))
+    max_pause_s = MAX_PAUSE_S
+
+    class SliceScannerActor:
+        def __init__(self, states: Any, worker: bytes):
+            """worker: a pickled function that returns a `jobs.scan.on_ray.ScansRows`."""
+            import pickle
+            import platform
+            import threading
+
+            context = ray.get_runtime_context()
+            self._states, self._actor_id = states, context.get_actor_id()
+            self._where = {"machine": platform.node(), "node_id": context.get_node_id()}
+            self._pausing, self._pause_s = threading.Lock(), 0.0
+            self._report("loading")
+            self._why, self._worker = other_program(version, code), None
+            if not self._why:
+                self._worker = pickle.loads(worker)()
+            has_engine = self._worker is not None and self._worker.has_engine
+            self._report("loaded" if has_engine else "failed")
+
+        def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
+            """A batch of rows of `jobs.scan.on_ray` -> rows with the fields of `SliceCounts`."""
+            counts = [
+                self._counts({name: str(values[number]) for name, values in batch.items()})
+                for number in range(len(batch["failure"]))
+            ]
+            return {name: [row[name] for row in counts] for name in counts[0]}
+
+        def _counts(self, row: dict[str, str]) -> dict[str, Any]:
+            counts = nothing | {"failure": self._why} if self._worker is None else self._worker.counts(row)
+            if counts["is_fatal"] and not counts["machine"]:
+                counts |= self._where
+            if counts["is_handed_back"] and counts["node_id"] == self._where["node_id"]:
+                self._report("failed")
+                self._pause()
+            return counts | {"number": row["number"]}
+
+        def _pause(self) -> None:
+            import time
+
+            with self._pausing:
+                time.sleep(self._pause_s)
+                self._pause_s = min(max(1.0, 2 * self._pause_s), max_pause_s)
+
+        def _report(self, state: str) -> None:
+            ray.get(self._states.report.remote(self._actor_id, self._where["node_id"], state))
+
+    return SliceScannerActor
+
+
+def on_same_program(
+    list_shard: Callable[[dict[str, Any]], Iterator[dict[str, str]]], columns: Iterable[str], code: str
+) -> Any:
+    """Returns `list_shard` as a function that Ray sends as it is. Where the program is another, it gives one row, which
+    hands the shard back.
+
+    list_shard: `{"number": of the shard}` -> rows with `columns`. code: as of `check_of_program`.
+    """
+    from ray import cloudpickle
+
+    other_program = check_of_program()
+    version, pickled = __version__, cloudpickle.dumps(list_shard)
+    nothing = dict.fromkeys(columns, "")
+
+    def list_where_same(row: dict[str, Any]) -> Iterator[dict[str, str]]:
+        import pickle
+        import platform
+
+        if why := other_program(version, code):
+            here = {"machine": platform.node(), "node_id": ray.get_runtime_context().get_node_id()}
+            yield nothing | here | {"number": str(row["number"]), "failure": why}
+        else:
+            yield from pickle.loads(pickled)(row)
+
+    return list_where_same

@@ -1,0 +1,108 @@
+"""A machine on which no engine can be loaded costs a notice: no slice, no death, no scan while another one works."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ingest.errors import IncompleteError
+from ingest.formats import open_source
+from ingest.images.pixels import ImageLimits
+from ingest.storage.place import place
+from jobs.scan import on_ray
+from jobs.scan.request import ScanRequest, ScanResources
+from jobs.scan.run import run_scan
+from jobs.scan.slice_scanner import SliceScanner
+from jobs.scan.slice_tasks import ScanSettings, SliceTask
+from scoring.assessment import EngineOptions
+from scoring.engines.canned import DRILL
+from scoring.runs.attempts import Attempts
+from tests.conftest import free_ports, joined, ray_folder, ray_head, ray_node
+from tests.faults.drill import make_shards, rows
+
+ROOT = Path(__file__).parents[2]
+REFUSED = f"machine {platform.node()}: this is a drill: the canned engine cannot be loaded here"
+
+
+def scan(corpus: Path, run: Path, address: str) -> "subprocess.CompletedProcess[str]":
+    words = ["scan", str(corpus), "--run", str(run), "--engine", "canned", "--quiet", "--ray-address", address]
+    return subprocess.run(
+        [sys.executable, "-m", "jobs", *words, "--num-engines", "2"],
+        cwd=ROOT,
+        env=os.environ | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"},
+        capture_output=True,
+        text=True,
+        timeout=1500,
+    )
+
+
+@pytest.fixture
+def two_machines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Two nodes that hold an engine each. The parameter: on how many of them no engine can be loaded."""
+    (tmp_path / "refuse.json").write_text(json.dumps({"load": "refuse"}))
+    (tmp_path / "slow.json").write_text(json.dumps({"*": 0.5}))  # the other machine gets something, too
+    (port,) = free_ports(1)
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
+    environment |= {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+    drills = [environment | {DRILL: str(tmp_path / f"{name}.json")} for name in ("slow", "refuse")]
+    with ray_folder() as folder, ExitStack() as stack:
+        head = ["--head", "--num-cpus", "1", "--temp-dir", str(folder), "--port", str(port)]
+        head += ["--include-dashboard", "false"]
+        second = ["--address", f"127.0.0.1:{port}", "--num-cpus", "1", "--temp-dir", str(folder / "second")]
+        stack.enter_context(ray_node(head, drills[request.param - 1], folder / "head.log"))
+        stack.enter_context(ray_node(second, drills[1], folder / "second.log"))
+        yield f"127.0.0.1:{port}"
+
+
+@pytest.mark.ray(own=True)
+@pytest.mark.parametrize("two_machines", [1], indirect=True)
+def test_the_other_machine_scans_what_it_was_given(two_machines: str, tmp_path: Path) -> None:
+    make_shards(tmp_path / "corpus", 8, 5)
+    done = scan(tmp_path / "corpus", tmp_path / "run", two_machines)
+    assert (done.returncode, done.stdout) == (0, "40 images in 8 of 8 shards: 40 scored, 0 quarantined\n"), done.stderr
+    assert done.stderr == f"{REFUSED}; other machines scan what it was given\n"
+    assert len(rows(tmp_path / "run")) == 40
+    assert Attempts(place(str(tmp_path / "run" / "attempts"))).all() == []
+
+
+@pytest.mark.ray(own=True)
+@pytest.mark.parametrize("two_machines", [2], indirect=True)
+def test_where_none_has_an_engine_the_scan_ends_in_one_line(two_machines: str, tmp_path: Path) -> None:
+    make_shards(tmp_path / "corpus", 6, 5)
+    done = scan(tmp_path / "corpus", tmp_path / "run", two_machines)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1] == f"privsieve: {REFUSED}; run the same command again to continue"
+    assert "Traceback" not in done.stderr
+    assert Attempts(place(str(tmp_path / "run" / "attempts"))).all() == []
+
+
+@pytest.mark.ray(own=True)
+def test_a_machine_with_another_program_gets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have come after the look before the run."""
+    make_shards(tmp_path / "corpus", 1, 5)
+    monkeypatch.setattr(on_ray, "code_hash", lambda: "changed since the machine was installed")
+    request = ScanRequest(str(tmp_path / "corpus"), str(tmp_path / "run"), engine="canned")
+    ends = pytest.raises(IncompleteError, match=r"^it has other code of privsieve .* install the same on all")
+    with ray_head({}) as address, joined(address), ends:
+        run_scan(request, ScanResources(ray_address=address))
+    assert rows(tmp_path / "run") == []
+
+
+def test_an_engine_with_other_packages_than_the_run_scores_nothing(tmp_path: Path) -> None:
+    make_shards(tmp_path / "corpus", 1, 5)
+    source = open_source(str(tmp_path / "corpus"), None, None)
+    run = place(str(tmp_path / "run"))
+    same = ScanSettings(source, run, "canned", EngineOptions(), ImageLimits(), settings_hash="", code="")
+    slice_ = next(iter(source.slices("00000.tar")))
+    task = SliceTask(slice_, "name.parquet", "", source.version_mark("00000.tar"), "")
+    counts = SliceScanner(replace(same, versions={"numpy": "0.1"})).scan(task)
+    assert (counts.is_handed_back, counts.num_rows) == (True, 0)
+    assert counts.failure.startswith("the package numpy is 0.1 where the engine was described, and ")
+    assert SliceScanner(same).scan(task).failure == ""

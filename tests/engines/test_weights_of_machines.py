@@ -1,0 +1,32 @@
+"""All machines of a run have the same weights, also where they are in folders of the machines themselves."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ingest.errors import EngineError
+from scoring.assessment import EngineOptions
+from scoring.engines.vlm.settings import settings
+from scoring.engines.vlm.vllm import TAKEN
+
+BASE = Path(__file__).parents[2] / "jobs" / "demo" / "tuning" / "base"
+
+
+def test_a_folder_with_other_weights_than_the_run_is_refused(tmp_path: Path) -> None:
+    """A machine of a cluster may have a folder of the same name with other files."""
+    for name in ("there", "here"):
+        shutil.copytree(BASE, tmp_path / name / "base")
+    there, here = (
+        EngineOptions(model=str(tmp_path / name / "base"), protocol="binary:p1") for name in ("there", "here")
+    )
+    expected = frozenset([settings("vllm", there, TAKEN, with_weights=True).checkpoint.digest()])
+    settings("vllm", replace(here, weights_sha256=expected), TAKEN, with_weights=True)
+    config = json.loads((BASE / "generation_config.json").read_bytes()) | {"temperature": 0.5}
+    (tmp_path / "here" / "base" / "generation_config.json").write_text(json.dumps(config))
+    with pytest.raises(
+        EngineError, match=r'^the folder "base" has other files here than where the engine was described'
+    ):
+        settings("vllm", replace(here, weights_sha256=expected), TAKEN, with_weights=True)

@@ -1,0 +1,261 @@
+"""A scan with a screen: what the engine does not see, what the guard notices, and that nothing is lost."""
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from reports.report.opened import open_run
+from scoring.policies.policy import load_policy
+from scoring.table import SCHEMA
+from scoring.taxonomy import KEYS
+from tests.jobs.made import privsieve, rows
+from tests.screens import planted_corpus, write_labels
+
+TARGET = 0.05
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """shards/ and labels.csv, other/ and turned/, whose captions mean the opposite; screen/ and other-screen/."""
+    folder = tmp_path_factory.mktemp("screened")
+    truth = planted_corpus(folder / "shards", 180, 260, 1, noise=0.02, without_caption=0.05, for_canned=True)
+    write_labels(folder / "labels.csv", truth)
+    planted_corpus(folder / "turned", 120, 120, 3, noise=0.9, for_canned=True)
+    for name, seed in (("screen", 0), ("other-screen", 1)):
+        given = ("--labels", folder / "labels.csv", "--target-miss", TARGET, "--modality", "caption", "--guard", 0.2)
+        out = ("--seed", seed, "--out", folder / name, "--quiet")
+        assert privsieve("screen", "fit", folder / "shards", *given, *out) == 0
+    return folder
+
+
+def _scan(made: Path, run: Path, *more: object, source: str = "shards") -> int:
+    return privsieve("scan", made / source, "--run", run, "--engine", "canned", *more)
+
+
+@pytest.fixture(scope="module")
+def run(made: Path) -> Path:
+    assert _scan(made, made / "run", "--screen", made / "screen", "--processes", 1) == 0
+    return made / "run"
+
+
+@pytest.fixture(scope="module")
+def full_run(made: Path) -> Path:
+    assert _scan(made, made / "full", "--processes", 1) == 0
+    return made / "full"
+
+
+def test_every_picture_has_one_row_and_what_is_screened_out_has_no_answer(run: Path) -> None:
+    found = rows(run)
+    assert len(found) == len({row["sha256"] for row in found}) == 440
+    stages = Counter((row["stage"], row["status"]) for row in found)
+    assert set(stages) == {("full", "scored"), ("guard", "scored"), ("screen", "screened")}
+    assert stages["screen", "screened"] > 100
+    for row in found:
+        if row["stage"] == "screen":
+            assert [row[name] for name in (*KEYS, "private", "level", "score", "num_assessed", "rationale")] == [
+                None
+            ] * 27
+            assert row["prob_screen"] is not None
+            assert row["reason"] is None
+
+
+def test_the_guard_asks_the_engine_about_a_fifth_of_what_is_left_out(run: Path) -> None:
+    left_out = [row for row in rows(run) if row["stage"] in ("screen", "guard")]
+    share = sum(row["stage"] == "guard" for row in left_out) / len(left_out)
+    assert 0.1 < share < 0.3
+
+
+def test_the_engine_says_the_same_of_what_it_sees(run: Path, full_run: Path) -> None:
+    of_full = {row["sha256"]: row for row in rows(full_run)}
+    for row in rows(run):
+        if row["stage"] != "screen":
+            other = of_full[row["sha256"]]
+            assert [row[key] for key in (*KEYS, "level", "score")] == [other[key] for key in (*KEYS, "level", "score")]
+    assert {row["prob_screen"] for row in of_full.values()} == {None}
+
+
+def test_a_picture_that_the_screen_cannot_look_at_goes_to_the_engine(run: Path) -> None:
+    """It looks at captions only, and some pictures have none."""
+    without = [row for row in rows(run) if row["caption_kinds"] is None]
+    assert len(without) > 10
+    assert {(row["stage"], row["prob_screen"]) for row in without} == {("full", None)}
+
+
+def test_several_processes_and_a_scan_in_pieces_give_the_same_files(made: Path, run: Path, tmp_path: Path) -> None:
+    assert _scan(made, tmp_path / "run", "--screen", made / "screen", "--processes", 2) == 0
+    (tmp_path / "run" / "scores" / sorted(file.name for file in (run / "scores").iterdir())[1]).unlink()
+    assert _scan(made, tmp_path / "run", "--screen", made / "screen", "--processes", 1) == 0
+    files = {file.name: file.read_bytes() for file in (run / "scores").iterdir()}
+    assert {file.name: file.read_bytes() for file in (tmp_path / "run" / "scores").iterdir()} == files
+
+
+@pytest.mark.ray
+def test_ray_gives_the_same_files(made: Path, run: Path, tmp_path: Path) -> None:
+    assert _scan(made, tmp_path / "run", "--screen", made / "screen", "--executor", "ray") == 0
+    files = {file.name: file.read_bytes() for file in (run / "scores").iterdir()}
+    assert {file.name: file.read_bytes() for file in (tmp_path / "run" / "scores").iterdir()} == files
+
+
+@pytest.mark.parametrize(
+    ("screen", "advice"),
+    [((), "give the screen with which this run began, or use"), (("other-screen",), "give the screen")],
+)
+def test_a_run_is_continued_with_its_own_screen_only(
+    made: Path, run: Path, screen: tuple[str, ...], advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ("--screen", made / screen[0]) if screen else ()
+    assert _scan(made, run, *more) == 2
+    error = capsys.readouterr().err
+    assert "was scanned with other settings: " in error
+    assert advice in error
+
+
+def test_a_run_without_a_screen_is_not_continued_with_one(
+    made: Path, full_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _scan(made, full_run, "--screen", made / "screen") == 2
+    assert "give the screen with which this run began, none, or use another --run" in capsys.readouterr().err
+
+
+def test_a_scan_stops_with_one_line_when_the_pictures_are_others(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("--screen", made / "screen", "--processes", 1)
+    assert _scan(made, tmp_path / "run", *given, source="turned") == 1
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("privsieve: ")]
+    assert "the screen misses more than it may: the engine calls" in line
+    assert "at most 5.0 % was promised" in line
+    assert _scan(made, tmp_path / "run", *given, source="turned") == 1  # it does not go on
+    assert "misses more than it may" in capsys.readouterr().err
+
+
+def test_run_json_says_which_screen_and_what_it_promises(made: Path, run: Path) -> None:
+    said = json.loads((run / "run.json").read_text())["screen"]
+    screen = json.loads((made / "screen" / "screen.json").read_text())
+    assert said["miss_high"] == screen["bound"]["miss_high"] <= TARGET
+    assert said["guard_share"] == 0.2
+
+
+def test_a_folder_that_is_no_screen_is_refused(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _scan(made, tmp_path / "run", "--screen", made / "shards") == 2
+    assert "is no screen: it has no screen.json" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_figures_with_and_without_a_screen_agree_within_their_intervals(run: Path, full_run: Path) -> None:
+    with open_run(str(run)) as screened, open_run(str(full_run)) as whole:
+        report, truth = screened.summary(), whole.summary()
+    assert report.num_images == truth.num_images == 440
+    assert report.total.num_screened > 100
+    assert report.total.num_scored + report.total.num_screened == 440
+    assert report.overall.low is not None
+    assert report.overall.high is not None
+    assert truth.overall.rate is not None
+    assert report.overall.low <= truth.overall.rate <= report.overall.high
+    assert report.total.num_unknown == truth.total.num_unknown == 0
+    assert report.total.share_if_none_private is not None
+    assert report.total.share_if_all_private is not None
+    assert report.total.share_if_none_private <= truth.overall.rate <= report.total.share_if_all_private
+
+
+def test_a_report_says_that_a_screen_left_pictures_out(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert privsieve("report", run) == 0
+    text = capsys.readouterr().out
+    assert "SCREENED: the engine has not seen the pictures that a screen left out" in text
+    assert "screened out, 0 quarantined" in text
+    assert "guarded ones, of which" in text
+
+
+def test_sql_counts_them_apart(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT num_scored, num_screened, num_unknown, num_quarantined FROM rates"
+    assert privsieve("sql", run, query, "--format", "json") == 0
+    (counts,) = json.loads(capsys.readouterr().out)
+    assert counts["num_scored"] + counts["num_screened"] == 440
+    assert (counts["num_unknown"], counts["num_quarantined"]) == (0, 0)
+
+
+def test_explain_says_what_the_screen_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = next(row["key"] for row in rows(run) if row["stage"] == "screen")
+    assert privsieve("explain", run, key, "--policy", "strict") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "left out, so the engine has not seen it" in text
+    assert "not judged" not in text
+
+
+def test_a_screened_picture_is_a_state_of_its_own_in_a_comparison(
+    run: Path, full_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert privsieve("diff", full_run, run, "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    states = found["private_states_named"]
+    column = states.index("screened")
+    public, private = (found["private_states"][states.index(name)][column] for name in ("public", "private"))
+    assert public > 100
+    assert private < 10
+    assert all(row[states.index("unknown")] == 0 for row in found["private_states"])
+
+
+def test_evaluate_leaves_them_out_and_says_how_many(made: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert privsieve("evaluate", run, "--labels", made / "labels.csv", "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["private"]["num_rejected"] == 0
+    assert found["private"]["accuracy"] == 1.0  # the labels are the engine's own answers
+    assert any("The screen of the scan left out" in note for note in found["notes"])
+
+
+def test_status_counts_them(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert privsieve("status", run) == 0
+    assert "screened out, 0 quarantined" in capsys.readouterr().out
+
+
+SILENT = "name: silent\nrules:\n  - {name: a, when: level = 1, then: drop, reason: r}\ndefault: keep\n"
+
+
+def test_a_policy_that_says_nothing_of_them_is_refused_in_one_line(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "policy.yaml").write_text(SILENT)
+    given = ("filter", run, "--policy", tmp_path / "policy.yaml", "--out", tmp_path / "release", "--dry-run")
+    assert privsieve(*given) == 2
+    error = capsys.readouterr().err
+    assert (
+        "the policy says nothing of them; add screened: keep, flag or drop, or a rule about stage = 'screen'" in error
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "action_of"),
+    [
+        ("screened: keep\n", "keep"),
+        ("screened: drop\n", "drop"),
+        ("", "drop"),
+    ],
+)
+def test_a_policy_decides_about_them_by_key_or_by_rule(run: Path, more: str, action_of: str, tmp_path: Path) -> None:
+    text = SILENT + more
+    if not more:
+        rule = "  - {name: seen, when: stage = 'screen', then: drop, reason: r}\n"
+        text = SILENT.replace("rules:\n", f"rules:\n{rule}")
+    table = pa.concat_tables(pq.read_table(file, schema=SCHEMA) for file in sorted((run / "scores").glob("*.parquet")))
+    decided = load_policy(text.encode(), "p").decide(table)
+    of_screened = {
+        action
+        for action, stage in zip(decided["action"].to_pylist(), table["stage"].to_pylist(), strict=True)
+        if stage == "screen"
+    }
+    assert of_screened == {action_of}
+
+
+def test_a_compacted_run_counts_the_same(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    assert privsieve("status", tmp_path / "run") == 0
+    before = next(line for line in capsys.readouterr().out.splitlines() if "screened out" in line)
+    assert privsieve("compact", tmp_path / "run") == 0
+    capsys.readouterr()
+    assert privsieve("status", tmp_path / "run") == 0
+    assert before in capsys.readouterr().out

@@ -1,0 +1,144 @@
+"""Votes of four classes: what is private follows from them, in files, in a consensus, and in Label Studio."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.errors import LabelsError
+from ingest.storage.place import place
+from reports.labels.agreement import agreement_table
+from scoring.labels.consensus import consensus
+from scoring.labels.judgements import judgements
+from scoring.labels.reviews import REVIEWS_SCHEMA, read_reviews
+from scoring.labels.table import labels_sha256, read_labels, to_labels
+from tests.jobs.made import privsieve
+from tests.reviewing.made import Person, run_of, served
+from tests.tuning_sets.made import files
+
+FOUR = ["clearly private", "private", "public", "clearly public"]
+
+
+def test_a_vote_says_whether_a_picture_is_private(tmp_path: Path) -> None:
+    lines = [f"{number}.jpg,{vote}" for number, vote in enumerate([*FOUR, ""])]
+    (tmp_path / "l.csv").write_text("\n".join(["key,vote", *lines]) + "\n")
+    read = read_labels(str(tmp_path / "l.csv"))
+    assert read["vote"].to_pylist() == [*FOUR, None]
+    assert read["private"].to_pylist() == [1, 1, 0, 0, None]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1,clearly public", 'row 2: "vote" and "private" contradict each other'),
+        (",Jane Roe", 'row 2: "vote" is none of clearly private, private, public, clearly public'),
+    ],
+)
+def test_a_vote_that_is_none_or_contradicts_private_is_refused(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "l.csv").write_text(f"key,private,vote\na.jpg,1,private\nb.jpg,{line}\n")
+    with pytest.raises(LabelsError) as refused:
+        read_labels(str(tmp_path / "l.csv"))
+    assert message in str(refused.value)
+    assert "Jane" not in str(refused.value)
+
+
+def _votes(*pictures: list[str | None]) -> list[tuple[str, pa.Table]]:
+    keys = [f"{number}.jpg" for number in range(len(pictures))]
+    people = zip(*pictures, strict=True)
+    return [
+        (name, to_labels({"key": keys, "annotator": [name] * len(keys), "vote": votes}, len(keys)))
+        for name, votes in zip("abcde", people, strict=False)
+    ]
+
+
+def test_the_majority_of_votes_is_that_of_the_two_sides() -> None:
+    tables = _votes(
+        ["clearly public", "clearly public", "private", "clearly private", "clearly private"],
+        ["clearly private", "private", "public", None, "public"],  # two against two
+        ["clearly private", "private", "clearly public", None, None],  # private, but how clearly is a tie
+        ["clearly public", "clearly public", "public", "private", "private"],
+    )
+    joined = consensus(judgements(tables), "majority").labels
+    assert joined["private"].to_pylist() == [1, None, 1, 0]
+    assert joined["vote"].to_pylist() == ["clearly private", None, None, "clearly public"]
+    of_two = consensus(judgements(_votes(["private", "private"], ["private", "clearly private"]))).labels
+    assert of_two["vote"].to_pylist() == ["private", None]
+    assert of_two["private"].to_pylist() == [1, 1]
+
+
+def test_label_studio_asks_for_votes_if_labels_have_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "l.csv").write_text("key,vote\na.jpg,private\nb.jpg,\n")
+    out = tmp_path / "tasks.json"
+    assert privsieve("labels", "export", tmp_path / "l.csv", "--format", "label-studio", "--out", out) == 0
+    view = ElementTree.fromstring((tmp_path / "tasks.xml").read_text())  # our own file
+    assert [choice.get("value") for choice in view.findall("Choices[@name='vote']/Choice")] == FOUR
+    tasks = json.loads(out.read_text())
+    results = tasks[0].pop("predictions")[0]["result"]
+    assert {result["from_name"]: result["value"]["choices"] for result in results} == {
+        "private": ["private"],
+        "vote": ["private"],
+    }
+    tasks[0]["annotations"] = [{"completed_by": 7, "result": [r for r in results if r["from_name"] == "vote"]}]
+    out.unlink()
+    out.write_text(json.dumps(tasks))
+    back = tmp_path / "back.parquet"
+    assert privsieve("labels", "import", "label-studio", out, "--out", back) == 0
+    assert [(row["vote"], row["private"]) for row in read_labels(str(back)).to_pylist()] == [
+        ("private", 1),
+        (None, None),
+    ]
+    tasks[0]["annotations"][0]["result"] = results
+    results[0]["value"]["choices"] = ["public"]
+    out.write_text(json.dumps(tasks))
+    assert privsieve("labels", "import", "label-studio", out, "--out", tmp_path / "no.parquet") == 2
+    assert 'the answers to "private" and "vote" contradict each other' in capsys.readouterr().err
+
+
+def test_people_vote_in_a_review_and_older_answers_are_read(tmp_path: Path) -> None:
+    run = run_of(tmp_path, files(3))
+    with served(run, reviewer="ana", judged="votes") as server:
+        ana = Person(server.address)
+        assert list(ana.get("/api/state").json["votes"]) == FOUR
+        first, second, third = ana.next()
+        assert ana.say(first, "vote", vote="clearly private").status == 200
+        assert ana.say(second, "vote", vote="public").status == 200
+        for answer, more in (
+            ("private", {}),
+            ("vote", {}),
+            ("vote", {"vote": "secret"}),
+            ("unclear", {"vote": "public"}),
+        ):
+            assert ana.say(third, answer, **more).status == 400
+        hashes = server.review.asking.hashes
+        assert ana.next() == [third]
+    labels = {row["sha256"]: (row["vote"], row["private"]) for row in read_labels(str(run / "reviews")).to_pylist()}
+    assert labels == {hashes[first]: ("clearly private", 1), hashes[second]: ("public", 0)}
+    with served(run, reviewer="ana") as server:  # whether a picture is private is another question
+        assert len(Person(server.address).next()) == 3
+
+
+def test_answers_from_before_there_were_votes_are_read_and_keep_their_hash(tmp_path: Path) -> None:
+    run = run_of(tmp_path, files(2))
+    with served(run, reviewer="ana") as server:
+        Person(server.address).say_all("private")
+    (part,) = (run / "reviews").iterdir()
+    before = labels_sha256(str(run / "reviews"))
+    table = pq.read_table(part)
+    pq.write_table(table.drop_columns("vote"), part)
+    read = read_reviews(place(str(run / "reviews")))
+    assert read.schema.equals(REVIEWS_SCHEMA)
+    assert read["vote"].to_pylist() == [None, None]
+    assert labels_sha256(str(run / "reviews")) == before
+
+
+def test_pairwise_agreement_is_of_votes_if_two_people_have_them() -> None:
+    tables = _votes(["clearly private", "private"], ["clearly public", "private"], ["public", "public"])
+    found = agreement_table(judgements(tables))
+    assert found.pairwise.of == "vote"
+    assert found.pairwise.mean == pytest.approx((0.75 + 0.25 + 1) / 3)
+    assert found.pairwise.bands == {"none": 0, "poor": 1, "moderate": 1, "high": 1}
+    rows = {row.name: row.percent for row in found.rows}
+    assert rows == {"private": pytest.approx(2 / 3), "vote": pytest.approx(1 / 3)}
