@@ -38,6 +38,7 @@ from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.filter.checksums import signed, write_sums
 from jobs.filter.decisions import DECISIONS_SCHEMA
+from jobs.filter.documents import write_documents
 from jobs.filter.finishing import ROWS_PER_GROUP, as_json
 from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, Sha256
 from jobs.verify import sha256_of
@@ -258,6 +259,9 @@ def _staged(
         summary["redactions_sha256"] = replaced[REDACTIONS] = _rest_of_redactions(root, staged, decisions, is_taken)
     summary |= {**_counts(made), "sha256": hashes, "decisions_sha256": stream.sha256}
     summary.setdefault("takedowns", []).append({"on": date.today().isoformat(), "num_pictures": int(is_taken.sum())})
+    if "engine" in summary:  # releases of older versions have no documents, and not the facts for them
+        summary["documents"] = write_documents(staged, summary)
+        replaced |= summary["documents"]
     content = as_json(summary)
     staged.at(RELEASE).write(content)
     replaced |= write_sums(staged, content, request.sign_key)

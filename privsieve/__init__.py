@@ -235,6 +235,7 @@ def plan(
     seed: int = PlanRequest.seed,
     source_format: str | None = None,
     category: str | None = None,
+    screen: Url | None = None,
 ) -> PlanResult:
     """Estimate images, hours, cost and storage of a scan from a small random sample. Writes nothing.
 

@@ -19,6 +19,7 @@ from jobs.filter.cautions import scope
 from jobs.filter.checksums import write_sums
 from jobs.filter.copying import table_of
 from jobs.filter.decisions import DECISIONS_SCHEMA, REDACTIONS_SCHEMA
+from jobs.filter.documents import write_documents
 from jobs.filter.plan import Counts, Plan, Share
 from jobs.filter.record import DONE, UNFINISHED, ReleaseRecord
 from scoring.runs.record import RunRecord
@@ -63,10 +64,13 @@ def finish(
         "members_left_out": left_out(written),
         "decisions_sha256": decisions_sha256,
         "redactions_sha256": redactions_sha256,
-        "documents": {},
+        "format": record.format,
+        "engine": {name: record.engine[name] for name in ("name", "protocol", "assessed")},
     }
     hashes = {name: sha256 for done in written for name, sha256 in done.files.items()}
-    content = as_json(identity.model_dump() | summary | {"sha256": dict(sorted(hashes.items()))})
+    facts = identity.model_dump() | summary | {"sha256": dict(sorted(hashes.items()))}
+    facts["documents"] = write_documents(out, facts)
+    content = as_json(facts)
     if sign_key is None:
         out.at(SIGNATURE).remove()  # that of an interrupted filter
     write_sums(out, content, sign_key)

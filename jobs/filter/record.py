@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ingest.formats.members import Members
 from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, SHA256SUMS, SIGNATURE
 from ingest.storage.place import Place
+from jobs.filter.documents import CARD, CROISSANT
 from scoring.policies.policy import Files
 
 UNFINISHED = "release.unfinished.json"
@@ -26,7 +27,7 @@ TAKEDOWN_JOURNAL = "takedown.unfinished.json"
 
 OWN_NAMES = frozenset(
     [
-        *(RELEASE, DECISIONS, REDACTIONS, SHA256SUMS, SIGNATURE),
+        *(RELEASE, DECISIONS, REDACTIONS, SHA256SUMS, SIGNATURE, CARD, CROISSANT),
         *(UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL),
     ]
 )

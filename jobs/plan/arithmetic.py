@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from ingest.errors import number_of
 from jobs.plan.measuring import Measured
+from reports.statistics.shares import clopper_pearson
+from scoring.screen.record import ScreenRecord
 
 NUM_RESAMPLES = 2_000
 LOW_PERCENT, HIGH_PERCENT = 5, 95
@@ -33,6 +35,27 @@ class Figure:
 
     high: float
     """95th percentile."""
+
+
+@dataclass(frozen=True)
+class ScreenPlan:
+    """The same scan with a screen in front of the engine."""
+
+    screen_ms: Figure
+    """CPU time per image."""
+
+    seen_share: Figure
+    """Share of the images that the engine sees: those that pass, by the labels of the screen, and the guarded ones. The
+    range is the exact 90 % interval of these labels."""
+
+    hours: Figure
+    """With all GPUs or processes."""
+
+    cost: Figure | None
+    cpus_per_gpu: float
+
+    pays: bool
+    """Whether it takes less time than the same scan without the screen, at both ends of the range."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +132,9 @@ class PlanResult:
     result_gigabytes: float
     """10^9 bytes."""
 
+    screen: ScreenPlan | None = None
+    """None for a plan without a screen."""
+
 
 def plan_of(measured: Measured, gpus: int, price_per_hour: float | None) -> PlanResult:
     """The same measurements always give the same plan."""
@@ -158,6 +184,48 @@ def plan_of(measured: Measured, gpus: int, price_per_hour: float | None) -> Plan
         cost=None if price is None else _figure(hours * price, hours_drawn * price),
         cpus_per_gpu=speed * (decode_s + downscale_s + _mean(host_s)),
         result_gigabytes=(images * measured.row_bytes + num_slices * measured.slice_bytes) / 1e9,
+        screen=None
+        if measured.screen is None
+        else _screened(measured, measured.screen, images, speed, gpus, price, (decode_s, downscale_s + _mean(host_s))),
+    )
+
+
+def _screened(
+    measured: Measured,
+    screen: ScreenRecord,
+    images: float,
+    speed: float,
+    gpus: int,
+    price: float | None,
+    cpu_s: tuple[float, float],
+) -> ScreenPlan:
+    """speed: images/s of one engine that sees all. price: of all GPUs for an hour. cpu_s: seconds of decoding, of every
+    image; and of what prepares those that the engine sees.
+
+    A screen takes time of an engine without a GPU, whose process it shares; next to a GPU it takes CPUs.
+    """
+    labelled, screen_s = screen.labelled, _mean(measured.screen_s)
+    num_seen = labelled.num_pictures - labelled.num_screened
+    ends = clopper_pearson(num_seen, labelled.num_pictures, (HIGH_PERCENT - LOW_PERCENT) / 100)
+    shares = [num_seen / labelled.num_pictures, *(float(end) for end in ends)]
+    seen = Figure(*(share + screen.guard_share * (1 - share) for share in shares))
+
+    def seconds(share: float) -> float:
+        """Per image, of an engine that sees this share of the images; all of them are decoded."""
+        own_s = 0.0 if measured.has_gpu else screen_s + (1 - share) * cpu_s[0]
+        return own_s + share / speed
+
+    def hours(share: float) -> float:
+        return images * seconds(share) / gpus / SECONDS_PER_HOUR
+
+    taken = Figure(hours(seen.value), hours(seen.low), hours(seen.high))
+    return ScreenPlan(
+        screen_ms=_figure(screen_s * 1e3, _means(measured.screen_s, np.random.default_rng(0)) * 1e3),
+        seen_share=seen,
+        hours=taken,
+        cost=None if price is None else Figure(taken.value * price, taken.low * price, taken.high * price),
+        cpus_per_gpu=speed * ((cpu_s[0] + screen_s) / seen.value + cpu_s[1]),
+        pays=seconds(seen.high) < 1 / speed,
     )
 
 

@@ -19,17 +19,35 @@ from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, headings, takes
 from jobs.console.requests import Count, EngineCpus, EngineGpus, Name, Option, Seed, Url, checked_request
 from jobs.console.terminal import escaped, write_json
-from jobs.plan.arithmetic import Figure, PlanResult, plan_of
+from jobs.plan.arithmetic import Figure, PlanResult, ScreenPlan, plan_of
 from jobs.plan.measuring import EngineUnderTest, measure
 from jobs.runtime.progress import SILENT, Feedback, on_terminal, weights_shown
 from jobs.scan.prepared import check_category
 from scoring.assessment import Closable, EngineOptions
 from scoring.engines import DEFAULT, engine_module, placeholder_engine
 from scoring.engines.picture import max_side_px
+from scoring.screen.screen_file import read_screen
 
 MEASURED = Option(heading="What is measured")
 COSTS = Option(heading="What it costs")
 WHERE = Option(heading="Where it runs")
+
+
+def _with_screen(screen: ScreenPlan) -> Iterator[tuple[str, str, str, str]]:
+    """A screen that does not pay is not recommended, whatever the other figures are."""
+    advice = "it pays: fewer hours than without" if screen.pays else "NOT recommended: it saves no time here"
+    yield "with the screen", "", "", advice
+    yield "  screening", *_shown(screen.screen_ms, ",.3g", " ms/image"), "one thread of this machine"
+    yield (
+        "  engine sees",
+        *_shown(_scaled(screen.seen_share, 100), ",.3g", " %"),
+        "of the images, by its labels",
+    )
+    yield "  time", *_in_unit(screen.hours, TIMES), "range from the labels of the screen alone"
+    if screen.cost:
+        yield "  cost", *_cost(screen.cost), "hours × GPUs × price of one"
+    yield "  CPUs per GPU", f"{screen.cpus_per_gpu:.2g}", "", "with the screen's own"
+
 
 OTHER_SPEEDS = (0.25, 0.5, 2.0)
 """Times the recorded speed: what a plan also shows if the speed was not measured."""
@@ -62,6 +80,9 @@ class PlanRequest:
 
     category: Annotated[Name | None, MEASURED] = None
     """What names a sample's class, as in scan."""
+
+    screen: Annotated[Url | None, MEASURED, Option(metavar="SCREEN")] = None
+    """Plan a scan with this screen, too (`screen fit`)."""
 
     engine: EngineName = DEFAULT
     """What would assess the images: {}"""
@@ -112,6 +133,8 @@ def plan_here(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
     with feedback.meter("plan", None) as progress, weights_shown(feedback, progress):
         progress.phase(f"loading {request.engine}", is_logged=False)
         tested = _engine_under_test(request.engine, request.options)
+        if request.screen is not None:
+            tested = replace(tested, screen=read_screen(request.screen))
         try:
             progress.phase("listing shards", is_logged="://" in request.source)
             corpus = open_source(request.source, request.source_format, request.category)
@@ -133,14 +156,15 @@ def _engine_under_test(name: str, options: EngineOptions) -> EngineUnderTest:
     module = engine_module(name)
     costs = module.costs(options)
     try:
-        limits = ImageLimits(max_side_px=module.describe(options).max_side_px)
-        return EngineUnderTest(module.load(options), limits, costs.max_pixels, None, costs.host)
+        description = module.describe(options)
+        limits, has_gpu = ImageLimits(max_side_px=description.max_side_px), description.num_gpus > 0
+        return EngineUnderTest(module.load(options), limits, costs.max_pixels, None, costs.host, has_gpu)
     except EngineError as error:
         if costs.speed is None:
             raise
         speed = replace(costs.speed, origin=f"{costs.speed.origin} ({error})")
         limits = ImageLimits(max_side_px=None if costs.max_pixels is None else max_side_px(costs.max_pixels))
-        return EngineUnderTest(placeholder_engine(), limits, costs.max_pixels, speed, costs.host)
+        return EngineUnderTest(placeholder_engine(), limits, costs.max_pixels, speed, costs.host, has_gpu=True)
 
 
 @click.command(
@@ -204,6 +228,7 @@ def _write_text(result: PlanResult) -> None:
         *([("cost", *_cost(result.cost), "hours × GPUs × price of one")] if result.cost else []),
         *(_at_other_speeds(result) if not result.speed_is_measured else []),
         ("CPUs per GPU", f"{result.cpus_per_gpu:.2g}", "", f"speed × time of {steps}"),
+        *(_with_screen(result.screen) if result.screen else []),
         ("results", _sized(Figure(*[result.result_gigabytes / 1000] * 3))[0], "", "rows of the sample as zstd Parquet"),
     ]
     table = Table(box=box.SIMPLE)

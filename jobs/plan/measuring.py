@@ -18,9 +18,12 @@ from ingest.sample import Sample, printable
 from ingest.storage.place import BLOCK_BYTES
 from jobs.runtime.progress import Meter
 from jobs.scan.selection import draw, selected
-from scoring.assessment import Engine
+from scoring.assessment import Engine, View
 from scoring.engine_facts import RecordedHostCost, RecordedSpeed
 from scoring.engines.picture import prepared
+from scoring.screen.features import PictureView
+from scoring.screen.model import FittedScreen, Screener
+from scoring.screen.record import ScreenRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +52,12 @@ class EngineUnderTest:
 
     host_cost: RecordedHostCost | None = None
     """None if nothing happens between the decoded picture and the engine."""
+
+    has_gpu: bool = False
+    """Whether the engine works on a GPU, so that a screen works next to it and not in its time."""
+
+    screen: FittedScreen | None = None
+    """Is timed on the sample, too; None for a plan without one."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +117,15 @@ class Measured:
 
     num_reads: int
     """How often a scan reads the source."""
+
+    has_gpu: bool = False
+    """As in `EngineUnderTest`."""
+
+    screen: ScreenRecord | None = None
+    """The screen that was timed."""
+
+    screen_s: tuple[float, ...] = ()
+    """Time of the screen for each image that could be decoded."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +189,9 @@ def measure(
         row_bytes=row_bytes,
         slice_bytes=slice_bytes,
         num_reads=2 if is_walked else 1,
+        has_gpu=tested.has_gpu,
+        screen=None if tested.screen is None else tested.screen.record,
+        screen_s=() if tested.screen is None else tuple(_screen_times(samples, tested.limits, tested.screen)),
     )
 
 
@@ -191,6 +212,26 @@ def _timed(sample: Sample, tested: EngineUnderTest) -> ImageTiming | Rejected:
     pictures = [prepared(view, tested.max_pixels) for view in image.views]
     downscale_s = time.perf_counter() - began
     return ImageTiming(decode_s, image, downscale_s, sum(p.width * p.height for p in pictures) / 1e6)
+
+
+def _screen_times(samples: Sequence[Sample], limits: ImageLimits, screen: FittedScreen) -> Iterator[float]:
+    """Seconds of the screen for each image, on one thread; the first one is seen twice, since models need to warm "
+    "up."""
+    screener, is_warm = Screener(screen), False
+    for sample in samples:
+        image = decode(sample.encoded, limits) if sample.fault is None else None
+        if not isinstance(image, DecodedImage):
+            continue
+        views = [
+            PictureView(View(pixels, image.metadata, "", sample.caption), image.width, image.height)
+            for pixels in image.views
+        ]
+        if not is_warm:
+            screener.probability(views)
+            is_warm = True
+        began = time.perf_counter()
+        screener.probability(views)
+        yield time.perf_counter() - began
 
 
 def _scored(

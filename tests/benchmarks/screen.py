@@ -61,11 +61,18 @@ def _view(
     }
 
 
-def fitted(generator: np.random.Generator, target: float, num_private: int, num_public: int, seed: int) -> MadeScreen:
-    identities = {name: {"features": "planted"} for name in NAMES}
+def fitted(
+    generator: np.random.Generator,
+    target: float,
+    num_private: int,
+    num_public: int,
+    seed: int,
+    names: tuple[ModalityName, ...] = NAMES,
+) -> MadeScreen:
+    identities = {name: {"features": "planted"} for name in names}
     settings = FitSettings(target, 0.95, None, False, 0.01, seed)
     labelled = planted(generator, num_private, num_public)
-    return made_screen(labelled, identities, dict.fromkeys(NAMES, LENGTH), settings, "0" * 64, "evenly")
+    return made_screen(labelled, identities, dict.fromkeys(names, LENGTH), settings, "0" * 64, "evenly")
 
 
 def true_miss(made: MadeScreen, generator: np.random.Generator) -> float:

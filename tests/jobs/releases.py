@@ -42,7 +42,8 @@ def released(out: Path) -> dict[str, str]:
     summary = json.loads(found.pop("release.json"))
     decisions = pq.read_table(io.BytesIO(found.pop("decisions.parquet")))
     found.pop("redactions.parquet", None)
-    found.pop("SHA256SUMS")
+    for name in ("SHA256SUMS", *summary["documents"]):
+        found.pop(name)
     assert summary["sha256"] == {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
     assert sum(summary["actions"].values()) == summary["num_images"] == decisions.num_rows
     by_rule = decisions.group_by(["rule", "action"]).aggregate([("index", "count")]).to_pylist()
@@ -113,7 +114,7 @@ def pictures(release: Path, layout: str) -> Iterator[tuple[str, bytes]]:
                     yield member.name.split(".")[0], content.read()
     elif layout == "tree":
         for path in sorted(release.glob("*.*")):
-            if path.name not in ("release.json", "decisions.parquet"):
+            if path.name not in ("release.json", "decisions.parquet", "README.md", "croissant.json"):
                 yield path.name, path.read_bytes()
     else:
         for image in pq.read_table(release / "0.parquet")["image"].to_pylist():

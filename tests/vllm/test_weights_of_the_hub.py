@@ -99,7 +99,7 @@ def test_a_hub_that_cannot_be_reached_is_said(hub: Hub, tmp_path: Path) -> None:
     nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9"}
     code, _, err = _run(hub, tmp_path, "models", "fetch", "owner/micro", **nowhere)
     assert code == 1
-    assert err.startswith('privsieve: there is no folder "owner/micro"; of the hub it is not in the local cache and')
+    assert err.startswith('privsieve: there is no folder "owner/micro"; as a name of the hub, it is not in the local ')
     assert _run(hub, tmp_path, "models", "fetch", "owner/micro")[0] == 0
     code, _, err = _run(hub, tmp_path, "models", "fetch", "owner/micro", **nowhere)
     assert code == 0

@@ -1,0 +1,217 @@
+"""Documents that readers of a release expect next to it: `README.md`, a dataset card, and `croissant.json`.
+
+Both are made from `release.json` alone, so that a takedown can write them again. They say what was measured, by which
+engine and on what, and name what was not; neither describes what the command does not know, such as a licence.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ingest.errors import number_of
+from ingest.formats.released import DECISIONS, RELEASE
+from ingest.sample import printable
+from ingest.storage.place import Place
+from scoring.taxonomy import KEYS
+
+CARD = "README.md"
+
+CROISSANT = "croissant.json"
+
+HUB_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
+"""`size_categories` of the Hugging Face hub: below this many images, this name."""
+
+PICTURE_PATTERNS = [f"*.{extension}" for extension in ("jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff")]
+
+CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "prov": "http://www.w3.org/ns/prov#",
+    "dct": "http://purl.org/dc/terms/",
+    **{
+        name: f"cr:{name}"
+        for name in (
+            *("arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "extract", "field"),
+            *("fileProperty", "fileObject", "fileSet", "format", "includes", "isArray", "isLiveDataset", "jsonPath"),
+            *("key", "md5", "parentField", "path", "recordSet", "references", "regex", "repeated", "replace"),
+            *("samplingRate", "separator", "source", "subField", "transform"),
+        )
+    },
+    "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "description": {"@container": "@language"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "name": {"@container": "@language"},
+}
+"""The context that Croissant 1.1 prescribes (docs.mlcommons.org/croissant), and the prefix of PROV."""
+
+
+def documents(release: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return file name -> content. release: what `release.json` says, which has at least `engine` and `format`."""
+    croissant = json.dumps(_croissant(release), indent=2) + "\n"
+    return {CARD: "\n".join(_card(release)).encode(), CROISSANT: croissant.encode()}
+
+
+def write_documents(out: Place, release: Mapping[str, Any]) -> dict[str, str]:
+    """Write the documents, and return file name -> sha256 in hex."""
+    made = documents(release)
+    for name, content in made.items():
+        out.at(name).write(content)
+    return {name: hashlib.sha256(content).hexdigest() for name, content in made.items()}
+
+
+def _name(release: Mapping[str, Any]) -> str:
+    return f"release-{release['run_sha256'][:12]}"
+
+
+def _num_released(release: Mapping[str, Any]) -> int:
+    return sum(count for action, count in release["actions"].items() if action != "drop")
+
+
+def _card(release: Mapping[str, Any]) -> Iterator[str]:
+    engine, num_released = release["engine"], _num_released(release)
+    yield from ["---", f"pretty_name: {_name(release)}"]
+    size = next((name for limit, name in HUB_SIZES if num_released < limit), "n>10M")
+    yield from ["size_categories:", f"- {size}", "tags:", "- privsieve", "- croissant", *_configs(release), "---", ""]
+    yield from [f"# {_name(release)}", ""]
+    if release["made_up"]:
+        yield from [f"**{release['made_up']}.**", ""]
+    yield (
+        f"{num_released:,} of {release['num_images']:,} images that were scanned ({release['scope']}), released by "
+        f"privsieve {release['privsieve']} under the policy `{printable(release['policy'])}`."
+    )
+    yield from ["", "| decided by | action | images |", "|---|---|---|"]
+    for rule, actions in release["rules"].items():
+        for action, count in actions.items():
+            yield f"| `{printable(rule)}` | {action} | {count:,} |"
+    yield from ["", *_measured(release, engine), "", *_evidence(release, engine), "", "## Files", ""]
+    yield f"`{DECISIONS}` says why of each image, `{RELEASE}` has all counts and hashes. `sha256sum -c SHA256SUMS` and"
+    yield from ["`privsieve verify` check them.", ""]
+
+
+def _configs(release: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which files the hub's viewer and `datasets` read; Parquet by name, since the decisions are no images."""
+    if release["format"] == "tree" or not release["sha256"]:
+        return
+    names = "\n".join(f"    - {json.dumps(printable(name))}" for name in sorted(release["sha256"]))
+    yield from ["configs:", "- config_name: default", "  data_files:", "  - split: train", "    path:", names]
+
+
+def _measured(release: Mapping[str, Any], engine: Mapping[str, Any]) -> Iterator[str]:
+    assessed = [key for key in KEYS if key in engine["assessed"]]
+    others = [key for key in KEYS if key not in engine["assessed"]]
+    yield from ["## What was measured", ""]
+    yield f"- Engine `{engine['name']}`, protocol `{engine['protocol']}`. It can judge {len(assessed)} of {len(KEYS)}"
+    yield f"  attributes: {', '.join(f'`{key}`' for key in assessed) or 'none'}."
+    if others:
+        yield f"- Attributes that nothing looked for: {', '.join(f'`{key}`' for key in others)}."
+    if (damage := release["damaged_shards"])["num_shards"]:
+        yield f"- {damage['num_shards']:,} damaged shards of the source: an unknown number of images was not seen."
+    if release["num_unseen_kept"]:
+        yield f"- {release['num_unseen_kept']:,} released files hold content that was not scanned."
+    if release["num_unseen_removed"]:
+        yield f"- Content that was not scanned was removed from {release['num_unseen_removed']:,} released files."
+    if release["second_look"]:
+        yield f"- Covered pictures were examined again by `{release['second_look']}`, which then found none of the"
+        yield "  attributes that were to be covered."
+    if release["guarantee"]:
+        yield f"- Guarantee: {release['guarantee']['promise']}. It assumes: {release['guarantee']['assumption']}."
+    if (taken := release.get("takedowns")) is not None:
+        yield f"- Taken down after the release: {number_of(sum(one['num_pictures'] for one in taken), 'picture')}."
+
+
+def _evidence(release: Mapping[str, Any], engine: Mapping[str, Any]) -> Iterator[str]:
+    """Yield facts for an assessment by GDPR Art. 35 and for data governance by Art. 10 of Regulation (EU) 2024/1689."""
+    covered = release["actions"].get("redact", 0)
+    texts = {
+        "image-only": "texts next to the pictures were left out",
+        "listed": "texts next to the pictures are in the release",
+        "all": "all files next to the pictures are in the release",
+    }[release["members"]]
+    yield from [
+        "## Evidence for a DPIA (GDPR Art. 35) and for data governance (AI Act Art. 10)",
+        "",
+        "Facts of this release only. Whether they suffice is for the people in charge to judge.",
+        "",
+        "| asked | fact |",
+        "|---|---|",
+        f"| personal data in the pictures | estimated by `{engine['name']}` (`{engine['protocol']}`), see above |",
+        f"| measures taken | {release['actions']['drop']:,} images dropped, {covered:,} covered, "
+        f"{release['actions']['flag']:,} released and flagged |",
+        f"| texts | {texts}; the policy decided by what the run recorded |",
+        f"| origin | a scan whose record has the sha256 `{release['run_sha256']}` |",
+        f"| preparation | policy with the sha256 `{release['policy_sha256']}`; files {release['files']} |",
+        "| data gaps | attributes that nothing looked for, and damaged shards, see above |",
+        "",
+        "Not assessed by privsieve: legal basis and consent, necessity and proportionality, licences, whether the",
+        "images are representative, bias between groups of people, and how often the engine errs on these images",
+        "(`privsieve audit` and `evaluate` measure that with labels).",
+    ]
+
+
+def _croissant(release: Mapping[str, Any]) -> dict[str, Any]:
+    engine = release["engine"]
+    run = f"urn:sha256:{release['run_sha256']}"
+    return {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"],
+        "name": _name(release),
+        "description": f"{_num_released(release)} images, released under the privacy policy {release['policy']}.",
+        "rai:personalSensitiveInformation": [key for key in KEYS if key in engine["assessed"]],
+        "rai:dataPreprocessingProtocol": [
+            f"privsieve filter, policy {release['policy']} (sha256 {release['policy_sha256']}): "
+            + ", ".join(f"{count} {action}" for action, count in release["actions"].items())
+        ],
+        "rai:machineAnnotationTools": [f"privsieve {engine['name']}, protocol {engine['protocol']}"],
+        "prov:wasDerivedFrom": {"@id": run, "@type": "prov:Entity", "prov:label": "the scan"},
+        "prov:wasGeneratedBy": {
+            "@type": "prov:Activity",
+            "prov:type": "filter",
+            "prov:label": f"privsieve {release['privsieve']}",
+            "prov:used": {"@id": run},
+        },
+        **_distribution(release),
+    }
+
+
+def _distribution(release: Mapping[str, Any]) -> dict[str, Any]:
+    files, sets, records = list[dict[str, Any]](), list[dict[str, Any]](), [_decisions_records()]
+    files.append(_file(DECISIONS, release["decisions_sha256"], "application/x-parquet"))
+    pictures: dict[str, Any] = {"@type": "cr:FileSet", "@id": "pictures", "encodingFormat": "image/*"}
+    if release["format"] == "parquet":
+        files += [_file(name, sha256, "application/x-parquet") for name, sha256 in release["sha256"].items()]
+    elif release["format"] == "tree":
+        sets.append(pictures | {"includes": [f"**/{pattern}" for pattern in PICTURE_PATTERNS]})
+    else:
+        files += [_file(name, sha256, "application/x-tar") for name, sha256 in release["sha256"].items()]
+        shards = [{"@id": name} for name in release["sha256"]]
+        sets += [pictures | {"containedIn": shards, "includes": PICTURE_PATTERNS}] if shards else []
+    if sets:
+        content = {"fileSet": {"@id": "pictures"}, "extract": {"fileProperty": "content"}}
+        field = _field("images/content", "sc:ImageObject", content)
+        records.append({"@type": "cr:RecordSet", "@id": "images", "name": "images", "field": [field]})
+    return {"distribution": files + sets, "recordSet": records}
+
+
+def _file(name: str, sha256: str, encoding: str) -> dict[str, Any]:
+    facts = {"name": name, "contentUrl": name, "encodingFormat": encoding, "sha256": sha256}
+    return {"@type": "cr:FileObject", "@id": name, **facts}
+
+
+def _decisions_records() -> dict[str, Any]:
+    columns = ("shard", "key", "sha256", "action", "rule", "reason", "released_sha256")
+    fields = [
+        _field(f"decisions/{name}", "sc:Text", {"fileObject": {"@id": DECISIONS}, "extract": {"column": name}})
+        for name in columns
+    ]
+    return {"@type": "cr:RecordSet", "@id": "decisions", "name": "decisions", "field": fields}
+
+
+def _field(name: str, kind: str, source: dict[str, Any]) -> dict[str, Any]:
+    return {"@type": "cr:Field", "@id": name, "name": name, "dataType": kind, "source": source}

@@ -1,0 +1,56 @@
+"""How much faster a scan is with a screen, at a planted share of private pictures.
+
+    python -m tests.benchmarks.screen_throughput --images 400 --prevalence 0.05 --engine detectors
+
+The pictures are random blocks, whose captions tell which ones are private, and the screen looks at captions: so the
+ratio is that of a screen that costs next to nothing beside the engine. One process scans, without Ray.
+"""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from jobs.console.requests import asked
+from jobs.scan.request import ScanRequest, ScanResources
+from jobs.scan.run import run_scan
+from jobs.screen.request import FitRequest
+from jobs.screen.run import run_screen_fit
+from tests.screens import planted_corpus, write_labels
+
+
+def _scan_s(folder: Path, run: str, engine: str, screen: str | None) -> tuple[float, int]:
+    """Seconds of a scan, and how many images the engine saw."""
+    request = asked(
+        ScanRequest,
+        {"source": str(folder / "corpus"), "run": str(folder / run), "engine": engine, "screen": screen},
+    )
+    began = time.perf_counter()
+    result = run_scan(request, asked(ScanResources, {"executor": "inline", "processes": 1}))
+    return time.perf_counter() - began, result.num_scored
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", type=int, default=400)
+    parser.add_argument("--prevalence", type=float, default=0.05)
+    parser.add_argument("--engine", default="detectors")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        truth = planted_corpus(folder / "labelled", 200, 400, 1, noise=0.02)
+        fit = {"source": str(folder / "labelled"), "labels": str(write_labels(folder / "labels.csv", truth))}
+        fit |= {"out": str(folder / "screen")}
+        run_screen_fit(asked(FitRequest, {**fit, "target_miss": 0.05, "modality": ("caption",)}))
+        num_private = round(given.images * given.prevalence)
+        planted_corpus(folder / "corpus", num_private, given.images - num_private, 2, noise=0.02)
+        _scan_s(folder, "warm-up", given.engine, None)
+        full_s, num_full = _scan_s(folder, "full", given.engine, None)
+        screened_s, num_seen = _scan_s(folder, "screened", given.engine, str(folder / "screen"))
+    print(f"without: {num_full} images in {full_s:.1f} s, {given.images / full_s:.1f} images/s")
+    print(f"with:    the engine saw {num_seen} of {given.images} in {screened_s:.1f} s")
+    print(f"ratio    {full_s / screened_s:.1f}, with the start of the engine in both")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""`README.md` and `croissant.json` of a release: other tools read them, and they claim only what was measured."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.jobs.made import privsieve
+from tests.jobs.releases import asked, decisions
+
+
+def card(release: Path) -> tuple[dict[str, object], str]:
+    """The YAML at the head of the dataset card, and the text."""
+    _, head, text = (release / "README.md").read_text().split("---\n", 2)
+    return yaml.safe_load(head), text
+
+
+def test_the_card_names_the_files_that_hold_the_pictures_and_no_others(release: Path) -> None:
+    head, text = card(release)
+    assert head["size_categories"] == ["n<1K"]
+    shards = sorted(json.loads((release / "release.json").read_text())["sha256"])
+    if "tree" in release.name:
+        assert "configs" not in head
+    else:
+        files = {"split": "train", "path": shards}
+        assert head["configs"] == [{"config_name": "default", "data_files": [files]}]
+    assert "\n4 of 6 images that were scanned (" in text
+
+
+def test_the_card_says_which_engine_judged_what_and_that_answers_are_made_up(release: Path) -> None:
+    summary = json.loads((release / "release.json").read_text())
+    text = card(release)[1]
+    assert f"**{summary['made_up']}.**" in text
+    assert f"Engine `{summary['engine']['name']}`, protocol `{summary['engine']['protocol']}`." in text
+    assert "Not assessed by privsieve: legal basis and consent" in text
+
+
+def test_a_takedown_writes_the_documents_again(release: Path) -> None:
+    before = {name: (release / name).read_bytes() for name in ("README.md", "croissant.json")}
+    assert privsieve("takedown", release, asked(release, str(decisions(release)["c"]["sha256"]))) == 0
+    assert "\n3 of 6 images that were scanned (" in card(release)[1]
+    assert "- Taken down after the release: 1 picture." in card(release)[1]
+    assert (release / "croissant.json").read_bytes() != before["croissant.json"]
+    assert privsieve("verify", release) == 0
+
+
+def test_a_changed_document_is_a_fault(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (release / "README.md").write_text("# free of personal data\n")
+    assert privsieve("verify", release) == 1
+    assert "README.md: its content is not what was released" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the packages that mlcroissant brings
+def test_mlcroissant_finds_no_error_in_croissant_json(release: Path) -> None:
+    import mlcroissant
+
+    dataset = mlcroissant.Dataset(jsonld=str(release / "croissant.json"))
+    assert not dataset.metadata.ctx.issues.errors
+    rows = [row["decisions/action"].decode() for row in dataset.records("decisions")]
+    assert sorted(rows) == ["drop", "drop", "keep", "keep", "keep", "keep"]
+    if "tars" in release.name:
+        assert len(list(dataset.records("images"))) == 4
+
+
+def test_webdataset_reads_the_shards_of_a_release(releases: dict[str, Path]) -> None:
+    import webdataset
+
+    shards = webdataset.WebDataset(str(releases["tars-as-is"] / "0.tar"), shardshuffle=False)
+    assert [sample["__key__"] for sample in shards] == ["b", "c", "d", "f"]
