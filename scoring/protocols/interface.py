@@ -156,7 +156,7 @@ class ProtocolOptions:
     """Content of the --prompt-file, YAML or JSON: name of a text or setting -> its replacement."""
 
     thresholds: bytes | None = None
-    """Content of the --thresholds file, YAML or JSON (`thresholds.py`)."""
+    """Content of the --thresholds file, YAML or JSON (`Thresholds` in `settings.py`)."""
 
     keep_rationale: bool = False
     """Whether the model's own words go into the row's rationale; they can repeat what the image shows."""
