@@ -10,7 +10,7 @@ from PIL import ExifTags, Image, TiffImagePlugin
 
 from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.pixels import ImageLimits, Pixels
-from scoring.engines.detectors.decisions import decide, embedded_findings, embedded_unread
+from scoring.engines.detectors.findings import decide, embedded_findings, embedded_unread
 from scoring.taxonomy import KEYS
 from tests.nasty import (
     BOTTOM_LEFT,

@@ -3,7 +3,7 @@
 Every format offers `shards`, `slices`, `read` and `write` with the same signatures. To add a format: write the
 module, name it in `FORMATS`, and make `_recognised` and `_kind` recognise it.
 
-May import: `ingest.categories`, `ingest.images.files`, `ingest.storage`.
+May import: `ingest.images.files`, `ingest.storage`.
 """
 
 import hashlib
@@ -15,16 +15,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from ingest.categories.class_list import ClassList
-from ingest.categories.keyword_list import KeywordList
+from ingest.categories import ClassList, KeywordList
 from ingest.errors import SourceError, did_you_mean, number_of
 from ingest.formats import parquet, tree, webdataset
 from ingest.formats.members import IMAGE_EXTENSIONS, begins_like_picture, extension_of
 from ingest.formats.released import Kept, Written
 from ingest.formats.shard import folders_below, storage_faults
 from ingest.images.files.magic import HEAD_BYTES
-from ingest.sample import Sample, printable
-from ingest.slices import Slice
+from ingest.sample import Sample, Slice, printable
 from ingest.storage.place import Place, place
 
 
@@ -129,7 +127,7 @@ class Source:
 
     def fingerprint(self, shard: str) -> str:
         """Return two hashes with a space between: of the version marks of all files of the shard, empty if the storage
-        has none, and of a few blocks of their content (`ingest.storage.blocks`), empty if the marks have such a hash.
+        has none, and of a few blocks of their content (`ingest.storage.streams`), empty if the marks have such a hash.
 
         It differs if any sample of the shard was replaced; if size and time of its file are the same as before, it
         differs if one of the blocks does. StorageError if the storage fails.

@@ -33,8 +33,17 @@ from ingest.formats.parquet_schema import (
 )
 from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE
 from ingest.formats.shard import files_below, opened
-from ingest.sample import Sample, caption_of, domain_of, printable, url_sha256_of
-from ingest.slices import MAX_BYTES, MAX_SAMPLES, Locator, Slice
+from ingest.sample import (
+    MAX_BYTES,
+    MAX_SAMPLES,
+    Locator,
+    Sample,
+    Slice,
+    caption_of,
+    domain_of,
+    printable,
+    url_sha256_of,
+)
 from ingest.storage.place import Place
 
 __all__ = ["SUFFIX", "captions", "check", "lost", "names", "num_downloaded", "read", "shards", "slices", "write"]

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from ingest.formats.parquet_columns import Choice, arrays_of_values
 from ingest.formats.parquet_pages import DamagedPageError, LargePageError, PageGuard
 from ingest.formats.parquet_rows import DICTIONARY_ROWS, IMAGE_BUFFER_BYTES, MAX_IMAGE_PAGE_BYTES, TEXT_BUFFER_BYTES
-from ingest.slices import MAX_BYTES, MAX_SAMPLES
+from ingest.sample import MAX_BYTES, MAX_SAMPLES
 
 MAX_ROW_BYTES = 256 * 2**20
 """Limit over all chosen columns: a row is copied several times while it is checked and written."""

@@ -16,7 +16,7 @@ from ingest.formats.parquet_pages import LargePageError
 from ingest.formats.parquet_schema import DAMAGED, category_column, image_and_key, parquet_file, sample_of, untexted
 from ingest.formats.released import Kept, RewriteRecord, Written, changed
 from ingest.formats.shard import opened
-from ingest.slices import MAX_BYTES
+from ingest.sample import MAX_BYTES
 from ingest.storage.place import Place
 
 CHECKED_ROWS = 64

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.formats.parquet_pages import DamagedPageError, PageGuard
-from ingest.slices import MAX_BYTES
+from ingest.sample import MAX_BYTES
 
 MAX_IMAGE_PAGE_BYTES = 512 * 2**20
 MAX_TEXT_PAGE_BYTES = 64 * 2**20

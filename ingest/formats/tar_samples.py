@@ -18,7 +18,7 @@ from ingest.formats.members import (
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, opened
 from ingest.formats.tar import MAX_NAME_BYTES, Member, TarDamage, walk
 from ingest.images.files.magic import HEAD_BYTES
-from ingest.slices import Locator
+from ingest.sample import Locator
 from ingest.storage.place import Place
 
 MAX_MEMBERS = 1000

@@ -36,9 +36,8 @@ from ingest.formats.shard import (
     storage_faults,
     warn_of_hidden,
 )
-from ingest.sample import Sample, printable
-from ingest.slices import Locator, Slice, cut
-from ingest.storage import blocks
+from ingest.sample import Locator, Sample, Slice, cut, printable
+from ingest.storage import streams
 from ingest.storage.place import Place, reason_of, version_mark_of
 
 SIDECAR_EXTENSIONS = frozenset([".txt", ".json", ".csv", ".md", ".parquet"])
@@ -123,7 +122,7 @@ def version_marks(root: Place, shard: str) -> str:
 
 
 def blocks_sha256(root: Place, shard: str) -> str:
-    """Hash a few blocks of the samples in a folder, as if they were one file (`ingest.storage.blocks`).
+    """Hash a few blocks of the samples in a folder, as if they were one file (`ingest.storage.streams`).
 
     Empty if the storage gives a hash of each file with its version mark. What cannot be read counts as empty: the
     scan has a row that says so. StorageError if the storage fails.
@@ -144,7 +143,7 @@ def blocks_sha256(root: Place, shard: str) -> str:
                     raise
                 return b""
 
-        return blocks.blocks_sha256([size for _, size in files], read)
+        return streams.blocks_sha256([size for _, size in files], read)
 
 
 def _followed(entry: dict[str, Any]) -> dict[str, Any]:

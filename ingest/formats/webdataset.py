@@ -20,8 +20,7 @@ from ingest.formats.shard import files_below
 from ingest.formats.tar import TarDamage
 from ingest.formats.tar_samples import MAX_MEMBERS, Group, content, damaged, groups, key_and_extension, members
 from ingest.formats.webdataset_release import write
-from ingest.sample import Sample, caption_of, domain_of, printable, url_sha256_of
-from ingest.slices import Locator, Slice, cut
+from ingest.sample import Locator, Sample, Slice, caption_of, cut, domain_of, printable, url_sha256_of
 from ingest.storage.place import Place
 
 __all__ = [

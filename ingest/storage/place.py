@@ -17,10 +17,9 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from ingest.errors import OutageError, StorageError
-from ingest.extras import install_command
-from ingest.storage.blocks import blocks_sha256
+from ingest.machine import install_command
 from ingest.storage.retries import may_pass, reason_of, retried, storage_error, store_errors
-from ingest.storage.streams import NewFile, RangeReader
+from ingest.storage.streams import NewFile, RangeReader, blocks_sha256
 from ingest.storage.web import open_web, refuse_credentials, without_credentials
 
 __all__ = ["PART", "NewFile", "Place", "place", "reason_of", "version_mark_of"]
@@ -217,7 +216,7 @@ class Place:
         return "" if info["type"] == "directory" and not self.is_local else version_mark_of(info)
 
     def blocks_sha256(self) -> str:
-        """Hash a few blocks of the content (`ingest.storage.blocks`). Errors as in `open`.
+        """Hash a few blocks of the content (`ingest.storage.streams`). Errors as in `open`.
 
         Empty for a folder, and on object stores that give a hash of the content with the version mark.
         """

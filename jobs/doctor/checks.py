@@ -17,18 +17,16 @@ from importlib.metadata import version as package_version
 from packaging.requirements import Requirement
 
 from ingest.errors import Fault, PrivsieveError, SourceError, StorageError
-from ingest.extras import install_command
 from ingest.formats import Source, open_source
 from ingest.images.decode import decode
 from ingest.images.pixels import ImageLimits
-from ingest.memory import available_bytes
+from ingest.machine import available_bytes, install_command
 from ingest.sample import Sample
 from ingest.storage.place import PART, Place, place
 from ingest.storage.retries import RETRY_VARIABLE
 from scoring.engine_facts import LocalModel
-from scoring.runs.begin import refuse_other_files
 from scoring.runs.layout import RUN_RECORD
-from scoring.runs.record import open_run
+from scoring.runs.record import open_run, refuse_other_files
 
 
 class ProblemError(Exception):

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from ingest.errors import QueryError
 from scoring.policies.policy import LIMITS
-from scoring.sql.errors import without_values
-from scoring.sql.expressions import columns_of, shown, value_expression
+from scoring.sql.expressions import columns_of, shown, value_expression, without_values
 from scoring.sql.limits import StoppedError, Watch
 from scoring.table import SCHEMA
 

@@ -6,8 +6,8 @@ from ingest.errors import PolicyError, number_of
 from jobs.filter.plan import Plan
 from scoring.policies.level_zero import ADVICE, matches_level_0_too
 from scoring.policies.policy import Policy
-from scoring.runs.damage import scope_of
 from scoring.runs.record import RunRecord
+from scoring.runs.rows import scope_of
 
 
 def refuse_blind(policy: Policy, record: RunRecord) -> None:

@@ -15,12 +15,11 @@ from jobs.filter.bar import Bar
 from jobs.filter.decisions import KeptHash, counted, decisions_of, row_chunks, unseen_in
 from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, Policy
 from scoring.runs.coverage import has_all_chosen
-from scoring.runs.damage import Damage, damage_of
 from scoring.runs.footers import refuse_foreign
 from scoring.runs.ledger import finished, has_any_result, shard_ids_of_others
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results, RowRange, results
-from scoring.runs.rows import is_damage
+from scoring.runs.rows import Damage, damage_of, is_damage
 from scoring.table import Col
 
 

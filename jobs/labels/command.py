@@ -23,7 +23,7 @@ from reports.words import number, percent
 
 if TYPE_CHECKING:
     from reports.labels.agreement import Agreement
-    from scoring.placement import PlacingQuestion
+    from scoring.taxonomy import PlacingQuestion
 
 MAX_SHOWN = 12
 """Unmapped labels on one line; the footer of the file has them all."""
@@ -142,7 +142,7 @@ def place(what: str, answers: tuple[str, ...] | None) -> None:
 
     Example: privsieve labels place "library card number" --answers no,yes
     """
-    from scoring.placement import QUESTIONS, level_of_answers, placed
+    from scoring.taxonomy import QUESTIONS, level_of_answers, placed
 
     if answers is not None:
         level = level_of_answers(iter(_as_yes_or_no(answers, len(QUESTIONS))))

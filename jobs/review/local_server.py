@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ingest.errors import PrivsieveError
-from ingest.extras import install_command
+from ingest.machine import install_command
 from ingest.storage.place import reason_of
 
 if TYPE_CHECKING:

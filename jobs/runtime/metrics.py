@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ray.util.metrics import Counter, Gauge, Histogram
 
 from ingest.errors import SHARD_REASONS
-from scoring.runs.engine_time import EngineTime
+from scoring.runs.attempts import EngineTime
 
 SLICE_SECONDS_BOUNDARIES = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]
 

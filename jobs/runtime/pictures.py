@@ -13,8 +13,7 @@ from typing import Literal
 from ingest.formats import Source, open_source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
-from ingest.sample import printable
-from ingest.slices import Locator, Slice
+from ingest.sample import Locator, Slice, printable
 from jobs.runtime.progress import Feedback
 from scoring.runs.record import RunRecord
 

@@ -12,8 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from ingest.sample import Sample
-from ingest.slices import MAX_BYTES
+from ingest.sample import MAX_BYTES, Sample
 
 
 class Flow:

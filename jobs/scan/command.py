@@ -14,7 +14,7 @@ from jobs.console.terminal import write_line
 from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import duration, on_terminal, weights_shown
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
-from scoring.runs.damage import Damage
+from scoring.runs.rows import Damage
 
 
 @click.command(

@@ -19,7 +19,7 @@ from jobs.scan.slice_tasks import ScanSettings
 from scoring.assessment import BuiltWith, Closable, Engine, ReportsTokenUsage, TakesSteps, Unscored
 from scoring.engines import engine_module
 from scoring.engines.canary import canary, record, refuse_other_answer
-from scoring.runs.engine_time import EngineTime
+from scoring.runs.attempts import EngineTime
 from scoring.runs.layout import CANARY
 
 STEPS_AT_ONCE = 2

@@ -25,9 +25,8 @@ import pyarrow as pa
 from ingest.errors import EngineError, Fault, PrivsieveError, StorageError
 from ingest.formats import parquet
 from ingest.formats.parquet_rows import READ_BYTES
-from ingest.memory import available_bytes, resident_bytes
-from ingest.sample import printable
-from ingest.slices import Locator, Slice
+from ingest.machine import available_bytes, resident_bytes
+from ingest.sample import Locator, Slice, printable
 from jobs.scan.batch import BatchScorer, facts_of, quarantined
 from jobs.scan.slice_tasks import ScanSettings
 from scoring.engines import engine_module

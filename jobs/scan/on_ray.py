@@ -24,7 +24,7 @@ import ray.data
 from ray import cloudpickle
 
 from ingest.errors import PrivsieveError, SourceError
-from ingest.slices import Slice
+from ingest.sample import Slice
 from jobs.runtime.machines import num_slicers
 from jobs.runtime.metrics import ScanMetrics
 from jobs.runtime.on_worker import code_hash

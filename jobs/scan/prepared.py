@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from ingest.categories.class_list import read_class_list
-from ingest.categories.keyword_list import read_keyword_list
+from ingest.categories import read_class_list, read_keyword_list
 from ingest.errors import LabelsError, PrivsieveError, SourceError, StorageError, did_you_mean, number_of
 from ingest.formats import Source, open_source, webdataset
 from ingest.formats.webdataset import CategoryProbe

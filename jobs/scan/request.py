@@ -14,7 +14,7 @@ from jobs.console.requests import Count, EngineCpus, EngineGpus, HashListUrl, Na
 from jobs.runtime.cluster import Executor, refuse_address
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
-from scoring.runs.damage import NO_DAMAGE, Damage
+from scoring.runs.rows import NO_DAMAGE, Damage
 
 WHICH = Option(heading="Which images")
 CATEGORIES = Option(heading="Categories")

@@ -33,9 +33,7 @@ from jobs.scan.selection import Chosen
 from jobs.scan.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts
 from jobs.scan.watchdog import heard
 from scoring.assessment import EngineDescription, EngineOptions, RemoteEngineModule
-from scoring.runs.attempts import Attempts
-from scoring.runs.begin import refuse_other, refuse_other_files, remove_unfinished, start_or_continue, with_built
-from scoring.runs.engine_time import EngineTime, add_engine_time
+from scoring.runs.attempts import Attempts, EngineTime, add_engine_time
 from scoring.runs.footers import footers
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE, RUN_RECORD
 from scoring.runs.lease import Lease, lease
@@ -49,7 +47,14 @@ from scoring.runs.ledger import (
     shard_id_of_result,
 )
 from scoring.runs.reconcile import tally
-from scoring.runs.record import RunRecord
+from scoring.runs.record import (
+    RunRecord,
+    refuse_other,
+    refuse_other_files,
+    remove_unfinished,
+    start_or_continue,
+    with_built,
+)
 from scoring.runs.results import Results, results
 from scoring.screen.guard import GuardCounts
 from scoring.table import LISTED

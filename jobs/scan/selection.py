@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ingest.errors import SourceError
-from ingest.slices import MAX_BYTES, Slice, cut
+from ingest.sample import MAX_BYTES, Slice, cut
 
 Chosen = dict[str, list[int]] | None
 """Shard -> ascending indices of its chosen samples; None: all samples of all shards."""

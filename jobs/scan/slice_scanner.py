@@ -23,8 +23,7 @@ from jobs.scan.engine_host import EngineHost, NotLoadedError
 from jobs.scan.isolation import IsolationError, isolated_rows
 from jobs.scan.slice_tasks import ScanSettings, SliceCounts, SliceTask
 from jobs.scan.watchdog import Watchdog
-from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
-from scoring.runs.engine_time import EngineTime
+from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts, EngineTime
 from scoring.runs.footers import shard_text, write_result
 from scoring.runs.layout import ATTEMPTS, SCORES
 from scoring.screen.guard import guard_counts

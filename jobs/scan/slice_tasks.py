@@ -9,8 +9,7 @@ from typing import Any
 from ingest.errors import PrivsieveError, StorageError
 from ingest.formats import Source
 from ingest.images.pixels import ImageLimits
-from ingest.sample import printable
-from ingest.slices import Slice
+from ingest.sample import Slice, printable
 from ingest.storage.place import Place
 from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.scan.selection import Chosen, selected

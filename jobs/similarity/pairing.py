@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from ingest.errors import SourceError
 from ingest.formats import FORMATS, Source, open_source
 from ingest.formats.members import IMAGE_EXTENSIONS
-from ingest.sample import Sample, printable
-from ingest.slices import Locator, Slice
+from ingest.sample import Locator, Sample, Slice, printable
 
 
 @dataclass(frozen=True)

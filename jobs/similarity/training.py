@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.errors import EngineError, LabelsError
-from ingest.extras import install_command
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
+from ingest.machine import install_command
 from ingest.storage.place import place
 from jobs.console.requests import refuse_existing
 from jobs.runtime.progress import SILENT, Feedback
@@ -46,7 +46,7 @@ def run_train(request: SimilarityTrainRequest, feedback: Feedback = SILENT) -> T
     try:
         from safetensors.numpy import save
 
-        from scoring.similarity import networks, training
+        from scoring.similarity import networks
     except ImportError as error:
         raise EngineError(f"similarity train needs the package {error.name}: {install_command('tune')}") from None
     is_head = request.network == "head"
@@ -74,11 +74,11 @@ def run_train(request: SimilarityTrainRequest, feedback: Feedback = SILENT) -> T
         raise LabelsError("no original of which both kinds of versions can be decoded")
     held_back, kept = _split(originals, request.held_back, request.seed)
     triplets, others = list(chain(*kept)), list(chain(*held_back))
-    how = training.TripletTraining(
+    how = networks.TripletTraining(
         request.network, request.margin, request.learning_rate, request.batch_size, request.epochs, request.seed
     )
     with feedback.meter("train", request.epochs * len(triplets)) as meter:
-        result = training.train(how, given.stacked(), triplets, others, lambda epoch: meter.advance(len(triplets)))
+        result = networks.train(how, given.stacked(), triplets, others, lambda epoch: meter.advance(len(triplets)))
     card = EncoderCard(
         network=request.network,
         side_px=side_px,

@@ -13,10 +13,10 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ingest.errors import EngineError, LabelsError, SourceError, did_you_mean
-from ingest.extras import install_command
 from ingest.formats import open_source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
+from ingest.machine import install_command
 from jobs.runtime.progress import Feedback
 from jobs.study.points import PointResult, begin, draw_set, tuned, untuned
 from jobs.study.request import CostRequest, StudyRequest
@@ -30,7 +30,7 @@ from scoring.tuning.drawing import Draw
 from scoring.tuning.targets import is_private
 
 if TYPE_CHECKING:
-    from scoring.tuning.cost import Cost
+    from scoring.tuning.outcome import Cost
 
 FIGURES = {"mcc": "MCC", "spearman": "Spearman ρ", "macro_f1": "macro F1"}
 """Metrics of a point; the first that is defined is the one of the study's target."""
@@ -118,7 +118,7 @@ def run_cost(request: CostRequest) -> "Cost":
     else:
         raise SourceError(f"{request.pictures} holds no picture that can be decoded")
     try:
-        from scoring.tuning.cost import cost
+        from scoring.tuning.outcome import cost
     except ImportError as error:
         raise EngineError(f"study cost needs the package {error.name}: {install_command('tune')}") from None
     return cost(model, given, chain(until_first, drawn), max_pixels)

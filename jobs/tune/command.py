@@ -14,7 +14,7 @@ from pydantic import Field
 
 from ingest import __version__
 from ingest.errors import EngineError, LabelsError, PrivsieveError
-from ingest.extras import install_command
+from ingest.machine import install_command
 from ingest.storage.place import Place, place
 from ingest.storage.web import named
 from jobs.console.request_options import QUIET, takes
@@ -166,7 +166,7 @@ def _tuned_here(
     feedback: Feedback,
 ) -> Card:
     """Tunes into a folder of this machine, where there may be a part of the work, or all of it. name: of the folder."""
-    from scoring.tuning.checks import check
+    from scoring.tuning.training import check
 
     out = place(str(work.folder))
     if (card := _finished(out, name, content, feedback)) is not None:

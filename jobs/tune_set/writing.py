@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from ingest.errors import EngineError, LabelsError, StorageError, number_of
-from ingest.extras import install_command
 from ingest.formats import Source
+from ingest.machine import install_command
 from ingest.storage.place import place, reason_of
 from jobs.runtime.progress import Feedback
 from jobs.tune_set.labelled_pictures import samples

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import PrivsieveError, QueryError, StorageError
-from ingest.memory import available_bytes
+from ingest.machine import available_bytes
 from ingest.sample import printable
 from ingest.storage.place import place
 from reports.diff.changes import (
@@ -26,8 +26,7 @@ from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, ChangedPicture, R
 from reports.evaluation.compute import engine_name
 from reports.report.opened import MayName, OpenRun, all_named, open_run
 from scoring.runs.record import all_differences
-from scoring.sql.errors import first_line
-from scoring.sql.expressions import value_expression
+from scoring.sql.expressions import first_line, value_expression
 from scoring.sql.limits import Watch
 from scoring.table import SCHEMA, presence_only
 

@@ -23,7 +23,7 @@ from reports.run.figures import (
     UnseenContent,
 )
 from reports.run.warehouse import LEVEL_COUNTS, Run
-from scoring.runs.damage import Damage
+from scoring.runs.rows import Damage
 from scoring.severity import WEIGHTS
 from scoring.sql.names import literal
 from scoring.table import Col

@@ -16,8 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from ingest.errors import QueryError
 from reports.report.opened import OpenRun
 from scoring.policies.policy import Action
-from scoring.sql.errors import without_values
-from scoring.sql.expressions import boolean_expression
+from scoring.sql.expressions import boolean_expression, without_values
 from scoring.sql.names import literal
 from scoring.table import IMAGE_SCHEMA, LISTED, Col
 from scoring.taxonomy import KEYS

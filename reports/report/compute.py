@@ -22,7 +22,7 @@ from reports.words import shortened
 from scoring.policies.level_zero import ADVICE, matches_level_0_too
 from scoring.privacy import BY_LEVEL, MEANINGS, private_condition, private_sql
 from scoring.runs.coverage import Coverage
-from scoring.runs.damage import scope_of
+from scoring.runs.rows import scope_of
 from scoring.sql.expressions import boolean_expression, shown, value_expression
 from scoring.table import IMAGE_SCHEMA, presence_only
 from scoring.taxonomy import ATTRIBUTES, KEYS

@@ -11,10 +11,9 @@ import pyarrow as pa
 from ingest.errors import QueryError, RunError, did_you_mean
 from reports.run import warehouse
 from scoring.runs.coverage import Coverage, coverage
-from scoring.runs.damage import Damage
 from scoring.runs.record import RunRecord
 from scoring.runs.results import results, row_ranges
-from scoring.runs.rows import images_only, rows_at
+from scoring.runs.rows import Damage, images_only, rows_at
 from scoring.sql.expressions import shown
 from scoring.sql.limits import NO_LIMITS, Limits, is_left_behind
 from scoring.table import SCHEMA, Col

@@ -26,8 +26,8 @@ from reports.run.figures import (
 from scoring.runs.audit_sample import PRIVATE
 from scoring.runs.corrected_rates import LabelGaps
 from scoring.runs.coverage import Coverage
-from scoring.runs.damage import NO_DAMAGE, Damage, scope_of
 from scoring.runs.record import READABLE, WHOLE, RunRecord
+from scoring.runs.rows import NO_DAMAGE, Damage, scope_of
 from scoring.taxonomy import KEYS
 
 

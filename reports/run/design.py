@@ -16,8 +16,8 @@ from reports.statistics.shares import (
     sampled,
     standings,
 )
-from scoring.runs.damage import NO_DAMAGE, Damage
 from scoring.runs.record import RunRecord
+from scoring.runs.rows import NO_DAMAGE, Damage
 
 Kind = Literal["whole", "random", "shards", "per category", "first", "unfinished", "damaged"]
 

@@ -11,8 +11,7 @@ from typing import NoReturn
 import duckdb
 
 from ingest.errors import QueryError, did_you_mean
-from scoring.sql.errors import first_line, without_values
-from scoring.sql.expressions import check_characters, shown
+from scoring.sql.expressions import check_characters, first_line, shown, without_values
 from scoring.table import SCHEMA
 
 VIEWS = (

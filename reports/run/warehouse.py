@@ -5,7 +5,7 @@ Views over the score files of a run, made from the row of `scoring.table` and th
     images       every image that was seen, one row each, with `unknown_level` (scoring.table)
     scored       the images that have a score
     quarantined  the images that have none, with their reason
-    damaged      parts of shards that could not be read: an unknown number of images each (scoring.runs.damage)
+    damaged      parts of shards that could not be read: an unknown number of images each (scoring.runs.rows)
     all_rows     the rows of `images` and of `damaged` together, as the score files hold them
     attributes   one row per image and attribute; value 0 | 0.5 | 1, null = not assessed
     answers      `images` with its attributes as a list, for questions about pairs
@@ -37,14 +37,12 @@ from scoring.privacy import private_condition, private_sql
 from scoring.runs import record
 from scoring.runs.audit_sample import AuditedRows
 from scoring.runs.corrected_rates import CORRECTED_RATES, CORRECTED_SCHEMA, read_state
-from scoring.runs.damage import Damage, damage_of
 from scoring.runs.footers import CheckedFiles, refuse_foreign
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import RunRecord
 from scoring.runs.results import RunListing, is_compacted, listing
-from scoring.runs.rows import IS_DAMAGE_SQL
-from scoring.sql.errors import first_line
-from scoring.sql.expressions import shown
+from scoring.runs.rows import IS_DAMAGE_SQL, Damage, damage_of
+from scoring.sql.expressions import first_line, shown
 from scoring.sql.limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTimeError, StoppedError, Watch
 from scoring.sql.names import literal, location, sql_type, without_wildcards
 from scoring.table import UNKNOWN_LEVEL, Col, not_presence_only, unknown_level_sql

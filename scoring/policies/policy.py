@@ -39,8 +39,7 @@ from ingest.errors import PolicyError, QueryError, did_you_mean
 from ingest.formats.members import Members
 from ingest.images.covering import TARGETS, CoverMethod
 from scoring.privacy import SEVERITY_NAMES
-from scoring.sql.errors import without_values
-from scoring.sql.expressions import boolean_expression, columns_of, shown
+from scoring.sql.expressions import boolean_expression, columns_of, shown, without_values
 from scoring.sql.limits import Limits, StoppedError, Watch
 from scoring.sql.names import literal
 from scoring.table import IMAGE_SCHEMA, LISTED, SCREENED, UNKNOWN_LEVEL, Col, not_presence_only, unknown_level_sql

@@ -5,6 +5,8 @@
     result = protocol.parse([answer])              # an Outcome, or the Prompt of the next pass (two-pass only)
 
 An engine repeats the last two lines, with all answers so far, until it has an Outcome: at most `passes` times.
+
+A protocol's prompt as text, for people to read before a scan.
 """
 
 import typing
@@ -16,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scoring.assessment import Outcome
+from scoring.engine_facts import PromptPart
 
 Probabilities = npt.NDArray[np.float32]
 """Shape (22, 3), canonical order; columns absent, ambiguous, present, each row summing to 1."""
@@ -153,7 +156,7 @@ class ProtocolOptions:
     """Content of the --prompt-file, YAML or JSON: name of a text or setting -> its replacement."""
 
     thresholds: bytes | None = None
-    """Content of the --thresholds file, YAML or JSON (`thresholds.py`)."""
+    """Content of the --thresholds file, YAML or JSON (`Thresholds` in `settings.py`)."""
 
     keep_rationale: bool = False
     """Whether the model's own words go into the row's rationale; they can repeat what the image shows."""
@@ -194,3 +197,31 @@ class ProtocolModule(typing.Protocol):
     """Revisions that can still be asked, the newest last. A revision is a way to ask and to read answers."""
 
     def make(self, variants: frozenset[str], options: ProtocolOptions, revision: int) -> Protocol: ...
+
+
+def prompt_parts(asked: Protocol) -> tuple[PromptPart, ...]:
+    """Return every text of the prompt in order, then the form of the answer."""
+    parts = [
+        PromptPart(
+            message.role,
+            "\n".join(_lines(part.text) if isinstance(part, Text) else "[the picture]" for part in message.parts),
+        )
+        for message in asked.prompt.messages
+    ]
+    wanted = asked.prompt.wanted
+    if isinstance(wanted, Slots):
+        form = "".join(piece + wanted.placeholder for piece in wanted.pieces)
+        parts.append(PromptPart("assistant, whose probabilities at the digits are read", _lines(form)))
+    elif isinstance(wanted, FirstToken):
+        choices = " against ".join(" or ".join(spellings) for spellings in wanted.choices)
+        parts.append(PromptPart(f"assistant: the probability that the answer begins with {choices}; nothing generated"))
+    else:
+        form = "a JSON form" if wanted.json_schema else f"as {wanted.regex}" if wanted.regex else "free"
+        parts.append(PromptPart(f"assistant: {form}, at most {wanted.max_tokens} tokens"))
+    if asked.passes > 1:
+        parts.append(PromptPart(f"then {asked.passes - 1} more without the picture, about the answer"))
+    return tuple(parts)
+
+
+def _lines(text: str) -> str:
+    return text.removesuffix("\n")

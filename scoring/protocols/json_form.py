@@ -13,9 +13,8 @@ import numpy as np
 from scoring.assessment import Assessment, Outcome, Unscored
 from scoring.protocols.interface import Answer, Generate, Prompt, ProtocolOptions
 from scoring.protocols.reading import DIGITS, evidence, form_probabilities, read_form, text_of
-from scoring.protocols.settings import refuse_rationale, version, with_image
+from scoring.protocols.settings import Thresholds, load_thresholds, refuse_rationale, version, with_image
 from scoring.protocols.texts import OneQuestionTexts, load_texts
-from scoring.protocols.thresholds import Thresholds, load_thresholds
 from scoring.taxonomy import KEYS
 
 VARIANTS = ("counterfactual",)

@@ -13,9 +13,8 @@ from ingest.errors import EngineError
 from scoring.assessment import Assessment, Outcome
 from scoring.protocols.interface import Answer, Prompt, ProtocolOptions, SlotAnswer, Slots
 from scoring.protocols.reading import evidence, unparsable
-from scoring.protocols.settings import refuse_rationale, version, with_image
+from scoring.protocols.settings import Thresholds, load_thresholds, most_probable, refuse_rationale, version, with_image
 from scoring.protocols.texts import OneQuestionTexts, Wording, fill, load_texts, must_hold
-from scoring.protocols.thresholds import Thresholds, load_thresholds, most_probable
 from scoring.taxonomy import KEYS
 
 VARIANTS = ("counterfactual",)

@@ -11,11 +11,10 @@ from ingest.errors import SHARD_REASONS, RunError
 from ingest.formats import Source
 from ingest.sample import printable
 from ingest.storage.place import Place
-from scoring.runs.damage import NO_DAMAGE, Damage, damage_of, num_of_images
 from scoring.runs.footers import FILES_AT_ONCE, Footer, are_different, compact_footers, footers, shard_text
 from scoring.runs.ledger import Ledger, has_any_result, result_names, result_number
 from scoring.runs.results import Results, listing
-from scoring.runs.rows import damage_in_rows
+from scoring.runs.rows import NO_DAMAGE, Damage, damage_in_rows, damage_of, num_of_images
 from scoring.screen.guard import GuardCounts
 
 NOTHING = sha256().hexdigest()

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.errors import EngineError
-from ingest.extras import install_command
 from ingest.images.pixels import Pixels
+from ingest.machine import install_command
 from scoring.screen.features import Features, PictureView
 
 VERSION = "encoder-1"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ingest.errors import EngineError
-from ingest.extras import install_command
+from ingest.machine import install_command
 from scoring.screen.features import Features, PictureView
 
 VERSION = "thumbnail-1"

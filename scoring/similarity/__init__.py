@@ -2,12 +2,11 @@
 
     encoders.py    the frozen features of the detectors, or a file that training wrote
     card.py        what is stored with the weights
-    networks.py    the networks that can be trained
+    networks.py    the networks that can be trained; triplet loss -> a file of safetensors
     triplets.py    the folders of labelled versions that training reads
-    training.py    triplet loss -> a file of safetensors
     lpips.py       LPIPS by an ONNX file of the user's
 
-torch is imported by `networks.py` and `training.py` alone.
+torch is imported by `networks.py` alone.
 May import: `ingest`, `scoring.engines.detectors`.
 Start at: `encoders.py`.
 """

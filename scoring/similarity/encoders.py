@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.errors import EngineError
-from ingest.extras import install_command
 from ingest.images.pixels import Pixels
-from scoring.engines.detectors.features import NUM_FEATURES, PictureFeatures
+from ingest.machine import install_command
+from scoring.engines.detectors.nudity import NUM_FEATURES, PictureFeatures
 from scoring.similarity.card import FOOTER_KEY, EncoderCard
 
 FROZEN_SHA256 = PictureFeatures.sha256

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.errors import EngineError
-from ingest.extras import install_command
 from ingest.images.pixels import Pixels
+from ingest.machine import install_command
 
 MIN_SIDE_PX = 64
 """Smaller pictures are enlarged, since the layers of the usual networks would have nothing left of them."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from ingest.memory import available_bytes, resident_bytes
+from ingest.machine import available_bytes, resident_bytes
 
 if TYPE_CHECKING:
     import duckdb

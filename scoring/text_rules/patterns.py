@@ -1,10 +1,69 @@
-"""Values that are recognised by their form alone: dates, numbers with check digits, addresses. One text line in."""
+"""Values that are recognised by their form alone: dates, numbers with check digits, addresses. One text line in.
+
+Check digits, which set a number of a known kind apart from any other row of digits.
+"""
 
 import re
 from functools import cache
 
-from scoring.text_rules import check_digits
 from scoring.text_rules.vocabulary import wordings, words
+
+_MRZ_LETTERS = {letter: value for value, letter in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZ", start=10)}
+_READ_AS_DIGIT = str.maketrans("OQDIZSBG", "00012586")
+"""Letters that text recognition puts where only digits can be."""
+
+
+def luhn(number: str) -> bool:
+    """Payment cards, IMEI (ISO/IEC 7812-1). Other characters than digits are ignored.
+
+    >>> luhn("4111 1111 1111 1111"), luhn("4111 1111 1111 1112")
+    (True, False)
+    """
+    digits = [int(c) for c in number if c.isdigit()]
+    doubled = [sum(divmod(2 * d, 10)) for d in digits[-2::-2]]
+    return bool(digits) and (sum(digits[::-2]) + sum(doubled)) % 10 == 0
+
+
+def iban(number: str) -> bool:
+    """ISO 13616: country, two check digits, up to 30 characters; mod 97 is 1.
+
+    >>> iban("GB82 WEST 1234 5698 7654 32")
+    True
+    """
+    compact = re.sub(r"\s", "", number).upper()
+    if not re.fullmatch(r"[A-Z]{2}\d{2}[A-Z0-9]{11,30}", compact):
+        return False
+    moved = compact[4:] + compact[:4]
+    return int("".join(str(int(c, 36)) for c in moved)) % 97 == 1
+
+
+def aba_routing(number: str) -> bool:
+    """The nine digits of a bank on US cheques: weights 3, 7, 1.
+
+    >>> aba_routing("011000015")
+    True
+    """
+    digits = [int(c) for c in number if c.isdigit()]
+    return len(digits) == 9 and any(digits) and sum(d * (3, 7, 1)[i % 3] for i, d in enumerate(digits)) % 10 == 0
+
+
+def mrz_digit(field: str) -> int:
+    """ICAO Doc 9303 part 3: weights 7, 3, 1 over digits, letters (A = 10) and fillers (0)."""
+    values = [int(c) if c.isdigit() else _MRZ_LETTERS.get(c, 0) for c in field]
+    return sum(value * (7, 3, 1)[i % 3] for i, value in enumerate(values)) % 10
+
+
+def mrz_dates_hold(line: str) -> bool:
+    """Whether birth and expiry dates of an MRZ line carry right check digits (TD3/TD2 line 2 or TD1 line 2).
+
+    The line is compact: no spaces. Both dates must hold, so chance is 1 in 100.
+    """
+    for birth, expiry in ((13, 21), (0, 8)):
+        spans = [line[start : start + 7].translate(_READ_AS_DIGIT) for start in (birth, expiry)]
+        if all(re.fullmatch(r"\d{7}", span) and mrz_digit(span[:6]) == int(span[6]) for span in spans):
+            return True
+    return False
+
 
 _MONTH = (
     r"(?:jan|feb|fev|m[aä]r|mrz|apr|abr|avr|ma[iy]|jun|jui|jul|aug|ago|ao[uû]|sep|set|o[ck]t|out|nov|de[czs]|d[ée]c)"
@@ -148,7 +207,7 @@ def has_ssn(text: str) -> bool:
 def card_number(text: str) -> str | None:
     """ "valid" where the Luhn digit holds, "shaped" where only grouping and first digit are a card's."""
     numbers = [match[0] for match in _CARD.finditer(text)]
-    if any(check_digits.luhn(number) for number in numbers):
+    if any(luhn(number) for number in numbers):
         return "valid"
     return "shaped" if any(re.search(r"[\s-]", number) for number in numbers) else None
 
@@ -163,7 +222,7 @@ def has_iban(text: str) -> bool:
     for match in _IBAN.finditer(text.upper()):
         compact = re.sub(r"\s", "", match[0])
         length = _iban_lengths().get(compact[:2], 99)
-        if len(compact) >= length and check_digits.iban(compact[:length]):
+        if len(compact) >= length and iban(compact[:length]):
             return True
     return False
 
@@ -171,7 +230,7 @@ def has_iban(text: str) -> bool:
 def has_cheque_line(text: str) -> bool:
     """A bank's nine digits with their check digit, among other numbers."""
     runs = re.findall(r"\d{3,}", text)
-    return len(runs) >= 2 and any(check_digits.aba_routing(number) for number in _CHEQUE.findall(text))
+    return len(runs) >= 2 and any(aba_routing(number) for number in _CHEQUE.findall(text))
 
 
 def is_long_number(text: str) -> bool:
@@ -194,7 +253,7 @@ def mrz_kind(text: str) -> str | None:
     for match in _MRZ.finditer(compact):
         if _MRZ_NAMES.match(match[0]) and match[0].count("<") >= 4:
             return "names"
-        if "<" in match[0] and check_digits.mrz_dates_hold(match[0]):
+        if "<" in match[0] and mrz_dates_hold(match[0]):
             return "dates, check digits valid"
     return None
 

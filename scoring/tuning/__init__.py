@@ -5,14 +5,12 @@
     training_set.py the folder that `tune-set` writes: shards and set.json
     recipe.py       hyper-parameters; recipes/*.yaml are shipped
     examples.py     picture + target -> tokens, through the prompt code of the engines
-    training.py     LoRA with transformers and peft; checkpoints
+    training.py     what is refused before the start; LoRA with transformers and peft; checkpoints
     trainer.py      the loss, the curves, the stop at the first bad number
     outcome.py      what the model has learnt, and whether the saved adapter gives the same answers
-    checks.py       what is refused before the start, such as a model that is too large for the GPU
-    cost.py         how much tuning changes what the model says elsewhere
+                    how much tuning changes what the model says elsewhere
 
-`examples.py`, `training.py`, `trainer.py`, `outcome.py`, `checks.py` and
-`cost.py` import torch, the others do not. The loops around them
+`examples.py`, `training.py`, `trainer.py` and `outcome.py` import torch, the others do not. The loops around them
 are in `jobs.tune`. Start at: `targets.py`.
 
 May import: `ingest`, `scoring.engines`, `scoring.labels`, `scoring.protocols`.

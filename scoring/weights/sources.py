@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ingest.errors import EngineError, OutageError, StorageError
-from ingest.extras import install_command
+from ingest.machine import install_command
 from ingest.storage.place import is_local, place
 from ingest.storage.retries import may_pass, reason_of, store_errors
 from ingest.storage.web import named

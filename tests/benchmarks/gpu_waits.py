@@ -40,7 +40,7 @@ from jobs.scan.slice_scanner import SliceScanner
 from jobs.scan.slice_tasks import ScanSettings, slices_left
 from scoring.assessment import EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
-from scoring.runs.engine_time import EngineTime
+from scoring.runs.attempts import EngineTime
 from scoring.runs.ledger import Ledger
 from tests.benchmarks.host_cost import NEEDED, jpegs
 

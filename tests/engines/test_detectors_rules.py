@@ -7,12 +7,12 @@ import pytest
 
 from scoring.assessment import Assessment
 from scoring.captions import CAPTION_KINDS
-from scoring.engines.detectors.decisions import decide
 from scoring.engines.detectors.fields import split_label
+from scoring.engines.detectors.findings import decide
 from scoring.engines.detectors.ocr import TextLine
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.rules import TEXT_ATTRIBUTES, text_findings
-from scoring.text_rules import check_digits, names, patterns
+from scoring.text_rules import names, patterns
 from tests.engines.pages import HEIGHT, WIDTH, line, page, value
 
 
@@ -21,8 +21,8 @@ def assessed(found: Page) -> Assessment:
 
 
 def test_a_card_number_is_known_by_its_check_digit() -> None:
-    assert check_digits.luhn("4111 1111 1111 1111")
-    assert not check_digits.luhn("4111 1111 1111 1112")
+    assert patterns.luhn("4111 1111 1111 1111")
+    assert not patterns.luhn("4111 1111 1111 1112")
     card = assessed(page("NORTHERN BANK", "4111 1111 1111 1111", "VALID THRU 09/31", "PETRA NOVAK"))
     assert value(card, "financial_data") == 1
     assert "card number, check digit valid" in card.evidence
@@ -38,8 +38,8 @@ def test_a_passport_zone_with_o_read_for_0_is_still_a_passport() -> None:
     zone = page("P<UT0ERIKSSON<<ANNA<MARIA<<<<<<<<<<<<<<<<<<<", "L898902C36UTO7408122F12O4159ZE184226B<<<<<10")
     answer = assessed(zone)
     assert value(answer, "gov_ids") == value(answer, "full_legal_name") == 1
-    assert check_digits.mrz_dates_hold("L898902C36UTO7408122F1204159ZE184226B<<<<<10")
-    assert not check_digits.mrz_dates_hold("L898902C36UTO7408123F1204158ZE184226B<<<<<10")
+    assert patterns.mrz_dates_hold("L898902C36UTO7408122F1204159ZE184226B<<<<<10")
+    assert not patterns.mrz_dates_hold("L898902C36UTO7408123F1204158ZE184226B<<<<<10")
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from scoring.assessment import Assessment
-from scoring.engines.detectors.decisions import decide
 from scoring.engines.detectors.faces import Face
+from scoring.engines.detectors.findings import decide
 from scoring.engines.detectors.objects import Thing
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.plates import is_plate, plate_findings, plates_in_close_up, vehicles_to_read

@@ -7,8 +7,8 @@ from PIL import Image, ImageDraw
 
 from ingest.images.pixels import Pixels
 from scoring.engines.detectors.barcodes import Barcode, barcode_findings
-from scoring.engines.detectors.decisions import ASSESSED, decide, embedded_findings
 from scoring.engines.detectors.faces import Face, face_findings
+from scoring.engines.detectors.findings import ASSESSED, decide, embedded_findings
 from scoring.engines.detectors.medical_images import is_fundus, scan_findings
 from scoring.engines.detectors.nudity import nudity_findings
 from scoring.engines.detectors.ridges import ridge_share

@@ -32,12 +32,11 @@ from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.prompting import Prompter
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions
-from scoring.tuning.checks import estimated_bytes
 from scoring.tuning.examples import Collator, Encoder, Example
 from scoring.tuning.recipe import Recipe, recipe
 from scoring.tuning.targets import Target
 from scoring.tuning.trainer import Tuner
-from scoring.tuning.training import TrainingRequest, adapted, arguments, batches, last_checkpoint
+from scoring.tuning.training import TrainingRequest, adapted, arguments, batches, estimated_bytes, last_checkpoint
 from scoring.tuning.training_set import SetRecord, TrainingSet
 from tests.gpu.throughput import Machine, flops_per_picture, measured_machine, random_checkpoint, random_model
 
@@ -79,7 +78,7 @@ class Steps:
     """Of the GPU's memory; None without one."""
 
     estimated_bytes: int
-    """By `scoring.tuning.checks`."""
+    """By `scoring.tuning.training`."""
 
     host_ms: float
 

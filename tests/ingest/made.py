@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from ingest.formats import Source
-from ingest.sample import Sample
-from ingest.slices import Slice
+from ingest.sample import Sample, Slice
 
 SIDE_PX = 64
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import slices
+from ingest import sample as sample_module
 from ingest.formats import compressed, open_source
 from ingest.formats.compressed import Decompressed, codec_of
 from ingest.sample import Sample
@@ -56,7 +56,7 @@ def reasons(samples: list[Sample]) -> list[str]:
 def test_the_content_tells_how_it_is_compressed(
     tmp_path: Path, name: str, codec: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slices, "MAX_SAMPLES", 7)
+    monkeypatch.setattr(sample_module, "MAX_SAMPLES", 7)
     samples = read(tmp_path / name, packed(PLAIN, codec) if codec else PLAIN)
     assert [(s.shard, s.index, s.key, s.category) for s in samples] == [
         (name, n, f"{n:02d}", str(n % 3)) for n in range(40)

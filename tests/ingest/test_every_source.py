@@ -9,9 +9,9 @@ import fsspec
 import pyarrow as pa
 import pytest
 
-from ingest import slices
+from ingest import sample as sample_module
 from ingest.formats import open_source, parquet
-from ingest.slices import Slice
+from ingest.sample import Slice
 from tests.ingest.made import jpeg, parquet_file, samples_of, slices_of, tar_bytes
 
 NUM_SHARDS, PER_SHARD = 3, 11
@@ -21,7 +21,7 @@ SUFFIXES = {"webdataset": ".tar", "parquet": ".parquet"}
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (slices, parquet):
+    for module in (sample_module, parquet):
         monkeypatch.setattr(module, "MAX_SAMPLES", 4)
 
 
@@ -101,9 +101,9 @@ def test_files_on_another_file_system(
 
 
 def test_slices_end_at_the_byte_limit_with_one_sample_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "MAX_BYTES", 100)
+    monkeypatch.setattr(sample_module, "MAX_BYTES", 100)
     sizes = [60, 40, 1, 500, 50, 50, 1]
-    found = list(slices.cut("a", [({"index": i}, size) for i, size in enumerate(sizes)]))
+    found = list(sample_module.cut("a", [({"index": i}, size) for i, size in enumerate(sizes)]))
     assert [[at["index"] for at in slice_.locators] for slice_ in found] == [[0, 1], [2], [3], [4, 5], [6]]
     assert [slice_.number for slice_ in found] == [0, 1, 2, 3, 4]
     assert [slice_.is_last for slice_ in found] == [False, False, False, False, True]

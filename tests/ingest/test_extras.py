@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.extras import install_command
+from ingest.machine import install_command
 
 ROOT = Path(__file__).parents[2]
 

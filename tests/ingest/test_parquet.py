@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest import slices
+from ingest import sample as sample_module
 from ingest.errors import Fault, IncompleteError, SourceError, StorageError
 from ingest.formats import open_source, parquet, parquet_schema
 from ingest.formats.released import Kept
@@ -278,7 +278,7 @@ def test_rows_are_cut_by_their_size(file: Path, monkeypatch: pytest.MonkeyPatch)
     all_slices = slices_of(open_source(str(file), None, None))
     assert max(len(slice_.locators) for slice_ in all_slices) == 2
     assert sum(len(slice_.locators) for slice_ in all_slices) == 20
-    assert slices.MAX_BYTES == 64 * 2**20
+    assert sample_module.MAX_BYTES == 64 * 2**20
 
 
 def test_columns_of_views_and_dictionaries_are_released_as_they_were_without_what_was_dropped(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.slices import MAX_BYTES, MAX_SAMPLES, Slice, cut
+from ingest.sample import MAX_BYTES, MAX_SAMPLES, Slice, cut
 from scoring.runs.ledger import file_name, finished, ledger_of, result_names
 
 SIZES = st.lists(st.one_of(st.integers(0, 1000), st.integers(0, 2 * MAX_BYTES)), max_size=60)

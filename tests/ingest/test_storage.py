@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import StorageError
-from ingest.extras import install_command
 from ingest.formats.shard import files_below
+from ingest.machine import install_command
 from ingest.storage import retries
 from ingest.storage.place import place
 from ingest.storage.retries import may_pass, reason_of, retried, storage_error

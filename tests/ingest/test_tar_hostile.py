@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import slices
+from ingest import sample as sample_module
 from ingest.formats import open_source, tar, tar_samples, webdataset
 from ingest.formats.compressed import Decompressed
 from ingest.formats.tar import Member, TarDamage, walk
@@ -183,7 +183,7 @@ def test_a_member_of_a_long_name_that_is_cut(tmp_path: Path) -> None:
 
 
 def test_long_keys_count_as_bytes_of_their_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "MAX_BYTES", 20_000)
+    monkeypatch.setattr(sample_module, "MAX_BYTES", 20_000)
     members = [(f"{n}{'k' * 4000}.jpg", b"x") for n in range(12)]
     (tmp_path / "a.tar").write_bytes(tar_bytes(members, tarfile.GNU_FORMAT))
     all_slices = slices_of(open_source(str(tmp_path / "a.tar"), None, None))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ingest.categories.keyword_list import read_keyword_list
+from ingest.categories import read_keyword_list
 from ingest.errors import LabelsError
 from tests.ingest.made import parquet_file
 from tests.jobs.made import jpeg, privsieve, rows, tar

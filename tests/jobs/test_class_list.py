@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.categories.class_list import read_class_list
+from ingest.categories import read_class_list
 from ingest.errors import LabelsError, StorageError
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.ingest.made import parquet_file

@@ -15,9 +15,8 @@ from click.testing import CliRunner
 from ingest.errors import PrivsieveError, RunError
 from ingest.storage.place import place
 from jobs.cli import cli
-from scoring.runs.begin import start_or_continue
 from scoring.runs.lease import STALE_S, holder, lease
-from scoring.runs.record import open_run
+from scoring.runs.record import open_run, start_or_continue
 from scoring.runs.results import results
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, shard

@@ -15,7 +15,7 @@ from jobs.filter.decisions import DECISIONS_SCHEMA
 from reports.report.opened import open_run
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.runs.audit_sample import read_sample
-from scoring.runs.damage import Damage
+from scoring.runs.rows import Damage
 from tests.jobs.made import jpeg, privsieve, rows, tar
 
 CAUTION = "1 shard is damaged (truncated_shard 1): an unknown number of its images was not seen"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.extras import install_command
+from ingest.machine import install_command
 from jobs.doctor.checks import CheckResult, Gpu, ProblemError, check_gpu, gpus, gpus_of
 from jobs.doctor.command import DoctorRequest, run_doctor
 from scoring.engine_facts import LocalModel

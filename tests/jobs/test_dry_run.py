@@ -9,7 +9,7 @@ import pytest
 
 from ingest.errors import EngineError
 from scoring.engines.detectors import PROTOCOL
-from scoring.engines.detectors.decisions import ASSESSED
+from scoring.engines.detectors.findings import ASSESSED
 from scoring.engines.vlm.preview import visual_tokens
 from tests.jobs.made import privsieve
 

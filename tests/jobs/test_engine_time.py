@@ -16,8 +16,8 @@ from jobs.scan import batch_window
 from jobs.scan.batch_window import BATCH_SAMPLES, Flow, Room, rows_in_order
 from jobs.scan.engine_host import EngineWatch, causes
 from scoring.assessment import BuiltWith
-from scoring.runs.begin import refuse_other, start_or_continue, with_built
-from scoring.runs.engine_time import EngineTime, add_engine_time, engine_time
+from scoring.runs.attempts import EngineTime, add_engine_time, engine_time
+from scoring.runs.record import refuse_other, start_or_continue, with_built
 from tests.jobs.made import privsieve
 from tests.records import run_record
 

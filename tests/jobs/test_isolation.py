@@ -13,8 +13,7 @@ import pytest
 from ingest.errors import SourceError, StorageError
 from ingest.formats import Source, open_source
 from ingest.images.pixels import ImageLimits
-from ingest.sample import Sample
-from ingest.slices import MAX_BYTES, Slice
+from ingest.sample import MAX_BYTES, Sample, Slice
 from ingest.storage.place import place
 from jobs.scan.batch_window import batches
 from jobs.scan.isolation import isolated_rows

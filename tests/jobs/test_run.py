@@ -12,10 +12,9 @@ import pytest
 from ingest.errors import RunError, StorageError
 from ingest.formats import open_source
 from ingest.storage.place import place
-from scoring.runs.begin import remove_unfinished, start_or_continue
 from scoring.runs.ledger import Ledger
 from scoring.runs.reconcile import tally
-from scoring.runs.record import RunRecord, open_run
+from scoring.runs.record import RunRecord, open_run, remove_unfinished, start_or_continue
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from tests.forbidden import forbidden, public_folder

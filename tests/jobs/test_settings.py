@@ -98,7 +98,8 @@ def test_help_has_headings_examples_and_variables(capsys: pytest.CaptureFixture[
     shown = capsys.readouterr().out
     headings = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith("   ")]
     assert headings == [
-        *("Options:", "Which images:", "Categories:", "Pictures that must not be seen:", "Limits:", "Engine:"),
+        *("Options:", "Which images:", "Categories:", "Pictures that must not be seen:"),
+        *("A cheap first stage:", "Limits:", "Engine:"),
         *("Where it runs:", "  Examples:"),
     ]
     assert "privsieve scan photos/ --run my-run\n" in shown

@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from jobs.labels.command import labels
-from scoring.placement import QUESTIONS
+from scoring.taxonomy import QUESTIONS
 from tests.jobs.made import privsieve
 
 CASES = [(case, question.level) for question in QUESTIONS for case in question.worked_cases]

@@ -41,12 +41,13 @@ def test_rates_leave_out_quarantined_images(make_run: MakeRun) -> None:
     run = open_run(str(make_run()))
     found = {row[0]: row[1:] for row in rows(run, "FROM rates")}
     counts, rate = ["num_scored", "num_private", "num_unknown"], ["privacy_rate", "rate_low", "rate_high"]
-    assert run.select("FROM rates")[0] == ["category", *counts, *rate, "num_quarantined"]
+    screen = ["num_screened", "num_guarded", "num_missed"]
+    assert run.select("FROM rates")[0] == ["category", *counts, *rate, "num_quarantined", *screen]
     assert set(found) == {"beach", "office", "attic", "(none)"}
     interval = binomtest(2, 3).proportion_ci(0.95, method="wilson")
     expected = [pytest.approx(share) for share in (2 / 3, interval.low, interval.high)]
-    assert found["beach"] == (3, 2, 0, *expected, 1)
-    assert found["attic"] == (0, 0, 0, None, None, None, 1)
+    assert found["beach"] == (3, 2, 0, *expected, 1, 0, 0, 0)
+    assert found["attic"] == (0, 0, 0, None, None, None, 1, 0, 0, 0)
     assert found["(none)"][:4] == (1, 0, 0, 0.0)
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from ingest.extras import install_command
+from ingest.machine import install_command
 from jobs.review.run import result_of
 from jobs.runtime.pictures import PictureRef, Pictures
 from jobs.runtime.progress import SILENT

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.memory import available_bytes, resident_bytes
+from ingest.machine import available_bytes, resident_bytes
 
 
 @pytest.fixture

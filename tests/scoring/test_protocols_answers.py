@@ -9,8 +9,7 @@ from ingest.errors import EngineError, RunError
 from scoring.assessment import Unscored
 from scoring.protocols.interface import Answer, FirstToken, FirstTokenAnswer, Generate, Image, Text, TextAnswer
 from scoring.protocols.yes_or_no import REJECTIONS
-from scoring.runs.begin import start_or_continue
-from scoring.runs.record import RunRecord
+from scoring.runs.record import RunRecord, start_or_continue
 from tests.records import run_record
 from tests.scoring.asking import ALL_NAMES, ask, assessed
 

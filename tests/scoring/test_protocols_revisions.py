@@ -7,8 +7,7 @@ import pytest
 
 from scoring.protocols import name_to_continue, protocol, recorded_name
 from scoring.protocols.interface import Prompt, ProtocolOptions, Text
-from scoring.runs.begin import start_or_continue
-from scoring.runs.record import RunRecord
+from scoring.runs.record import RunRecord, start_or_continue
 from tests.records import run_record
 from tests.scoring.asking import ask
 

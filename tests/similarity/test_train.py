@@ -85,7 +85,7 @@ def test_a_whole_network_is_trained_written_and_loaded(tmp_path: Path, capsys: p
 
 @pytest.mark.vllm
 def test_a_loss_that_is_no_number_ends_the_training_in_one_line() -> None:
-    from scoring.similarity.training import TripletTraining, train
+    from scoring.similarity.networks import TripletTraining, train
 
     inputs = np.full((3, 1024), np.nan, np.float32)
     with pytest.raises(IncompleteError, match="the loss is no number in epoch 1"):

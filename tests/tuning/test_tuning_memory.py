@@ -6,9 +6,8 @@ from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
 from ingest.errors import LabelsError
 from scoring.engines.vlm.checkpoint import weight_shapes
-from scoring.tuning.checks import RESERVE_BYTES, estimated_bytes, num_tuned_weights
 from scoring.tuning.recipe import recipe
-from scoring.tuning.training import Batches, batches
+from scoring.tuning.training import RESERVE_BYTES, Batches, batches, estimated_bytes, num_tuned_weights
 from tests.gpu.throughput import random_checkpoint
 from tests.tuning.made import BASE
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingest.formats import Source
-from ingest.sample import Sample
-from ingest.slices import Slice
+from ingest.sample import Sample, Slice
 from jobs.study.request import CostRequest
 from jobs.study.studies import drawn_pictures
 from tests.tuning_sets import made

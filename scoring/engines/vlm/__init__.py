@@ -3,12 +3,9 @@
     settings.py          the user's choices, checked; the description of an engine
     checkpoint.py        a model folder: complete, safe, its hash
     adapter.py           a LoRA adapter: whether it fits the model
-    processor.py         a model's own processor
     prompting.py         protocol prompt -> tokens, for scoring and for tuning
-    preview.py           the prompt for --dry-run, visual tokens
-    costs.py             figures for plan
+    preview.py           the prompt for --dry-run, visual tokens, figures for plan
     loading.py           loads a model completely
-    circuit_breaker.py   ends a scan whose engine fails
 
     transformers/   any machine: engine.py, which calls prefill.py and greedy.py
     vllm/           GPUs: engine.py, with worker.py inside vLLM's processes

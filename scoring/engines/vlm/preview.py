@@ -11,8 +11,7 @@ from scoring.engines.picture import DEFAULT_MAX_PIXELS, prepared
 from scoring.engines.vlm.checkpoint import IMAGE_PROCESSORS, read_json
 from scoring.engines.vlm.settings import DEFAULT_PROTOCOL, VlmSettings
 from scoring.protocols import chosen_protocol
-from scoring.protocols.interface import Prompt
-from scoring.protocols.preview import prompt_parts
+from scoring.protocols.interface import Prompt, prompt_parts
 
 
 def preview_of(chosen: VlmSettings) -> Preview:

@@ -12,10 +12,10 @@ import torch
 
 from ingest.errors import EngineError
 from scoring.assessment import Outcome, Unscored, View
+from scoring.engines.canary import CircuitBreaker
 from scoring.engines.picture import prepared
 from scoring.engines.vlm.adapter import Adapter, check_taken, plain
 from scoring.engines.vlm.checkpoint import Checkpoint
-from scoring.engines.vlm.circuit_breaker import CircuitBreaker
 from scoring.engines.vlm.loading import FAULTS, model_of
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt, read_answer
 from scoring.engines.vlm.settings import VlmSettings

@@ -21,10 +21,10 @@ from PIL.Image import Image
 
 from ingest.errors import EngineError
 from scoring.assessment import BuiltWith, Outcome, Unscored, View
+from scoring.engines.canary import CircuitBreaker
 from scoring.engines.picture import prepared
 from scoring.engines.vlm.adapter import Adapter, check_taken, plain
 from scoring.engines.vlm.checkpoint import max_tokens, stored_dtype
-from scoring.engines.vlm.circuit_breaker import CircuitBreaker
 from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt, generated_tokens, read_answer
 from scoring.engines.vlm.settings import VlmSettings
 from scoring.engines.vlm.vllm.inputs import InputMaker
