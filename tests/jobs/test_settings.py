@@ -114,7 +114,7 @@ def test_a_shell_completes_verbs_engines_and_policies() -> None:
         done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=False)
         return [line.partition(",")[2] for line in done.stdout.split()]
 
-    assert completed("privsieve sc", 1) == ["scan"]
+    assert completed("privsieve sc", 1) == ["screen", "scan"]
     assert completed("privsieve scan x --engine t", 4) == ["transformers"]
     assert completed("privsieve filter r --policy s", 4) == ["strict"]
 
