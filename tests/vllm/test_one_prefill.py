@@ -201,10 +201,10 @@ def test_what_a_model_is_tuned_to_write_ends_its_turn(engine: Callable[..., Any]
 
 
 def test_answers_that_begin_with_the_same_token_cannot_be_told_apart(engine: Callable[..., Any]) -> None:
-    """A tokenizer without Cyrillic letters writes both words as bytes, and the first byte is the same."""
+    """A tokenizer without Greek letters writes both words as bytes, and the first byte is the same."""
     prompter = engine("transformers", protocol="binary:first").prompter
-    alike = protocol("binary:first", ProtocolOptions("answers: {yes: [Да], no: [Нет]}".encode()))
-    with pytest.raises(EngineError, match=r"begins the answers .Да. and .Нет. with the same token") as refused:
+    alike = protocol("binary:first", ProtocolOptions("answers: {yes: [Ναι], no: [Όχι]}".encode()))
+    with pytest.raises(EngineError, match=r"begins the answers .Ναι. and .Όχι. with the same token") as refused:
         prompter.check(alike)
     assert "\n" not in str(refused.value)
     prompter.check(protocol("binary:first", ProtocolOptions("answers: {yes: [是], no: [否]}".encode())))
