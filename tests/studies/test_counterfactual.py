@@ -73,7 +73,7 @@ def test_attributes_that_go_with_the_faces_are_named(
     assert shown[0].startswith("With faces taken as anonymised, the mean score of json falls by ")
     (biometrics,) = [line.split() for line in shown if " biometrics " in line and " all " in line]
     (gov_ids,) = [line.split() for line in shown if " gov_ids " in line and " all " in line]
-    assert biometrics[1:7] == ["biometrics", "all", "5", "1.000", "0.000", "-1.000"]
+    assert biometrics[1:7] == ["biometrics", "all", "5", "1.000", "0.000", "−1.000"]
     assert gov_ids[1:7] == ["gov_ids", "all", "5", "1.000", "1.000", "0.000"]
 
 

@@ -34,7 +34,7 @@ def test_four_languages_are_compared(
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "The languages differ by 2.000 in MCC: −1.000 (binary:ours-1,ru) to 1.000 (binary:ours-1)."
     (mcc,) = [line.split()[1:5] for line in shown if line.lstrip().startswith("mcc ")]
-    assert mcc == ["1.000", "0.000", "-1.000", "-1.000"]
+    assert mcc == ["1.000", "0.000", "−1.000", "−1.000"]
     assert shown[-2].split() == ["no", "answer", "0", "0", "6", "6"]
     assert sorted(folder.name for folder in (tmp_path / "study").iterdir() if folder.is_dir()) == [
         "ours-1",
