@@ -69,8 +69,8 @@ class FitRequest:
     """A bound for each category; what has none is not screened."""
 
     modality: Annotated[Urls, Option(metavar="NAME", offers=MODALITIES)] = ()
-    """thumbnail, caption or encoder: what the screen looks at; repeatable. [default: thumbnail, and encoder if "
-    "--encoder is given]"""
+    """thumbnail, caption or encoder: what the screen looks at; repeatable. [default: thumbnail, and encoder if
+    --encoder is given]"""
 
     encoder: Annotated[Url | None, Option(metavar="FILE.onnx")] = None
     """ONNX model of one picture, (1, 3, side, side) float32; it becomes a part of the screen."""

@@ -3,7 +3,7 @@
     python -m tests.benchmarks.screen_throughput --images 400 --prevalence 0.05 --engine detectors
 
 The pictures are random blocks, whose captions tell which ones are private, and the screen looks at captions: so the
-ratio is that of a screen that costs next to nothing beside the engine. One process scans, without Ray.
+ratio is that of a screen that costs next to nothing compared with the engine. One process scans, without Ray.
 """
 
 import argparse

@@ -14,7 +14,7 @@ from scoring.taxonomy import KEYS
 CORPUS = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "tree"
 
 WIDTH, HEIGHT = 1000, 800
-"""Of a page as OCR reads it, px."""
+"""Side of a page as OCR reads it, px."""
 
 
 def drawn(texts: list[str], size: tuple[int, int] = (700, 460), angle: float = 0) -> Pixels:

@@ -49,7 +49,7 @@ def scanned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Of every layout, one as it is and one cleaned."""
+    """For each layout, a release as it is and one that is cleaned."""
     folder = tmp_path_factory.mktemp("releases")
     made = {}
     for layout in LAYOUTS:
