@@ -15,12 +15,13 @@ import signal
 import socket
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ingest.errors import IncompleteError, PrivsieveError
+from ingest.storage.web import without_credentials
 from jobs.runtime.last_word import last_word, native_stderr_hidden
 
 Executor = Literal["ray", "inline"]
@@ -72,8 +73,8 @@ def ray_session(address: str | None) -> Iterator[None]:
     address = _resolved(address)
     if address != "local":
         _check_answers(address, origin)
-    with last_word(), native_stderr_hidden():
-        yield from _session(address)
+    with last_word() as replace_last_word, native_stderr_hidden():
+        yield from _session(address, replace_last_word)
 
 
 def _resolved(address: str | None) -> str:
@@ -116,7 +117,7 @@ def _speaks_http2(connection: socket.socket) -> bool:
     return len(answer) > 3 and answer[3] == HTTP2_SETTINGS
 
 
-def _session(address: str) -> Iterator[None]:
+def _session(address: str, replace_last_word: Callable[[str], None]) -> Iterator[None]:
     import ray
 
     sigterm_before = signal.getsignal(signal.SIGTERM)
@@ -128,7 +129,13 @@ def _session(address: str) -> Iterator[None]:
     except ray.exceptions.RayError as error:
         # The text of other libraries may hold content, so only the kind is shown. Expected failures travel as data.
         kind = type(error).__name__
-        raise IncompleteError(f"a worker failed ({kind}); run the same command again to continue") from None
+        reason = f"a worker failed ({kind}); run the same command again to continue"
+        replace_last_word(reason)
+        raise IncompleteError(reason) from None
+    except (PrivsieveError, OSError) as error:
+        # Ray may end this process while it shuts down, before the command has written why it failed.
+        replace_last_word(without_credentials(str(error)))
+        raise
     finally:
         ray.shutdown()
         signal.signal(signal.SIGTERM, sigterm_before or signal.SIG_DFL)

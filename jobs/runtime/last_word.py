@@ -6,8 +6,8 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 
 BY_RAY = (
     "ended by Ray or from outside, before its work was done; run the same command again to continue (filter: with "
@@ -15,13 +15,24 @@ BY_RAY = (
 )
 
 
+_SHELL = 'while IFS= read -r line; do [ -n "$line" ] || exit 0; set -- "$line"; done; printf "%s\\n" "$1" >&2'
+"""Keeps the newest line of its input, and writes it where the input ends without an empty line."""
+
+
 @contextmanager
-def last_word(line: str = BY_RAY) -> Iterator[None]:
-    """Where its GCS or raylet dies, Ray ends this process at once and without a word. A shell that outlives it says so:
-    it waits for a line, and finds the end of its input instead."""
-    shell = subprocess.Popen(["sh", "-c", f'read -r _ || echo "privsieve: {line}" >&2'], stdin=subprocess.PIPE)
+def last_word(line: str = BY_RAY) -> Iterator[Callable[[str], None]]:
+    """Where its GCS or raylet dies, Ray ends this process at once and without a word. A shell that outlives it then
+    writes `line`, or the newer one that the function was called with: a better reason, known by now."""
+    shell = subprocess.Popen(["sh", "-c", _SHELL, "sh", f"privsieve: {line}"], stdin=subprocess.PIPE)
+
+    def replace_by(newer: str) -> None:
+        assert shell.stdin is not None  # a pipe, see above
+        with suppress(BrokenPipeError):  # a Ctrl-C ends the shell too
+            shell.stdin.write(f"privsieve: {' '.join(newer.split())}\n".encode())
+            shell.stdin.flush()
+
     try:
-        yield
+        yield replace_by
     finally:
         shell.communicate(b"\n")
 

@@ -18,6 +18,16 @@ with ray_session("local"):
     print(*sorted({socket.laddr.ip for socket in sockets if socket.status == psutil.CONN_LISTEN}))
 """
 
+ENDS_IN_SHUTDOWN = """
+import os, ray
+from ingest.errors import IncompleteError
+from jobs.runtime import cluster
+cluster._start = cluster._quiet = lambda: None
+ray.shutdown = lambda: os._exit(1)
+with cluster.ray_session("local"):
+    raise IncompleteError("cannot write $(id) `id`:\\n no space left on device")
+"""
+
 
 def python(code: str, *arguments: object, folder: Path) -> "subprocess.CompletedProcess[str]":
     """As the command `privsieve` runs: nothing is imported from the folder that it is given in."""
@@ -69,6 +79,13 @@ def test_an_end_from_outside_is_reported_in_one_line(tmp_path: Path) -> None:
     )
     done = python("from jobs.runtime.last_word import last_word\nwith last_word(): pass", folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_end_of_ray_after_a_failure_leaves_the_reason_of_the_failure(tmp_path: Path) -> None:
+    """As where Ray ends the process while it shuts down, before the command has written its own line."""
+    done = python(ENDS_IN_SHUTDOWN, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "privsieve: cannot write $(id) `id`: no space left on device\n"
 
 
 def test_it_listens_on_the_loopback_interface_only(tmp_path: Path) -> None:
