@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ingest.errors import LabelsError, did_you_mean, number_of
 from ingest.storage.given_files import given_content
+from ingest.storage.parquet_tables import refuse_damage, write_table
 from ingest.storage.place import place
 from scoring.assessment import Values
 from scoring.labels.columns import LABELS_SCHEMA
@@ -86,10 +86,7 @@ def write_labels(labels: pa.Table, url: str, origin: LabelsOrigin) -> None:
     if url.lower().endswith(".csv"):
         place(url).write(as_csv(labels))
         return
-    footer = {FOOTER_KEY: json.dumps(asdict(origin), sort_keys=True).encode()}
-    sink = pa.BufferOutputStream()
-    pq.write_table(labels.replace_schema_metadata(footer), sink)
-    place(url).write(sink.getvalue().to_pybytes())
+    write_table(place(url), labels, {FOOTER_KEY: json.dumps(asdict(origin), sort_keys=True)})
 
 
 def read_labels(url: str) -> pa.Table:
@@ -157,12 +154,9 @@ def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
     content = labels_content(url)
     if content[:4] != b"PAR1":
         return labels_from_csv(content, url), None
-    try:
+    what = "is a damaged Parquet file, or holds text that is not UTF-8; write it again"
+    with refuse_damage(f"{url}:", what, LabelsError):
         table = bounded_table(content, url, LABELS_SCHEMA.names)
-    except (pa.ArrowException, OSError, ValueError):  # their messages may quote what the file holds
-        raise LabelsError(
-            f"{url}: is a damaged Parquet file, or holds text that is not UTF-8; write it again"
-        ) from None
     footer = (table.schema.metadata or {}).get(FOOTER_KEY)
     return _as_labels(table, url), _origin(footer, url)
 
