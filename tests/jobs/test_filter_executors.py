@@ -29,7 +29,7 @@ from jobs.filter.run import (
     run_filter,
 )
 from jobs.runtime.progress import SILENT
-from scoring.policies.policy import load_policy
+from scoring.policies.policy_file import load_policy
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from tests.jobs.in_process import scan_in_process
