@@ -167,7 +167,13 @@ def consensus(
 
 
 @takes(AgreementRequest)
-def agreement(*inputs: Url, attention_checks: Url | None = None, min_attention: float | None = None) -> AgreementTable:
+def agreement(
+    *inputs: Url,
+    attention_checks: Url | None = None,
+    min_attention: float | None = None,
+    against: Url | None = None,
+    paper_rule: bool = False,
+) -> AgreementTable:
     """How far annotators agree, as `privsieve labels agreement`.
 
     LabelsError, RunError.

@@ -24,7 +24,7 @@ from scoring.labels.csv_cells import NULL_NUMBERS, as_csv, text_columns, unescap
 from scoring.labels.parquet_file import MAX_TEXT_CHARS, bounded_table, refuse_unknown
 from scoring.labels.picture_index import picture_names
 from scoring.labels.reviews import OF_ATTRIBUTES, SKIP, UNCLEAR, read_reviews, standing
-from scoring.labels.votes import with_private_of_votes
+from scoring.labels.votes import vote_of_number, with_private_of_votes
 from scoring.taxonomy import KEYS
 
 __all__ = [
@@ -185,6 +185,8 @@ def labels_from_csv(content: bytes, name: str, more: Sequence[str] = (), ignores
             columns[column] = _numbers(table[column], column, name)
         elif column in (*LABELS_SCHEMA.names, *more):
             cells = [None if cell is None else unescaped(cell) for cell in table[column].to_pylist()]
+            if column == "vote":
+                cells = [None if cell is None else vote_of_number(cell) for cell in cells]
             columns[column] = pa.array(cells, pa.string())
         else:
             columns[column] = table[column]
