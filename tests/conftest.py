@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -76,11 +77,12 @@ def nothing_left_behind() -> Iterator[None]:
 @contextmanager
 def ray_node(
     options: list[str], environment: Mapping[str, str], log: Path, python: str = sys.executable
-) -> Iterator[None]:
-    """`ray start` with these options until the block ends; entered once the node says that it runs."""
+) -> Iterator[Callable[[], None]]:
+    """`ray start` with these options until the block ends, or the function is called, which kills it; entered once the
+    node says that it runs."""
     node = _started_node(options, environment, log, python)
     try:
-        yield
+        yield partial(_end, node)
     finally:
         _end(node)
 
