@@ -138,7 +138,7 @@ def cluster(bucket: dict[str, str], models: Path, tmp_path_factory: pytest.TempP
         worker = [*join, "--num-gpus", "1", "--temp-dir", str(folder / "worker")]
         another = [*join, "--num-gpus", "0", "--temp-dir", str(folder / "another")]
         with (
-            ray_node(head, with_path(head_programs), folder / "head.log", python=str(head_programs / "python")),
+            ray_node(head, with_path(head_programs), folder / "head.log", str(head_programs / "python"), folder),
             ray_node(worker, of_worker, folder / "worker.log"),
         ):
             yield Cluster(
