@@ -205,7 +205,7 @@ def test_a_worker_that_is_killed_costs_no_row(cluster: Cluster, store: s3fs.S3Fi
     with cluster.another_worker() as kill, ThreadPoolExecutor(1) as pool:
         scan = f"python -m jobs scan s3://{BUCKET}/many --run s3://{BUCKET}/killed --engine canned"
         waiting = pool.submit(cluster.submit, scan)
-        while not waiting.done() and not store.glob(f"{BUCKET}/killed/scores/**.parquet"):
+        while not waiting.done() and not store.glob(f"{BUCKET}/killed/scores/**/*.parquet"):
             time.sleep(0.1)
         kill()
         done = waiting.result()
