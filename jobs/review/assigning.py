@@ -36,7 +36,7 @@ def assignment(
 ) -> dict[str, frozenset[str]]:
     """Return the sha256 of each person's pictures. hashes, levels: of the pictures, as many.
 
-    LabelsError if a person would get a picture twice, or a picture nobody. The same arguments give the same result,
+    LabelsError if a person would get a picture twice, or a picture would have no person. The same arguments give the same result,
     in whatever order the pictures are.
     """
     num_answers, num_pictures = len(people) * per_person, len(hashes)
@@ -61,7 +61,7 @@ def assignment(
     for sha256, end in zip(by_level, ends, strict=True):
         for _ in range(dealt, end):
             left = left or [people[index] for index in random.permutation(len(people))]
-            # A picture that two rounds share goes to nobody twice: it has at most as many turns as there are people.
+            # A picture of two rounds has at most as many turns as there are people, so another person is always left.
             name = next(name for name in left if sha256 not in given[name])
             left.remove(name)
             given[name].add(sha256)
