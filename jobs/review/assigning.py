@@ -36,8 +36,8 @@ def assignment(
 ) -> dict[str, frozenset[str]]:
     """Return the sha256 of each person's pictures. hashes, levels: of the pictures, as many.
 
-    LabelsError if a person would get a picture twice, or a picture would have no person. The same arguments give the same result,
-    in whatever order the pictures are.
+    LabelsError if a person would get a picture twice, or a picture would have no person. The same arguments give the
+    same result, in whatever order the pictures are.
     """
     num_answers, num_pictures = len(people) * per_person, len(hashes)
     if per_person > num_pictures:
