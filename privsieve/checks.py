@@ -167,7 +167,13 @@ def consensus(
 
 
 @takes(AgreementRequest)
-def agreement(*inputs: Url, attention_checks: Url | None = None, min_attention: float | None = None) -> AgreementTable:
+def agreement(
+    *inputs: Url,
+    attention_checks: Url | None = None,
+    min_attention: float | None = None,
+    against: Url | None = None,
+    paper_rule: bool = False,
+) -> AgreementTable:
     """How far annotators agree, as `privsieve labels agreement`.
 
     LabelsError, RunError.
@@ -214,6 +220,8 @@ def review(
     reviewer: str | None = None,
     num_pictures: int | None = None,
     gold: Url | None = None,
+    assign: Url | None = None,
+    per_person: int | None = None,
     hash_list: Url | None = None,
     again: bool = False,
     seed: int = 0,

@@ -119,7 +119,7 @@ class ShardCopier:
         decided = self._decided(share)
         written = self._released(share, decided) if share.num_kept else NOTHING
         self._refuse_replaced(share)
-        decisions = as_written(decided.decisions, written)
+        decisions = as_written(decided.decisions, written, decided.unseen)
         num_left = kept_rows(decisions).num_rows
         num_refused = len(written.dropped) + len(written.pictures.refused)
         if written.num_samples != num_left or num_left + num_refused != share.num_kept:

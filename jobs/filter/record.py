@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.formats.members import Members
-from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, SHA256SUMS, SIGNATURE
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
 from ingest.storage.place import Place
 from jobs.filter.documents import CARD, CROISSANT
 from scoring.policies.policy import Files
@@ -27,7 +27,7 @@ TAKEDOWN_JOURNAL = "takedown.unfinished.json"
 
 OWN_NAMES = frozenset(
     [
-        *(RELEASE, DECISIONS, REDACTIONS, SHA256SUMS, SIGNATURE, CARD, CROISSANT),
+        *(RELEASE, DECISIONS, REDACTIONS, REMOVED, SHA256SUMS, SIGNATURE, CARD, CROISSANT),
         *(UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL),
     ]
 )

@@ -42,7 +42,8 @@ from jobs.runtime.progress import SILENT, Feedback
 from reports.labels.joining import Drawn
 from reports.report.opened import open_run as open_results
 from scoring.engines.detectors.covering import second_look
-from scoring.policies.policy import Policy, load_policy
+from scoring.policies.policy import Policy
+from scoring.policies.policy_file import load_policy
 from scoring.policies.shipped import SHIPPED, policy_bytes
 from scoring.runs.layout import RUN_RECORD
 from scoring.runs.lease import Lease, lease

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ingest.errors import LabelsError, SourceError
+from ingest.storage.parquet_tables import write_table
 from ingest.storage.place import place
 from jobs.console.requests import refuse_existing
 from jobs.fetch.selection import keyword_pattern, keywords, open_metadata
@@ -97,9 +97,7 @@ def run_build_privbench(request: PrivbenchRequest) -> KeywordHits:
     hits: dict[str, dict[str, int]] = {class_: {} for class_ in known}
     for (class_, word), count in zip(words, found, strict=True):
         hits[class_][word] = count
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink)
-    place(request.out).write(sink.getvalue().to_pybytes())
+    write_table(place(request.out), table)
     num_chosen: Counter[str] = Counter(table["class"].to_pylist())
     return KeywordHits(num_rows, hits, {class_: num_chosen[class_] for class_ in known})
 

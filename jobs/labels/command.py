@@ -97,7 +97,8 @@ def agreement(request: AgreementRequest, output: str) -> None:
     by a pair: pictures that both of two annotators judged. identical: pictures on which all agree. same: pairs of
     answers that are the same. Cohen's kappa is the mean over pairs of annotators; Fleiss' kappa and Krippendorff's
     alpha are of all together; ordinal alpha counts a larger difference more. 95 %: interval of the figure before it. A
-    dash: not defined, as where all answers are the same.
+    dash: not defined, as where all answers are the same. Then the pairwise agreement of PrivacyAlert: of all pictures,
+    of those with each class by majority, and of each category (column `class`).
 
     Example: privsieve labels agreement run-a run-b people.parquet
     """
@@ -114,6 +115,8 @@ def agreement(request: AgreementRequest, output: str) -> None:
             if name in result.checks.reversed:
                 ending += "; the scores run the other way: 1 is the most private, so give 1 - score"
             write_line(f"attention checks: {name} {result.checks.num_right[name]} of {num_asked} right{ending}")
+        if more := sorted(set(result.checks.with_a_wrong_answer) - set(result.checks.dropped)):
+            write_line(f"PrivacyAlert drops everybody who fails any check (--min-attention 1): also {', '.join(more)}")
     write_line(f"{number_of(len(result.annotators), 'annotator')}: {', '.join(result.annotators)}")
     write_line(f"{number_of(result.num_pictures, 'picture')} with rows of at least two")
     heads = ["", "items", "by a pair", "identical", "same", "Cohen", "95 %", "Fleiss", "alpha", "95 %", "ordinal alpha"]
@@ -130,6 +133,22 @@ def agreement(request: AgreementRequest, output: str) -> None:
     if result.pairwise.mean is not None:
         bands = ", ".join(f"{name} {count:,}" for name, count in result.pairwise.bands.items())
         write_line(f"pairwise agreement of {result.pairwise.of}: {result.pairwise.mean:.3f} ({bands})")
+    if groups := result.pairwise.groups:
+        rows = [
+            [group.category or "all", group.majority or "all", f"{group.num_items:,}", f"{group.mean:.3f}", group.band]
+            for group in groups
+        ]
+        write_table(["category", "majority", "pictures", "pairwise agreement", "band"], rows, {2, 3})
+    if result.prevalences:
+        rows = [
+            [
+                *(row.name, row.annotator, f"{row.num_pictures:,}"),
+                *(percent(row.share), percent(row.share_of_people), _points(row.difference)),
+                f"{_points(row.low)} to {_points(row.high)}",
+            ]
+            for row in result.prevalences
+        ]
+        write_table(["", "annotator", "pictures", "finds it", "people", "points more", "95 %"], rows, {2, 3, 4, 5, 6})
 
 
 @labels.command()
@@ -188,6 +207,10 @@ def export(request: ExportRequest) -> None:
         write_line(f"labelling interface: {result.interface}")
     corrected = "EXPORTED.json" if result.interface else request.out
     write_line(f"next: privsieve labels import {request.format} {corrected} --out labels.parquet")
+
+
+def _points(difference: float) -> str:
+    return number(100 * difference, "+.1f")
 
 
 def _agreement_cells(row: "Agreement") -> list[str]:

@@ -64,7 +64,14 @@ class AgreementRequest:
     """Labels of pictures whose answer is known."""
 
     min_attention: Share | None = None
-    """Annotators with a smaller share of these right are dropped. [default: 0.75]"""
+    """Annotators with a smaller share of these right are dropped; PrivacyAlert's rule is 1. [default: 0.75]"""
+
+    against: Annotated[Url | None, Option(metavar="LABELS")] = None
+    """Labels of people, whose majority is the reference: how much more often each other annotator finds each
+    attribute."""
+
+    paper_rule: bool = False
+    """An unclear attribute (0.5) is absent, as in the agreement of CPRT."""
 
     def __post_init__(self) -> None:
         if self.min_attention is not None and self.attention_checks is None:

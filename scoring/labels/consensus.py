@@ -11,7 +11,7 @@ from ingest.errors import LabelsError, number_of
 from scoring.labels import dawid_skene
 from scoring.labels.derived import scores
 from scoring.labels.judgements import Floats, Judgements
-from scoring.labels.majority import most_common, most_common_text, yes_of_most
+from scoring.labels.majority import majority_vote, most_common, most_common_text, yes_of_most
 from scoring.labels.table import LabelsOrigin, to_labels
 from scoring.labels.votes import votes_of
 from scoring.taxonomy import KEYS
@@ -27,9 +27,6 @@ MIN_POSTERIOR = 0.5
 
 MIN_LEAD = 1e-6
 """Dawid–Skene: the most probable answer must lead the next by this much, else they tie."""
-
-HALF = 0.5
-"""Votes above are private ones."""
 
 MAX_CLASSES = 100
 """Limit of classes: Dawid–Skene estimates the square of their number for each annotator."""
@@ -92,8 +89,7 @@ def consensus(
     elif method == "majority":
         values = yes_of_most(judged.values) if paper_rule else most_common(judged.values)
         private = most_common(judged.private)
-        vote = most_common(np.where((judged.vote > HALF) == (private == 1), judged.vote, np.float32(np.nan)))
-        vote[np.isnan(private)] = np.nan
+        vote = majority_vote(judged.private, judged.vote)
         classes = most_common_text(judged.texts["class"])
         notes.append(_MAJORITY_OF_PAPER if paper_rule else _MAJORITY)
     else:

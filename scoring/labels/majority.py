@@ -6,7 +6,11 @@ Answers have the shape (A annotators, …); NaN is no answer, and does not count
 import numpy as np
 import numpy.typing as npt
 
+from scoring.labels.votes import PRIVATE_VOTES, VOTES
+
 Floats = npt.NDArray[np.float32]
+
+MIN_PRIVATE_STEP = min(VOTES[vote] for vote in PRIVATE_VOTES)
 
 
 def most_common(answers: Floats) -> Floats:
@@ -18,6 +22,17 @@ def most_common(answers: Floats) -> Floats:
     most = counts.max(axis=0)
     joined: Floats = known[counts.argmax(axis=0)].astype(np.float32)
     joined[((counts == most).sum(axis=0) > 1) | (most == 0)] = np.nan
+    return joined
+
+
+def majority_vote(private: Floats, vote: Floats) -> Floats:
+    """Return the most common vote of the larger side, shapes (A, P) -> (P,); NaN if sides or votes tie.
+
+    private: 0, 1 or NaN. vote: steps of `votes.VOTES` or NaN.
+    """
+    side = most_common(private)
+    joined = most_common(np.where((vote >= MIN_PRIVATE_STEP) == (side == 1), vote, np.float32(np.nan)))
+    joined[np.isnan(side)] = np.nan
     return joined
 
 

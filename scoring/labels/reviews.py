@@ -16,10 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ingest.errors import LabelsError, number_of
 from ingest.sample import Column
+from ingest.storage.parquet_tables import refuse_damage, write_table
 from ingest.storage.place import Place, version_mark_of
 from scoring.labels.columns import LABELS_SCHEMA
 from scoring.labels.parquet_file import bounded_table
@@ -147,7 +147,8 @@ class ReviewAnswers:
             now = max(datetime.now(UTC), self._last + timedelta(microseconds=1))
             rows = [*self._open, {**answer, "answered_at": now}]
             table = pa.Table.from_pylist(rows, schema=REVIEWS_SCHEMA)
-            self._folder.at(f"answers-{self._writer}-{self._number:05d}.parquet").write(_as_parquet(table))
+            part = self._folder.at(f"answers-{self._writer}-{self._number:05d}.parquet")
+            write_table(part, table, {FOOTER_KEY: json.dumps({"version": 1})})
             self._last, self._open = now, rows
             if len(rows) >= PART_ROWS:
                 self._own.append(table)
@@ -179,23 +180,13 @@ def _marks(folder: Place) -> dict[str, str]:
     return {name: mark for name, mark in sorted(marks.items()) if _PART.fullmatch(name)}
 
 
-def _as_parquet(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    footer = {FOOTER_KEY: json.dumps({"version": 1}).encode()}
-    pq.write_table(table.replace_schema_metadata(footer), sink)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
-
-
 def _part(file: Place) -> pa.Table:
     content = file.read()
-    try:
+    with refuse_damage(f"{file.path}:", "is a damaged part of a review; remove it, or restore it", LabelsError):
         table = bounded_table(content, file.path, REVIEWS_SCHEMA.names)
         if "vote" not in table.column_names:  # written before there were votes
             table = table.append_column("vote", pa.nulls(table.num_rows, pa.string()))
         table = table.select(REVIEWS_SCHEMA.names).cast(REVIEWS_SCHEMA)
-    except (pa.ArrowException, OSError, ValueError, KeyError):  # their messages may quote what the file holds
-        raise LabelsError(f"{file.path}: is a damaged part of a review; remove it, or restore it") from None
     required = [c for c in REVIEWS_SCHEMA.names if not REVIEWS_SCHEMA.field(c).nullable]
     is_whole = not any(table[column].null_count for column in (*required, "sha256"))
     if table.num_rows and not (is_whole and _is_known(table)):

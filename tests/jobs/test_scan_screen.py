@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reports.report.opened import open_run
-from scoring.policies.policy import load_policy
+from scoring.policies.policy_file import load_policy
 from scoring.table import SCHEMA
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve, rows

@@ -1,4 +1,4 @@
-"""`privsieve takedown RELEASE LIST`: pictures leave a release that exists already.
+"""Pictures leave a release that exists already.
 
 The shards that held them, `decisions.parquet` and `release.json` are written anew into a folder of this takedown below
 `takedown.unfinished/`. Once all of it is there, `takedown.unfinished.json` says what replaces what. Until then the
@@ -10,13 +10,12 @@ own folder, and the file has the hashes of what it puts into place.
 import hashlib
 import json
 import posixpath
-import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated, Any
 
-import click
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -24,30 +23,27 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import AfterValidator, BaseModel, ValidationError
 
-from ingest.errors import IncompleteError, PrivsieveError, number_of
+from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats import FORMATS, Source, open_source
 from ingest.formats.members import name_fault
-from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, SIGNATURE, Kept
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, REMOVED, SIGNATURE, Kept
 from ingest.formats.tree import ROOT
 from ingest.sample import printable
-from ingest.storage.given_files import given_content
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_tree
-from jobs.console.request_options import takes
 from jobs.console.requests import Option, Url, checked_request
-from jobs.console.terminal import write_line
 from jobs.filter.checksums import signed, write_sums
 from jobs.filter.decisions import DECISIONS_SCHEMA
 from jobs.filter.documents import write_documents
 from jobs.filter.finishing import ROWS_PER_GROUP, as_json
 from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, Sha256
+from jobs.takedown.entries import Entry, entries_of
+from jobs.takedown.tombstones import Why, write_tombstones
 from jobs.verify import sha256_of
 from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, TAKEDOWN
 from scoring.runs.lease import lease
 
-MAX_LIST_BYTES = 64 * 2**20
 BLOCK_BYTES = 2**22
-_SHA256 = re.compile("[0-9a-fA-F]{64}")
 
 
 def _within(name: str) -> str:
@@ -79,13 +75,27 @@ class TakedownRequest:
     """Folder or fsspec URL of a release."""
 
     listed: Annotated[Url, Option(argument="LIST")]
-    """Text file with one picture a line: its sha256, as scanned or as released, its key, or SHARD/KEY."""
+    """Text file with one picture a line: its sha256, as scanned or as released, its key, SHARD/KEY, or its URL; or
+    `domain` and a registered domain, for all of its pictures. Or the removed.parquet of another release."""
+
+    received: Annotated[str | None, Option(metavar="DATE")] = None
+    """Day on which the requests came, such as 2026-11-24, for removed.parquet."""
+
+    why: Why | None = None
+    """Kind of request, for removed.parquet."""
 
     sign_key: Annotated[Url | None, Option(metavar="FILE")] = None
     """SSH key that signs the changed SHA256SUMS; without it a signature of the release is removed, since it is void."""
 
     dry_run: bool = False
     """Say what would be removed; write nothing."""
+
+    def __post_init__(self) -> None:
+        if self.received is not None:
+            try:
+                date.fromisoformat(self.received)
+            except ValueError:
+                raise PrivsieveError("--received takes a day, such as 2026-11-24") from None
 
 
 @dataclass(frozen=True)
@@ -114,21 +124,21 @@ def run_takedown(request: TakedownRequest) -> TakedownResult:
     root = place(request.release)
     if request.sign_key is not None:
         signed(b"", request.sign_key)
-    entries = _entries(given_content(place(request.listed), f"LIST {request.listed}", MAX_LIST_BYTES), request.listed)
+    entries = entries_of(request.listed)
     if not root.at(RELEASE).exists():
         raise PrivsieveError(f"{request.release} is no finished release: it has no {RELEASE}")
     if request.dry_run:
-        return _matched(_decisions(root, request.release), entries)[1]
+        return _matched(_decisions(root, request.release), entries, request.release)[1]
     with lease(root.at(RELEASE_LEASE), request.release, takeover=None) as held:
         finish_takedown(root)
         decisions = _decisions(root, request.release)
-        is_taken, result = _matched(decisions, entries)
+        requested, result = _matched(decisions, entries, request.release)
         if not result.num_pictures:
             return result
         is_void = request.sign_key is None and root.at(SIGNATURE).exists()
         result = replace(result, is_signature_void=is_void)
         try:
-            journal = _staged(root, held.id, request, decisions, is_taken)
+            journal = _staged(root, held.id, request, decisions, requested)
             held.confirm()
         except BaseException:
             remove_tree(root.at(TAKEDOWN_STAGED, held.id))
@@ -172,19 +182,6 @@ def _copy(file: Place, copy: Place) -> None:
             target.write(block)
 
 
-def _entries(content: bytes, name: str) -> dict[int, str]:
-    """Return the number of each line that names a picture -> its text."""
-    try:
-        lines = content.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise PrivsieveError(f"{name} is not text in UTF-8; write one picture a line") from None
-    entries = {number: line.strip() for number, line in enumerate(lines, 1)}
-    entries = {number: line for number, line in entries.items() if line and not line.startswith("#")}
-    if not entries:
-        raise PrivsieveError(f"{name} names no picture; write one a line: its sha256, its key, or SHARD/KEY")
-    return entries
-
-
 def _decisions(root: Place, url: str) -> pa.Table:
     try:
         with root.at(DECISIONS).open() as stream:
@@ -201,37 +198,59 @@ def _decisions(root: Place, url: str) -> pa.Table:
     return decisions
 
 
-def _matched(decisions: pa.Table, entries: Mapping[int, str]) -> tuple[npt.NDArray[np.bool_], TakedownResult]:
-    """Return for each decision whether its picture goes. Only rows that the list names become Python objects."""
-    names = [entry.lower() if _SHA256.fullmatch(entry) else entry for entry in entries.values()]
-    paths = pc.binary_join_element_wise(decisions["shard"], decisions["key"], "/")
-    rows_of: dict[str, list[int]] = {}
-    for column in (decisions["sha256"], decisions["released_sha256"], decisions["key"], paths):
-        rows = np.flatnonzero(pc.is_in(column, pa.array(names, pa.string())).to_numpy())
-        for row, name in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
-            rows_of.setdefault(name, []).append(row)
+def _matched(decisions: pa.Table, entries: Sequence[Entry], url: str) -> tuple[dict[int, Entry], TakedownResult]:
+    """Return row -> the first entry that takes its picture. Only rows that the list names become Python objects."""
+    rows_of = _rows_of_names(decisions, entries, url)
     is_released = pc.is_valid(decisions["released_sha256"]).to_numpy()
-    is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
-    gone, unknown = list[int](), list[int]()
-    for number, name in zip(entries, names, strict=True):
-        rows_of_name = rows_of.get(name, [])
-        released = sorted({row for row in rows_of_name if is_released[row]})
-        if _SHA256.fullmatch(name) is None and len(released) > 1:
+    taken, gone, unknown = dict[int, Entry](), list[int](), list[int]()
+    for entry in entries:
+        rows_of_entry = rows_of.get((entry.kind, entry.name), [])
+        released = sorted({row for row in rows_of_entry if is_released[row]})
+        if entry.kind == "key" and len(released) > 1:
             raise PrivsieveError(
-                f"line {number} of the list is the key of {len(released):,} pictures; write SHARD/KEY, or the sha256"
+                f"line {entry.number} of the list is the key of {len(released):,} pictures; write SHARD/KEY, or the "
+                "sha256"
             )
-        is_taken[released] = True
+        for row in released:
+            taken.setdefault(row, entry)
         if not released:
-            (gone if rows_of_name else unknown).append(number)
-    shards = pc.unique(decisions["shard"].filter(pa.array(is_taken)))
-    return is_taken, TakedownResult(len(entries), int(is_taken.sum()), len(shards), tuple(gone), tuple(unknown))
+            (gone if rows_of_entry else unknown).append(entry.number)
+    shards = pc.unique(decisions["shard"].take(pa.array(sorted(taken), pa.int64())))
+    return taken, TakedownResult(len(entries), len(taken), len(shards), tuple(gone), tuple(unknown))
+
+
+def _rows_of_names(decisions: pa.Table, entries: Sequence[Entry], url: str) -> dict[tuple[str, str], list[int]]:
+    """Return kind and name of an entry -> rows. PrivsieveError where the release does not record what is named."""
+    paths = pc.binary_join_element_wise(decisions["shard"], decisions["key"], "/")
+    columns: dict[str, tuple[pa.ChunkedArray, ...]] = {
+        "sha256": (decisions["sha256"], decisions["released_sha256"], decisions["key"], paths),
+        "key": (decisions["key"], paths),
+        "url": (decisions["url_sha256"],),
+        "domain": (decisions["domain"],),
+    }
+    rows_of: dict[tuple[str, str], list[int]] = {}
+    for kind, searched in columns.items():
+        names = pa.array({entry.name for entry in entries if entry.kind == kind}, pa.string())
+        for column in searched if len(names) else ():
+            rows = np.flatnonzero(pc.is_in(column, names).to_numpy())
+            for row, name in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
+                rows_of.setdefault((kind, name), []).append(row)
+        if len(names) and kind in ("url", "domain") and columns[kind][0].null_count == decisions.num_rows:
+            number = next(entry.number for entry in entries if entry.kind == kind)
+            raise PrivsieveError(
+                f"line {number} of the list names a {'URL' if kind == 'url' else kind}, and {url} records none, since "
+                "its source or its policy gives none; write the sha256, or SHARD/KEY"
+            )
+    return rows_of
 
 
 def _staged(
-    root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]
+    root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, requested: Mapping[int, Entry]
 ) -> _Journal:
-    """Write everything that changes into a folder below `takedown.unfinished/`."""
+    """Write everything that changes into a folder below `takedown.unfinished/`. requested: rows that go."""
     staged, summary = root.at(TAKEDOWN_STAGED, folder), _summary(root, request.release)
+    is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
+    is_taken[list(requested)] = True
     source = open_source(request.release, None, None)
     names = {printable(shard): shard for shard in source.shards}
     shards = np.array(decisions["shard"].to_pylist(), dtype=object)
@@ -257,7 +276,10 @@ def _staged(
         pq.write_table(made, stream, ROWS_PER_GROUP, compression="zstd", write_page_checksum=True)
     if root.at(REDACTIONS).exists():
         summary["redactions_sha256"] = replaced[REDACTIONS] = _rest_of_redactions(root, staged, decisions, is_taken)
-    summary |= {**_counts(made), "sha256": hashes, "decisions_sha256": stream.sha256}
+    summary["removed_sha256"] = replaced[REMOVED] = write_tombstones(
+        root, staged, decisions.filter(pa.array(is_taken)), _requests(requested, request)
+    )
+    summary |= {**_counts(made, summary), "sha256": hashes, "decisions_sha256": stream.sha256}
     summary.setdefault("takedowns", []).append({"on": date.today().isoformat(), "num_pictures": int(is_taken.sum())})
     if "engine" in summary:  # releases of older versions have no documents, and not the facts for them
         summary["documents"] = write_documents(staged, summary)
@@ -268,6 +290,15 @@ def _staged(
     replaced |= {DECISIONS: stream.sha256, RELEASE: hashlib.sha256(content).hexdigest()}
     removed += [SIGNATURE] if SIGNATURE not in replaced else []
     return _Journal(folder=folder, replaced=replaced, removed=removed)
+
+
+def _requests(requested: Mapping[int, Entry], request: TakedownRequest) -> list[dict[str, Any]]:
+    """Return what `removed.parquet` says of the request for each row that goes, in the order of the rows."""
+    received = None if request.received is None else date.fromisoformat(request.received)
+    entries = [requested[row] for row in sorted(requested)]
+    return [
+        {"received": entry.received or received, "why": entry.why or request.why, "by": entry.kind} for entry in entries
+    ]
 
 
 def _rest_of_redactions(root: Place, staged: Place, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> str:
@@ -318,6 +349,7 @@ def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:
         "rule": TAKEDOWN,
         "reason": f"taken down on {date.today().isoformat()}",
         "released_sha256": None,
+        "unseen": None,
     }
     for name, value in values.items():
         field = DECISIONS_SCHEMA.field(name)
@@ -326,40 +358,17 @@ def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:
     return decisions
 
 
-def _counts(decisions: pa.Table) -> dict[str, dict[str, Any]]:
+def _counts(decisions: pa.Table, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the counts of `release.json` as they are after the takedown. summary: before."""
     rules: dict[str, dict[str, int]] = {}
     actions: dict[str, int] = dict.fromkeys(ACTIONS, 0)
     for row in decisions.group_by(["rule", "action"]).aggregate([([], "count_all")]).to_pylist():
         if row["rule"] != DAMAGED_SHARD:
             rules.setdefault(row["rule"], {})[row["action"]] = row["count_all"]
             actions[row["action"]] += row["count_all"]
-    return {"actions": dict(actions), "rules": rules}
-
-
-@click.command()
-@takes(TakedownRequest)
-def takedown(request: TakedownRequest) -> int:
-    """Take the pictures on LIST out of RELEASE.
-
-    Their shards are written again, decisions.parquet names the pictures with the rule "(takedown)", and release.json
-    counts them. Copies with the same bytes go too; crops and other encodings of a picture are not found.
-
-    May be interrupted at any moment; the same command continues. The exit code is 1 if a line names no picture of the
-    release's run, so that a misspelled request does not pass for an honoured one.
-    """
-    result = run_takedown(request)
-    pictures, shards = number_of(result.num_pictures, "picture"), number_of(result.num_shards, "shard")
-    verb = "would be" if request.dry_run else "was" if result.num_pictures == 1 else "were"
-    write_line(f"{pictures} in {shards} {verb} taken down, of {number_of(result.num_entries, 'line')} of the list")
-    for numbers, why in (
-        (result.gone_before, "not in the release any more, or never"),
-        (result.unknown, "no picture of the release's run"),
-    ):
-        if numbers:
-            shown = ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
-            write_line(f"  {number_of(len(numbers), 'line')}: {why} ({shown})")
-    if result.is_signature_void:
-        write_line(f"the signature was of the release as it was, so {SIGNATURE} is removed; --sign-key signs anew")
-    if not request.dry_run and result.num_pictures:
-        write_line(f"next: privsieve verify {request.release}")
-    return 1 if result.unknown else 0
+    unseen = pc.drop_null(decisions["unseen"])
+    kinds = Counter(pc.list_flatten(unseen).to_pylist())
+    if summary.get("files") == "clean":
+        return {"actions": dict(actions), "rules": rules, "num_unseen_removed": len(unseen)}
+    ordered = dict(sorted(kinds.items(), key=lambda item: (-item[1], item[0])))
+    return {"actions": dict(actions), "rules": rules, "num_unseen_kept": len(unseen), "unseen_kept": ordered}
