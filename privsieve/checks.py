@@ -220,6 +220,8 @@ def review(
     reviewer: str | None = None,
     num_pictures: int | None = None,
     gold: Url | None = None,
+    assign: Url | None = None,
+    per_person: int | None = None,
     hash_list: Url | None = None,
     again: bool = False,
     seed: int = 0,

@@ -13,6 +13,7 @@ from ingest.errors import number_of
 from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.review.asking import Asking
+from jobs.review.assigning import assignment, people_of
 from jobs.review.local_server import LocalServer, local_server, refuse_missing
 from jobs.review.progress import ReviewerTally, not_shown, tallies, tally_of
 from jobs.review.queue import Queue, known_answers, mixed, queue_of
@@ -61,6 +62,10 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
     screen = Screen(Pictures(record, places), places, record, hidden, compared)
     known = frozenset[str]() if checks is None else frozenset(checks["sha256"].to_pylist())
     try:
+        assigned = None
+        if request.assign is not None and request.per_person is not None:
+            of_queue = queue.rows[Col.SHA256].to_pylist(), queue.rows[Col.LEVEL].to_pylist()
+            assigned = assignment(people_of(request.assign), *of_queue, request.per_person, request.seed)
         answers = ReviewAnswers(root.at(REVIEWS))
         asking = Asking(
             rows,
@@ -73,7 +78,17 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
             request.again,
             request.seed,
             queue.for_second_look,
+            assigned,
         )
+        if request.reviewer is not None:
+            asking.refuse_stranger(request.reviewer)
+        if assigned is not None:
+            counts = Counter(sha256 for pictures in assigned.values() for sha256 in pictures)
+            fewest, most = min(counts.values()), max(counts.values())
+            times = f"{fewest:,}" if fewest == most else f"{fewest:,} or {most:,}"
+            feedback.notice(
+                f"each of {len(assigned):,} people is asked about {request.per_person:,}; each picture {times} times"
+            )
         feedback.notice(_asked(queue, asking, request.reviewer))
         private = private_condition(record.engine) if queue.sample is None else queue.sample.design.private
         means = private_for_people(private)
