@@ -246,7 +246,7 @@ CASES: tuple[Case, ...] = (
     ("takedown", lambda made: [made.release(f"{ODD}.tar"), made.file("ODD\n")]),
     ("lookup", lambda made: [made.release(f"{ODD}.tar"), f"absent-{ODD}"]),
     ("lookup", lambda made: [made.corpus, f"absent-{ODD}"]),
-    ("apply-removals", lambda made: [made.corpus, made.file(f"{ODD}\n"), "--dry-run"]),
+    ("apply-removals", lambda made: [made.corpus, f"absent-{ODD}", "--dry-run"]),
     ("verify", lambda made: [f"absent-{ODD}"]),
     ("verify", lambda made: [made.release(f"{ODD}.tar")]),
     ("audit", lambda made: ["sample", f"absent-{ODD}", "--out", made.folder / "list.csv"]),
