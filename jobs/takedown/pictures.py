@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from ingest.formats import Source
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.pdq import NUM_HASHES, Hashes, hashes_of
-from ingest.images.pdq_search import distances
+from ingest.images.pdq import NUM_HASHES, Hashes, distances, hashes_of
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from jobs.runtime.progress import Meter

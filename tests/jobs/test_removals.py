@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.pdq_search import PdqSearch, distances
+from ingest.images.pdq import PdqSearch, distances
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
