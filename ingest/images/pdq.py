@@ -323,3 +323,17 @@ class _Band:
 def _bands(hashes: Hashes) -> _Values:
     """Return the values of the bands; shape (bands, hashes)."""
     return np.ascontiguousarray(np.ascontiguousarray(hashes).view(np.uint16).T)
+
+
+def distances(listed: Hashes, pictures: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint16]:
+    """Return in how many bits each picture differs from each hash of a list, as it is or turned or mirrored, whatever
+    is nearest; shape (pictures, hashes). Every pair is compared, so this is for short lists.
+
+    pictures: as of `PdqSearch.near`.
+    """
+    nearest = np.full((len(pictures), len(listed)), NUM_BITS, np.uint16)
+    for number in range(NUM_HASHES):
+        own = pictures[:, number, None]
+        for way in turned(listed, is_mirrored=number == NUM_HASHES - 1).reshape(-1, len(listed), 4):
+            np.minimum(nearest, np.bitwise_count(own ^ way).sum(axis=2, dtype=np.uint16), out=nearest)
+    return nearest
