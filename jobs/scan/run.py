@@ -164,7 +164,7 @@ class _Scan:
             cpus,
             gpus,
             self._feedback,
-            self._progress.phase,
+            self._progress,
             new_run=new_run,
         )
 
