@@ -49,10 +49,10 @@ class LookRequest:
 
 @checked_request
 class SeenRequest:
-    """What is looked at in a picture."""
+    """What is seen of a picture."""
 
     modality: Annotated[Urls, Option(metavar="NAME", offers=MODALITIES)] = ()
-    """thumbnail, caption or encoder: what is looked at in a picture; repeatable. [default: thumbnail, and encoder if
+    """thumbnail, caption or encoder: what is seen of a picture; repeatable. [default: thumbnail, and encoder if
     --encoder is given]"""
 
     encoder: Annotated[Url | None, Option(metavar="FILE.onnx")] = None

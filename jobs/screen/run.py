@@ -89,7 +89,7 @@ def _is_learnt(labelled: ScreenPictures, screen: str) -> np.ndarray[tuple[int], 
 
 
 def modalities_of(request: SeenRequest) -> tuple[ModalityName, ...]:
-    """LabelsError if an encoder is given that is not looked at."""
+    """LabelsError if an encoder is given, and the modalities leave it out."""
     if not request.modality:
         return ("thumbnail",) if request.encoder is None else ("thumbnail", "encoder")
     if request.encoder is not None and "encoder" not in request.modality:

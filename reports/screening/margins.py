@@ -37,13 +37,13 @@ NUM_STEPS = 600
 
 MIN_EPOCHS, MAX_EPOCHS = 4, 100
 LEARNING_RATE, MOMENTUM, DECAY = 0.05, 0.9, 1e-2
-"""Of stochastic gradient descent, chosen on planted sets (tests/benchmarks/wrong_labels.py)."""
+"""Stochastic gradient descent; chosen on planted sets (tests/benchmarks/wrong_labels.py)."""
 
 INPUT_LENGTH = 8.0
 """Length of a usual input vector: the learning rate does not depend on the number of features."""
 
 NUM_CAPTION_PLACES = 512
-"""Words of captions are hashed into so many features."""
+"""Words of captions are hashed into this number of features."""
 
 PLANTED_SHARE = 0.03
 """Share of the labels of each class that the self-test turns over. PrivacyAlert's authors removed as many."""
@@ -152,8 +152,8 @@ def suspicious_labels(
     if test.precision < MIN_GAIN * test.chance:
         raise LabelsError(
             f"of as many labels as were turned over on purpose, only {percent(test.precision)} of those with the "
-            f"smallest margins were such ones ({percent(test.chance)} by chance): what was looked at says too little "
-            "of what is private; give another --modality or an --encoder"
+            f"smallest margins were such ones ({percent(test.chance)} by chance): what the model sees says too "
+            "little of what is private; give another --modality or an --encoder"
         )
     final, fakes = areas(inputs, labels, np.random.default_rng(seed))
     used = chosen_percentile(test) if percentile is None else percentile
@@ -190,7 +190,7 @@ def inputs_of(pictures: LabelledFeatures, members: Flags, lengths: Mapping[Modal
         mean, scale = scaling(np.stack([vector.values for vector in known]).astype(np.float64))
         blocks.append(np.stack([np.zeros(length) if v is None else (v.values - mean) / scale for v in vectors]))
     if not blocks:
-        raise LabelsError("no labelled picture has anything that could be looked at, such as a caption")
+        raise LabelsError("no labelled picture has what these modalities see, such as a caption")
     inputs = np.hstack(blocks)
     usual = max(1e-6, float(np.sqrt((inputs**2).sum(axis=1).mean())))
     return np.asarray(inputs * (INPUT_LENGTH / usual), dtype=np.float32)

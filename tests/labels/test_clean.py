@@ -74,7 +74,7 @@ def test_more_than_the_largest_share_is_cut_or_refused() -> None:
 
 
 def test_features_that_say_nothing_and_too_few_labels_are_refused() -> None:
-    with pytest.raises(LabelsError, match="what was looked at says too little of what is private"):
+    with pytest.raises(LabelsError, match="what the model sees says too little of what is private"):
         suspicious_labels(_features(300, 0.0)[0], {"thumbnail": 8}, 0.1, None, seed=0)
     with pytest.raises(LabelsError, match=r"there are .* private pictures with a label; to find wrong ones takes 60"):
         suspicious_labels(_features(120, 2.0)[0], {"thumbnail": 8}, 0.1, None, seed=0)
@@ -131,7 +131,7 @@ def test_the_list_is_a_queue_of_a_review(tmp_path: Path, capsys: pytest.CaptureF
     run = run_of(tmp_path, pictures)
     hashes = [sha256(content) for content in pictures.values()]
     named = to_labels(
-        {"sha256": [hashes[4], None, "0" * 64], "key": [None, "001.png", None], "annotator": ["to check"] * 3}, 3
+        {"sha256": [hashes[4], None, "0" * 64], "key": [None, "001", None], "annotator": ["to check"] * 3}, 3
     )
     write_labels(named, str(tmp_path / "list.parquet"), LabelsOrigin("labels clean"))
     with served(run, str(tmp_path / "list.parquet"), reviewer="ana") as server:
