@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.statistics.paired import interval_of_mean
+from scoring.labels.consensus import yes_of_most
 from scoring.labels.judgements import Floats, Judgements
-from scoring.labels.majority import yes_of_most
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 

@@ -57,14 +57,14 @@ def test_lines_that_find_nothing_are_named_by_their_number(tars: Path, capsys: C
     assert output == (
         "1 picture in 1 shard was taken down, of 4 lines of the list\n"
         "  1 line: not in the release any more, or never (5)\n"
-        "  2 lines: no picture of the release's run, or a URL or domain of none that was released (4, 6)\n"
+        "  2 lines: no picture that the release knows (4, 6)\n"
         f"next: privsieve verify {tars}\n"
     )
     assert privsieve("takedown", tars, requests) == 1
     assert capsys.readouterr().out == (
         "0 pictures in 0 shards were taken down, of 4 lines of the list\n"
         "  2 lines: not in the release any more, or never (3, 5)\n"
-        "  2 lines: no picture of the release's run, or a URL or domain of none that was released (4, 6)\n"
+        "  2 lines: no picture that the release knows (4, 6)\n"
     )
 
 
@@ -77,7 +77,7 @@ def test_a_url_and_a_domain_name_pictures(tars: Path, capsys: Capture) -> None:
     assert capsys.readouterr().out == (
         "0 pictures in 0 shards were taken down, of 3 lines of the list\n"
         "  1 line: not in the release any more, or never (4)\n"
-        "  2 lines: no picture of the release's run, or a URL or domain of none that was released (3, 5)\n"
+        "  2 lines: no picture that the release knows (3, 5)\n"
     )
     assert privsieve("takedown", tars, asked(tars, "domain Example.org")) == 0
     assert held(tars) == {}
@@ -180,7 +180,7 @@ def stopped_at(monkeypatch: pytest.MonkeyPatch, number: int) -> Callable[[], Non
 
     for name in ("write", "create", "remove"):
         monkeypatch.setattr(Place, name, failing(getattr(Place, name)))
-    monkeypatch.setattr("jobs.takedown.run.remove_tree", failing(remove_tree))
+    monkeypatch.setattr("jobs.takedown.journal.remove_tree", failing(remove_tree))
     return monkeypatch.undo
 
 
@@ -287,7 +287,7 @@ def test_two_takedowns_at_once_are_refused(tars: Path, capsys: Capture) -> None:
 def test_what_cannot_be_done_is_one_line_and_changes_nothing(tars: Path, tmp_path: Path, capsys: Capture) -> None:
     before = files(tars)
     cases = {
-        "# nobody\n": "names no picture; write one a line: its sha256, its key, SHARD/KEY, its URL, or domain",
+        "# nobody\n": "names no picture; write one a line: its sha256, its key, SHARD/KEY, its URL, domain",
         "\udcff": "is not text in UTF-8; write one picture a line",
     }
     for text, message in cases.items():
