@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from ingest.errors import PolicyError, number_of
 from jobs.filter.plan import Plan
-from scoring.policies.policy import ADVICE, Policy, matches_level_0_too
+from scoring.policies.level_zero import ADVICE, matches_level_0_too
+from scoring.policies.policy import Policy
 from scoring.runs.record import RunRecord
 from scoring.runs.rows import scope_of
 

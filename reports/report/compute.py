@@ -19,7 +19,7 @@ from reports.run.design import SourceSizes
 from reports.run.figures import Fact, Pair, Rate, ReasonCount
 from reports.run.warehouse import Run
 from reports.words import shortened
-from scoring.policies.policy import ADVICE, matches_level_0_too
+from scoring.policies.level_zero import ADVICE, matches_level_0_too
 from scoring.privacy import BY_LEVEL, MEANINGS, private_condition, private_sql
 from scoring.runs.coverage import Coverage
 from scoring.runs.record import RunRecord

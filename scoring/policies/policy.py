@@ -30,7 +30,6 @@ from functools import cache, cached_property
 from typing import Annotated, Any, Literal, get_args
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field
@@ -38,23 +37,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from ingest.errors import PolicyError
 from ingest.formats.members import Members
 from ingest.images.covering import CoverMethod
-from scoring.assessment import Assessment
 from scoring.privacy import SEVERITY_NAMES
 from scoring.sql.expressions import columns_of, shown, without_values
 from scoring.sql.limits import Limits, StoppedError, Watch
 from scoring.sql.names import literal
-from scoring.table import (
-    IMAGE_SCHEMA,
-    LISTED,
-    SCREENED,
-    UNKNOWN_LEVEL,
-    Col,
-    Facts,
-    not_presence_only,
-    to_table,
-    unknown_level_sql,
-)
-from scoring.taxonomy import ATTRIBUTES, KEYS
+from scoring.table import IMAGE_SCHEMA, LISTED, SCREENED, UNKNOWN_LEVEL, Col, not_presence_only, unknown_level_sql
+from scoring.taxonomy import KEYS
 
 Action = Literal["keep", "flag", "redact", "drop"]
 PlainAction = Literal["keep", "flag", "drop"]
@@ -322,28 +310,3 @@ def _may_match(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
         return bool(connection.execute(f"SELECT {sql} FROM nothing").fetchall()[0][0])
     except duckdb.Error:
         return True
-
-
-ADVICE = "also matches images in which nothing was found, since their level is 0; write for example: level IN (1, 2)"
-
-
-def matches_level_0_too(sql: str) -> bool:
-    """Return whether a checked condition (`scoring.sql.expressions`) matches images of levels 0 and 1, but none of
-    level 4.
-
-    `level < 3`, meant for the most severe levels, is such a condition: level 0 means that nothing was found. One that
-    matches all of these images, or only level 0, is taken as intended.
-    """
-    values = np.zeros((3, len(KEYS)), dtype=np.float32)
-    for row, level in ((1, 1), (2, 4)):
-        values[row, next(n for n, attribute in enumerate(ATTRIBUTES) if attribute.level == level)] = 1
-    facts = [Facts("", n, "", None, None, None) for n in range(3)]
-    images = to_table(facts, [Assessment(row) for row in values])
-    images = images.append_column(UNKNOWN_LEVEL.name, pa.nulls(3, UNKNOWN_LEVEL.type))
-    with duckdb.connect() as connection:
-        connection.register("images", images)
-        try:
-            rows = connection.execute(f'SELECT coalesce({sql}, false) FROM images ORDER BY "index"').fetchall()
-        except duckdb.Error:  # it fails on such a row; `Policy.decide` reports that if a run has one
-            return False
-    return [bool(matches) for (matches,) in rows] == [True, True, False]
