@@ -179,6 +179,7 @@ def result_of(review: "ReviewPage") -> ReviewResult:
 
 def _asked(queue: Queue, asking: Asking, reviewer: str | None) -> str:
     of = {"audit": "the audit sample", "borderline": "near the decision", "sql": "those that fit the condition"}
+    of["list"] = "those of the list"
     hidden = Counter(asking.screen.states().values())  # before anything is loaded
     said = f"{number_of(len(asking.hashes) - hidden.total(), 'picture')}: {of[queue.kind]}"
     if hidden["listed"]:

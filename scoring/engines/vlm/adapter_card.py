@@ -141,6 +141,7 @@ def page(card: Card) -> str:
         f"- licence of labels and pictures: {', '.join(map(_code, card.licences)) or 'not given'}",
         f"- left out because an evaluation set holds them: {card.num_excluded.get('sha256', 0)} the same file, "
         f"{card.num_excluded.get('phash', 0)} near duplicates",
+        *([f"- left out by a list: {card.num_excluded['drop_list']}"] if "drop_list" in card.num_excluded else []),
         *(f"- {_code(name)}: {num}" for name, num in train.items() if name != "pictures"),
         f"- set.json {card.set_sha256}, labels {card.labels_sha256}",
         "",
