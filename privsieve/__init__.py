@@ -57,7 +57,10 @@ from privsieve.checks import (
     export_labels,
     import_labels,
     review,
+    screen_evaluate,
+    screen_fit,
     similarity,
+    verify,
 )
 from privsieve.notebook import show_results_as_pages
 from reports.audit.results import Audit
@@ -118,7 +121,10 @@ __all__ = [
     "report",
     "review",
     "scan",
+    "screen_evaluate",
+    "screen_fit",
     "similarity",
+    "verify",
 ]
 
 

@@ -7,11 +7,12 @@ import click
 
 from ingest.errors import PrivsieveError, number_of
 from jobs.console.option_types import Names
-from jobs.console.request_options import takes
+from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
 from jobs.console.tables import write_table
 from jobs.console.terminal import answered_yes, write_json, write_line
 from jobs.labels.request import (
     AgreementRequest,
+    CleanRequest,
     ConsensusRequest,
     ExportRequest,
     ImportRequest,
@@ -48,15 +49,15 @@ def import_(request: ImportRequest, quiet: bool) -> None:
     """
     from jobs.labels.run import run_import
 
-    found = run_import(request, on_terminal(quiet))
-    origin = found.origin
-    num_pictures, num_rows = found.num_listed, found.labels.num_rows
+    result = run_import(request, on_terminal(quiet))
+    origin = result.origin
+    num_pictures, num_rows = result.num_listed, result.labels.num_rows
     write_line(
         f"{number_of(num_pictures, 'labelled picture')}: {number_of(num_rows, 'row')} in {request.out}, "
-        f"{found.labels.num_rows - found.num_missing} with sha256"
+        f"{result.labels.num_rows - result.num_missing} with sha256"
     )
     if origin.unmapped:
-        common = sorted(origin.unmapped.items(), key=lambda found: (-found[1], found[0]))
+        common = sorted(origin.unmapped.items(), key=lambda item: (-item[1], item[0]))
         shown = ", ".join(f"{label} {count}" for label, count in common[:MAX_SHOWN])
         more = f", and {len(common) - MAX_SHOWN} more" if len(common) > MAX_SHOWN else ""
         write_line(f"labels that fit no attribute: {shown}{more}")
@@ -185,6 +186,46 @@ def _as_yes_or_no(answers: tuple[str, ...], num_questions: int) -> list[bool]:
             "as no,no,yes"
         )
     return [answer == "yes" for answer in answers]
+
+
+@labels.command()
+@takes(CleanRequest)
+@TEXT_OR_JSON
+@QUIET
+def clean(request: CleanRequest, output: str, quiet: bool) -> None:
+    """List the labels of CORPUS that are probably wrong, by the area under the margin.
+
+    A small model learns the labels from what is seen in the pictures; wrong ones are hard to learn. As a self-test some
+    labels are turned over on purpose: the table says how many of them are found. The list names pictures without their
+    labels, for people to judge again. No label is changed.
+
+    Example: privsieve labels clean photos/ --labels labels.csv --out suspicious.parquet
+    """
+    from jobs.labels.cleaning import run_clean
+
+    result = run_clean(request, on_terminal(quiet))
+    if output == "json":
+        write_json(asdict(result), indent=1)
+        return
+    test = result.test
+    write_line(
+        f"self-test: {test.num_planted:,} labels turned over on purpose; of as many with the smallest areas "
+        f"{percent(test.precision)} were such ones (by chance {percent(test.chance)})"
+    )
+    heads = ["percentile", "suspicious", "of these turned over", "of all turned over"]
+    rows = [
+        [f"{each.percentile:g}", *map(percent, (each.share, each.precision, each.recall))] for each in test.percentiles
+    ]
+    write_table(heads, rows, {0, 1, 2, 3})
+    if result.num_undecided:
+        write_line(f"{number_of(result.num_undecided, 'picture')} left out: people do not agree on the label")
+    num_all = len(result.ranking)
+    limited = f", cut to --max-share {request.max_share:g}" if result.num_suspicious < result.num_below else ""
+    write_line(
+        f"{result.num_suspicious:,} of {number_of(num_all, 'label')} are suspicious (percentile {result.percentile:g}"
+        f"{limited}): {request.out}, the most suspicious first"
+    )
+    write_line(f"next: privsieve review RUN --queue {request.out}, or privsieve tune-set … --drop-list {request.out}")
 
 
 @labels.command()

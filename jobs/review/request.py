@@ -19,9 +19,10 @@ class ReviewRequest:
     run: RunUrl
     """Folder or fsspec URL of the run."""
 
-    queue: Annotated[Name | None, Option(metavar="audit|borderline|SQL")] = None
-    """Which pictures: the drawn audit sample, those near the decision, or a SQL condition such as "level = 1 AND
-    biometrics IS NULL". [default: audit if a sample was drawn, else borderline]"""
+    queue: Annotated[Name | None, Option(metavar="audit|borderline|SQL|LABELS")] = None
+    """Which pictures: the drawn audit sample, those near the decision, a SQL condition such as "level = 1 AND
+    biometrics IS NULL", or a labels file (.parquet, .csv) that names them. [default: audit if a sample was drawn, else
+    borderline]"""
 
     judged: Annotated[Judged, Option("--for")] = "private"
     """What people say of a picture: whether it is private, one of four classes from clearly private to clearly public,

@@ -12,7 +12,7 @@ from ingest.storage.place import place
 from jobs.console.requests import refuse_existing
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.screen.looking import ScreenPictures, labelled_pictures
-from jobs.screen.request import EvaluateScreenRequest, FitRequest, LookRequest
+from jobs.screen.request import EvaluateScreenRequest, FitRequest, LookRequest, SeenRequest
 from reports.screening.compute import FitSettings, MadeScreen, made_screen
 from reports.screening.evaluation import ScreenEvaluation, evaluated
 from scoring.labels.table import labels_sha256
@@ -44,10 +44,10 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
     """LabelsError with the number of labels that is missing; SourceError, EngineError, RunError or StorageError in one
     line. Then nothing is written."""
     refuse_existing(request.out)
-    encoder = _encoder(request)
-    names = _modalities(request)
+    encoder = encoder_of(request.sees)
+    names = modalities_of(request.sees)
     identities = {name: identity_of(name, encoder) for name in names}
-    modalities = loaded_modalities(names, encoder, _cache(request.look))
+    modalities = loaded_modalities(names, encoder, cache_of(request.look))
     labelled = labelled_pictures(request.look, modalities, feedback)
     settings = FitSettings(
         target_miss=request.target_miss,
@@ -75,7 +75,7 @@ def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SIL
     `run_screen_fit`."""
     screen = read_screen(request.screen)
     refuse_other_features(screen)
-    modalities = loaded_modalities(tuple(screen.predictor.heads), screen.encoder, _cache(request.look))
+    modalities = loaded_modalities(tuple(screen.predictor.heads), screen.encoder, cache_of(request.look))
     labelled = labelled_pictures(request.look, modalities, feedback)
     is_learnt = _is_learnt(labelled, request.screen)
     if is_learnt.all():
@@ -88,7 +88,8 @@ def _is_learnt(labelled: ScreenPictures, screen: str) -> np.ndarray[tuple[int], 
     return np.array([learnt_mark(sha256) in learnt for sha256 in labelled.pictures.sha256], dtype=np.bool_)
 
 
-def _modalities(request: FitRequest) -> tuple[ModalityName, ...]:
+def modalities_of(request: SeenRequest) -> tuple[ModalityName, ...]:
+    """LabelsError if an encoder is given, and the modalities leave it out."""
     if not request.modality:
         return ("thumbnail",) if request.encoder is None else ("thumbnail", "encoder")
     if request.encoder is not None and "encoder" not in request.modality:
@@ -96,7 +97,8 @@ def _modalities(request: FitRequest) -> tuple[ModalityName, ...]:
     return tuple(name for name in MODALITIES if name in request.modality)
 
 
-def _encoder(request: FitRequest) -> bytes | None:
+def encoder_of(request: SeenRequest) -> bytes | None:
+    """Content of the ONNX file. EngineError or StorageError if it cannot be taken."""
     if request.encoder is None:
         return None
     if not request.encoder.lower().endswith(".onnx"):
@@ -104,7 +106,8 @@ def _encoder(request: FitRequest) -> bytes | None:
     return given_content(place(request.encoder), request.encoder, MAX_ENCODER_BYTES)
 
 
-def _cache(request: LookRequest) -> Path | None:
+def cache_of(request: LookRequest) -> Path | None:
+    """StorageError if the folder is not of this machine."""
     if request.cache is None:
         return None
     folder = place(request.cache)

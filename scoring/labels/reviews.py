@@ -45,7 +45,7 @@ REVIEW_COLUMNS: tuple[Column, ...] = (
         "JSON list of boxes as the person left them: attribute, by (model or person), x_min, y_min, x_max, y_max as "
         "fractions of the displayed picture; null if the person changed none",
     ),
-    Column("queue", pa.string(), "", "why the picture was asked: audit, borderline or sql", False),
+    Column("queue", pa.string(), "", "why the picture was asked: audit, borderline, sql or list", False),
     Column("is_gold", pa.bool_(), "", "whether a label of the picture was known, to measure the reviewer", False),
     Column("answered_at", pa.timestamp("us", "UTC"), "UTC", "when; later for each answer of a person", False),
 )
