@@ -225,7 +225,7 @@ def doctor(request: DoctorRequest) -> None:
     feedback = on_terminal(quiet=False)
     with weights_shown(feedback):
         findings = run_doctor(request, _write, feedback)
-    problems = [found.check for found in findings if not found.is_ok]
+    problems = [finding.check for finding in findings if not finding.is_ok]
     if problems:
         raise IncompleteError(f"{len(problems)} of {len(findings)} checks found a problem: {', '.join(problems)}")
 

@@ -49,15 +49,15 @@ def import_(request: ImportRequest, quiet: bool) -> None:
     """
     from jobs.labels.run import run_import
 
-    found = run_import(request, on_terminal(quiet))
-    origin = found.origin
-    num_pictures, num_rows = found.num_listed, found.labels.num_rows
+    result = run_import(request, on_terminal(quiet))
+    origin = result.origin
+    num_pictures, num_rows = result.num_listed, result.labels.num_rows
     write_line(
         f"{number_of(num_pictures, 'labelled picture')}: {number_of(num_rows, 'row')} in {request.out}, "
-        f"{found.labels.num_rows - found.num_missing} with sha256"
+        f"{result.labels.num_rows - result.num_missing} with sha256"
     )
     if origin.unmapped:
-        common = sorted(origin.unmapped.items(), key=lambda found: (-found[1], found[0]))
+        common = sorted(origin.unmapped.items(), key=lambda item: (-item[1], item[0]))
         shown = ", ".join(f"{label} {count}" for label, count in common[:MAX_SHOWN])
         more = f", and {len(common) - MAX_SHOWN} more" if len(common) > MAX_SHOWN else ""
         write_line(f"labels that fit no attribute: {shown}{more}")

@@ -102,8 +102,8 @@ def _hidden(run: OpenRun, rows: pa.Table, hash_list: HashList) -> dict[int, Lite
     if reads_pictures(run.record, hash_list):
         hashes = rows[Col.SHA256].to_pylist()
         return {number: "listed" for number, sha256 in enumerate(hashes) if sha256 in hash_list.sha256}
-    found = enumerate(listings(run, rows, hash_list))
-    return {n: "listed" if listing == "listed" else "not_compared" for n, listing in found if listing != "clear"}
+    numbered = enumerate(listings(run, rows, hash_list))
+    return {n: "listed" if listing == "listed" else "not_compared" for n, listing in numbered if listing != "clear"}
 
 
 @dataclass(frozen=True)
@@ -129,13 +129,13 @@ def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Rev
 @contextmanager
 def in_background(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[ReviewServing]:
     """Serves the page in a thread for the length of a `with` block. Errors as of `serving`."""
-    with serving(request, feedback) as one:
-        thread = threading.Thread(target=one.run, name="privsieve-review")
+    with serving(request, feedback) as served:
+        thread = threading.Thread(target=served.run, name="privsieve-review")
         thread.start()
         try:
-            yield one
+            yield served
         finally:
-            one.server.should_exit = True
+            served.server.should_exit = True
             thread.join()
 
 

@@ -92,8 +92,8 @@ def app(review: ReviewPage) -> Starlette:
         return Response(screened.jpeg, media_type="image/jpeg")
 
     def says(request: Request) -> Response:
-        found = progress(asking, _reviewer(request), review.owner, review.audit, review.checks, review.next_commands)
-        return JSONResponse(found)
+        tallies = progress(asking, _reviewer(request), review.owner, review.audit, review.checks, review.next_commands)
+        return JSONResponse(tallies)
 
     async def name(request: Request) -> Response:
         body = await posted(request, PostedName, MAX_BODY_BYTES)

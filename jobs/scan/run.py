@@ -323,13 +323,13 @@ class _Scan:
         )
 
     def _follow(
-        self, found: Iterator[SliceCounts], num_left: int, num_shards: int, held: Lease, begun: RunRecord
+        self, scanned: Iterator[SliceCounts], num_left: int, num_shards: int, held: Lease, begun: RunRecord
     ) -> list[str]:
         """Shows how the scan goes on; returns why slices have no result, one line each."""
         failures: list[str] = []
         num_ended = num_shards - num_left
         silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_seconds)
-        for counts in heard(found, silence_s, lambda: self._notice_silence(silence_s)):
+        for counts in heard(scanned, silence_s, lambda: self._notice_silence(silence_s)):
             held.check()
             if counts.built_with:
                 begun = with_built(self._request.run, begun, json.loads(counts.built_with))

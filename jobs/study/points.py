@@ -138,13 +138,13 @@ def draw_set(request: StudyRequest, folder: Path, name: str, draw: Draw, feedbac
 
     LabelsError if there are too few pictures: a study draws all its sets before it tunes.
     """
-    at = folder / name
-    if not (at / SET / "set.json").is_file():
+    point_folder = folder / name
+    if not (point_folder / SET / "set.json").is_file():
         run_tune_set(
             TuneSetRequest(
                 source=request.source,
                 labels=request.labels,
-                out=str(at / SET),
+                out=str(point_folder / SET),
                 target=request.target,
                 prompt_file=request.prompt_file,
                 draw=draw,
@@ -156,14 +156,14 @@ def draw_set(request: StudyRequest, folder: Path, name: str, draw: Draw, feedbac
 
 def tuned(request: StudyRequest, folder: Path, name: str, draw: Draw, feedback: Feedback) -> PointResult:
     """A model that was tuned on the set of the point."""
-    at = folder / name
-    if (stored := _stored(at)) is not None:
+    point_folder = folder / name
+    if (stored := _stored(point_folder)) is not None:
         return stored
     card = run_tune(
         TuneRequest(
-            training_set=str(at / SET),
+            training_set=str(point_folder / SET),
             model=request.model,
-            out=str(at / ADAPTER),
+            out=str(point_folder / ADAPTER),
             recipe=request.recipe,
             max_pixels=request.max_pixels,
             seed=draw.seed,
@@ -174,13 +174,13 @@ def tuned(request: StudyRequest, folder: Path, name: str, draw: Draw, feedback: 
     num = card.counts["train"]["pictures"]
     left_out = draw.leave_out[0] if draw.leave_out else None
     point = PointResult(name, num, draw.seed, left_out, cautions=card.cautions)
-    return _measured(request, at, point, str(at / ADAPTER), feedback)
+    return _measured(request, point_folder, point, str(point_folder / ADAPTER), feedback)
 
 
 def _measured(
-    request: StudyRequest, at: Path, point: PointResult, adapter: str | None, feedback: Feedback
+    request: StudyRequest, folder: Path, point: PointResult, adapter: str | None, feedback: Feedback
 ) -> PointResult:
-    if (stored := _stored(at)) is not None:
+    if (stored := _stored(folder)) is not None:
         return stored
     options = EngineOptions(
         model=request.model,
@@ -189,12 +189,12 @@ def _measured(
         prompt_file=request.prompt_file,
         max_pixels=request.max_pixels,
     )
-    scan = ScanRequest(request.evaluation_source, str(at / RUN), engine=ENGINE, options=options)
+    scan = ScanRequest(request.evaluation_source, str(folder / RUN), engine=ENGINE, options=options)
     run_scan(scan, ScanResources(executor="inline"), Supervision(), feedback)
     labels = read_labels(request.evaluation_labels)
-    evaluation = evaluate_run(str(at / RUN), labels, EvaluationOptions(num_draws=0))
+    evaluation = evaluate_run(str(folder / RUN), labels, EvaluationOptions(num_draws=0))
     result = _with_figures(point, evaluation)
-    place(str(at / RESULT)).write(json.dumps(asdict(result), indent=1).encode())
+    place(str(folder / RESULT)).write(json.dumps(asdict(result), indent=1).encode())
     return result
 
 
@@ -219,8 +219,8 @@ def _with_figures(point: PointResult, evaluation: Evaluation) -> PointResult:
     return point
 
 
-def _stored(at: Path) -> PointResult | None:
-    file = at / RESULT
+def _stored(folder: Path) -> PointResult | None:
+    file = folder / RESULT
     if not file.is_file():
         return None
     content = json.loads(file.read_bytes())

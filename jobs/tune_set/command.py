@@ -253,7 +253,7 @@ def _counts(chosen: Sequence[Candidate]) -> dict[str, int]:
 def _num_values(chosen: Sequence[Candidate]) -> dict[str, dict[str, int]]:
     names = {0: "0", 1: "0.5", 2: "1", None: "not judged"}
     slots = [c.target.slots for c in chosen if c.target.slots is not None]
-    counts_of = {key: Counter(names[slot[at]] for slot in slots) for at, key in enumerate(KEYS)}
+    counts_of = {key: Counter(names[slot[number]] for slot in slots) for number, key in enumerate(KEYS)}
     return {key: dict(sorted(counts.items())) for key, counts in counts_of.items()}
 
 

@@ -164,5 +164,5 @@ def minimised(loss: Callable[[Numbers], tuple[float, Numbers]], first: Numbers) 
     """Return the parameters of least loss, by L-BFGS (Liu and Nocedal 1989). loss: parameters -> loss and gradient."""
     from scipy.optimize import minimize
 
-    found = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS})
-    return np.asarray(found.x, dtype=np.float64)
+    minimum = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS})
+    return np.asarray(minimum.x, dtype=np.float64)

@@ -129,9 +129,9 @@ def _parse(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads(parsed)
     if answer["error"]:
         position = int(answer.get("position", 0)) - len(_HEAD) + 1
-        at = f" at character {position}" if 0 < position <= len(text) else ""
+        where = f" at character {position}" if 0 < position <= len(text) else ""
         what = without_advice(answer["error_message"]) if position <= len(text) else _UNFINISHED
-        raise QueryError(f"{shown(what)}{at}: {shown(text)}")
+        raise QueryError(f"{shown(what)}{where}: {shown(text)}")
     node = answer["statements"][0]["node"]
     simple = node["type"] == "SELECT_NODE" and node["from_table"]["type"] == "EMPTY" and not node["modifiers"]
     extra = any(node.get(part) for part in ("where_clause", "group_expressions", "having", "qualify", "sample"))

@@ -89,8 +89,8 @@ def only_title(text: str) -> bool:
     return bool(_TITLE.fullmatch(text.strip() + " "))
 
 
-def _vowels(found: list[str]) -> bool:
-    return any(set(plain(word)) & set("aeiouy") for word in found)
+def _vowels(words_of_name: list[str]) -> bool:
+    return any(set(plain(word)) & set("aeiouy") for word in words_of_name)
 
 
 _MAX_LABELS = 8

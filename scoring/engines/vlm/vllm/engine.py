@@ -237,7 +237,7 @@ class VllmEngine:
         text = self.prompter.tokenizer.decode(ids, skip_special_tokens=True)
         if not candidates:
             return TextAnswer(text, (), is_cut_off)
-        spreads = [tuple(float(np.exp(at[token].logprob)) for token in candidates) for at in written.logprobs]
+        spreads = [tuple(float(np.exp(step[token].logprob)) for token in candidates) for step in written.logprobs]
         tokens_of_text = generated_tokens(self.prompter.tokenizer, ids, spreads[: len(ids)], tokens, wanted)
         return TextAnswer(text, tokens_of_text, is_cut_off)
 
