@@ -10,9 +10,9 @@ from tests.tuning_sets import made
 TURNS = (("user", "Is it private?"), ("assistant", "Yes, a face."), ("user", "Sure?"), ("assistant", "Yes."))
 
 
-def example(
+def example(  # type: ignore[no-untyped-def]
     checkpoint: Path, turns: tuple[tuple[str, str], ...], texts: bytes | None = None, text_tokens: int | None = None
-):  # type: ignore[no-untyped-def]
+):
     from PIL import Image
 
     from scoring.engines.vlm.prompting import Prompter
