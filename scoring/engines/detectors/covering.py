@@ -130,7 +130,7 @@ def _not_coverable(steps: Sequence[CoverStep]) -> NotReleased:
 
 
 def _look(encoded: bytes, targets: Sequence[str], hidden: Sequence[Area]) -> _Look:
-    """hidden: areas that are covered already; in the first look none."""
+    """Examine the picture. hidden: areas that are covered already; none at the first look."""
     image = decode(encoded, ImageLimits(max_side_px=second_look().max_side_px))
     if not isinstance(image, DecodedImage):
         raise _NotExaminedError(f"it cannot be examined again ({image.reason})")
