@@ -214,6 +214,7 @@ def filter(
     resume: bool = False,
     overwrite: bool = False,
     hash_list: Url | None = None,
+    boxes: Url | None = None,
     sign_key: Url | None = None,
     executor: Executor | None = None,
     ray_address: str | None = None,

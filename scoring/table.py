@@ -242,8 +242,9 @@ NO_LOOK = FirstLook()
 
 
 def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict], looks: Sequence[FirstLook] | None = None) -> pa.Table:
-    """Rows of `SCHEMA`, one per sample, in order. `verdicts` must be as long as `facts`, and so must `looks`, unless
-    there was no screen."""
+    """Build the rows, one of `SCHEMA` per sample, in order.
+
+    `verdicts` must be as long as `facts`, and so must `looks`, unless there was no screen."""
     looks = [NO_LOOK] * len(facts) if looks is None else looks
     assessments = [v if isinstance(v, Assessment) else None for v in verdicts]
     faults = [v if isinstance(v, Fault) else None for v in verdicts]
@@ -287,9 +288,9 @@ def as_schema(rows: pa.Table, schema: pa.Schema = SCHEMA) -> pa.Table:
 
 
 def _scores(assessments: Sequence[Assessment | None]) -> dict[str, object]:
-    """The attribute and score columns; every one of them is null where the sample was not assessed.
+    """Build the columns of attributes and scores, all null if the sample was not assessed.
 
-    Where no attribute was, level and score are null too, not 0; num_assessed is 0.
+    If none of its attributes was, level and score are null too, not 0, and num_assessed is 0.
     """
     unknown = np.full(len(KEYS), np.nan, dtype=np.float32)
     values = np.array([unknown if a is None else a.values for a in assessments], dtype=np.float32)

@@ -60,14 +60,14 @@ _Indices = npt.NDArray[np.intp]
 
 
 def pdq_of(pixels: Pixels, size: tuple[int, int]) -> str:
-    """The hashes of a picture as one text of 320 hex digits, 64 each: as PDQ gives them for the picture at `size`, for
-    the same mirrored, upside down, and both; and as it would give one at a very large size.
+    """Return the hashes of a picture as one text of 320 hex digits, 64 each: those that PDQ gives for the picture at
+    `size`, for the same mirrored, upside down, and both; and the one that it would give at a very large size.
 
     pixels: RGB, shape (height, width, 3), uint8. size: width and height in pixels before the picture was downscaled.
 
-    PDQ's filters are whole pixels wide, which shifts the samples of small pictures, to one side: the hash of a copy
-    with 256 pixels often differs in more than 31 bits from that of the original, and that of a mirrored one from what
-    the hash says of it. Nothing is shifted in the last hash, so that it matches one that was made of a large original.
+    PDQ's filters are whole pixels wide, which shifts the samples of a small picture to one side. So the hash of a copy
+    with 256 pixels often differs in more than 31 bits from that of the original, and that of a mirrored copy from the
+    one computed here. The last hash has no such shift, so that it matches one made of a large original.
     """
     rows_at_once, columns_at_once = (min(max(1, side // _ENOUGH_PX), _MAX_ROWS_AT_ONCE) for side in pixels.shape[:2])
     grey = _mean_greys(pixels, rows_at_once, columns_at_once)
@@ -204,7 +204,7 @@ class _OwnSamples:
 
 
 def _hash_of(greys: _Floats) -> str:
-    """greys: shape (64, 64)."""
+    """Hash 64 x 64 greys, shape (64, 64)."""
     coefficients = _DCT @ greys @ _DCT.T
     coefficients[np.abs(coefficients) <= _ROUNDING] = 0
     bits = coefficients > np.median(coefficients)

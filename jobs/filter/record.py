@@ -117,6 +117,9 @@ class ReleaseRecord(BaseModel):
     second_look: str | None = None
     """Protocol of the engine that examined covered pictures; None without a rule that covers something."""
 
+    boxes_sha256: Sha256 | None = None
+    """Hash of the boxes that people changed or added; None if none were given."""
+
     guarantee: GuaranteeRecord | None = None  # without --guarantee, and of older versions
 
 

@@ -9,7 +9,7 @@ import math
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -29,6 +29,7 @@ from scoring.labels.reviews import (
     SKIP,
     UNDO,
     ReviewAnswers,
+    ReviewedBox,
     standing,
 )
 from scoring.labels.votes import PRIVATE_VOTES, VOTES
@@ -38,29 +39,9 @@ from scoring.taxonomy import ATTRIBUTES, KEYS
 MAX_BODY_BYTES = 2**16
 MAX_BOXES = 64
 
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PostedBox(_Strict):
-    """Sides as fractions of the displayed picture."""
-
-    attribute: str | None
-    by: Literal["model", "person"]
-    x_min: Share
-    y_min: Share
-    x_max: Share
-    y_max: Share
-
-    @field_validator("attribute")
-    @classmethod
-    def _known(cls, key: str | None) -> str | None:
-        if key is not None and key not in KEYS:
-            raise ValueError("no attribute")
-        return key
 
 
 class PostedAnswer(_Strict):
@@ -76,7 +57,7 @@ class PostedAnswer(_Strict):
     vote: str | None = None
     """One of `scoring.labels.votes.VOTES`."""
 
-    boxes: Annotated[list[PostedBox], Field(max_length=MAX_BOXES)] | None = None
+    boxes: Annotated[list[ReviewedBox], Field(max_length=MAX_BOXES)] | None = None
     """None if the person changed none."""
 
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None

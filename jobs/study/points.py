@@ -23,7 +23,7 @@ from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import read_labels
 from scoring.tuning.drawing import Draw
-from scoring.tuning.recipe import recipe
+from scoring.tuning.recipe import other_setting, recipe
 from scoring.tuning.targets import PROTOCOLS
 
 RECORD = "study.json"
@@ -83,7 +83,7 @@ def begin(request: StudyRequest, kind: str) -> Path:
     content["prompt_file"] = None if request.prompt_file is None else hashlib.sha256(request.prompt_file).hexdigest()
     del content["seeds"], content["out"]
     # What the names refer to: points of other pictures, labels or models are not comparable.
-    content["recipe"] = recipe(request.recipe).model_dump(mode="json")
+    content["recipe"] = recipe(request.recipe).stored()
     content["model"] = checkpoint(request.model, with_weights=True).digest()
     for name in ("labels", "evaluation_labels"):
         content[name] = hashlib.sha256(place(content[name]).read()).hexdigest()
@@ -104,7 +104,12 @@ def begin_folder(folder: Path, content: Mapping[str, object], out: str) -> None:
         if not isinstance(stored, dict):
             raise LabelsError(f"{out}: its {RECORD} is damaged; name another --out")
         for name, wanted in content.items():
-            if stored.get(name) != wanted:
+            former = stored.get(name)
+            if name == "recipe" and isinstance(former, dict) and isinstance(wanted, dict):
+                is_same = other_setting(former, wanted) is None
+            else:
+                is_same = former == wanted
+            if not is_same:
                 raise LabelsError(f"{out} holds a study with another {name}; give the same, or name another --out")
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise LabelsError(f"{out} already exists and holds no study; name another --out")

@@ -12,10 +12,11 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from ingest.errors import LabelsError, number_of
 from ingest.sample import Column
@@ -23,6 +24,7 @@ from ingest.storage.parquet_tables import refuse_damage, write_table
 from ingest.storage.place import Place, version_mark_of
 from scoring.labels.columns import LABELS_SCHEMA
 from scoring.labels.parquet_file import bounded_table
+from scoring.taxonomy import KEYS
 
 SKIP = "skip"
 UNDO = "undo"
@@ -95,6 +97,48 @@ def standing(answers: pa.Table) -> pa.Table:
         last_rows[name] = row
     last = ordered.take(pa.array(sorted(last_rows.values()), pa.int64()))
     return last.filter(pc.not_equal(last["answer"], UNDO))
+
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class ReviewedBox(BaseModel):
+    """A box in an answer. Sides as fractions of the displayed picture."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    attribute: str | None
+    by: Literal["model", "person"]
+    x_min: Share
+    y_min: Share
+    x_max: Share
+    y_max: Share
+
+    @field_validator("attribute")
+    @classmethod
+    def _known(cls, key: str | None) -> str | None:
+        if key is not None and key not in KEYS:
+            raise ValueError("no attribute")
+        return key
+
+
+def reviewed_boxes(folder: Place) -> dict[str, list[tuple[ReviewedBox, ...]]]:
+    """Return sha256 -> the boxes as each person who changed some left them, by their last answers.
+
+    Errors as in `read_reviews`; LabelsError also if an answer has something else than boxes.
+    """
+    answers = standing(read_reviews(folder))
+    answers = answers.filter(pc.and_(pc.is_valid(answers["boxes"]), pc.not_equal(answers["answer"], SKIP)))
+    boxes = dict[str, list[tuple[ReviewedBox, ...]]]()
+    for sha256, text in zip(answers["sha256"].to_pylist(), answers["boxes"].to_pylist(), strict=True):
+        try:
+            boxes.setdefault(sha256, []).append(_BOXES.validate_json(text))
+        except ValidationError:
+            raise LabelsError(f"{folder.path}: an answer has boxes that are none; remove this part") from None
+    return boxes
+
+
+_BOXES = TypeAdapter(tuple[ReviewedBox, ...])
 
 
 def caution_of_chosen(folder: Place) -> str | None:

@@ -116,6 +116,9 @@ class Rule(BaseModel):
     cover: list[Text] = []
     """What `redact` covers: faces, text, codes, plates, vehicles, persons, attributes, or `image`."""
 
+    spare: list[Text] = []
+    """Kinds of evidence that `redact` leaves as they are, such as those of a box in the run."""
+
     fallback: Fallback = "drop"
     """What `redact` does with a picture in which something is left: drop it, or cover all of it."""
 

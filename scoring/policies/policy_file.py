@@ -50,6 +50,9 @@ _CHOICES = {
 _PLAIN = ("default", "quarantined", "screened")
 """Keys of which the value is an action that needs no rule."""
 
+_LISTS = {"cover": "write a list such as [faces, plates]", "spare": "write a list such as [face]"}
+"""Key of a rule that takes a list -> what to do."""
+
 _WANTED = {
     "string_type": "write a text, in quotes",
     "string_pattern_mismatch": "write a text",
@@ -118,7 +121,7 @@ def _condition(number: int, rule: Rule) -> str:
 def _check_cover(number: int, rule: Rule) -> None:
     where, known = f'rule {number} "{rule.name}"', (*TARGETS, WHOLE_IMAGE, *KEYS)
     if rule.then != "redact":
-        for name in ("cover", "fallback"):
+        for name in ("cover", "spare", "fallback"):
             if name in rule.model_fields_set:
                 raise PolicyError(f"{where}: {name} is for then: redact; leave it out")
         return
@@ -154,7 +157,7 @@ def _explained(error: ValidationError) -> str:
         )
     if first["type"] == "missing":
         return f"{where} is missing"
-    wanted = "write a list such as [faces, plates]" if path[-1] == "cover" else _WANTED.get(first["type"])
+    wanted = _LISTS.get(path[-1]) if path[-1] in _LISTS else _WANTED.get(first["type"])
     if wanted is None:
         return f"{where}: {first['msg'].lower()}"
     return f"{where} is {_kind(value)}; {wanted}"

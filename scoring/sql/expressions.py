@@ -115,7 +115,7 @@ def _checked(text: str, schema: pa.Schema) -> tuple[str, str]:
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """An empty database without access to files. Kept, since starting one takes longer than the checks."""
+    """Return an empty database without access to files. It is kept, since starting one takes longer than the checks."""
     connection = duckdb.connect()
     connection.execute(
         "SET python_enable_replacements = false; SET temp_directory = ''; "

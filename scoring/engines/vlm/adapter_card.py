@@ -77,12 +77,12 @@ class Card(BaseModel):
 
 
 def read_card(adapter: Path) -> Card | None:
-    """The card of an adapter folder; None if it was not made by privsieve. EngineError if it is damaged."""
+    """Read the card of an adapter folder; None if it was not made by privsieve. EngineError if it is damaged."""
     return card_at(place(str(adapter)), str(adapter))
 
 
 def card_at(adapter: Place, name: str) -> Card | None:
-    """As `read_card`, of any storage. name: of the adapter, for messages."""
+    """Read the card of an adapter on any storage, as `read_card` does. name: of the adapter, for messages."""
     file = adapter.at(CARD)
     try:
         if file.size() > MAX_CARD_BYTES:
@@ -98,12 +98,12 @@ def card_at(adapter: Place, name: str) -> Card | None:
 
 
 def scan_command(model: str, adapter: str) -> str:
-    """How the adapter is used; protocol, texts and picture size come from its card."""
+    """Return the command that uses the adapter; protocol, texts and picture size come from its card."""
     return f"privsieve scan SOURCE --run RUN --engine {ENGINE} --model {model} --adapter {adapter}"
 
 
 def page(card: Card) -> str:
-    """README.md: Markdown with the header that model hubs read."""
+    """Write README.md: Markdown with the header that model hubs read."""
     ours = card.recipe.get("our_choices") or ()
     assert isinstance(ours, list | tuple)
     recipe = _code(str(card.recipe["name"]))
@@ -181,7 +181,7 @@ def page(card: Card) -> str:
 
 
 def _code(text: str) -> str:
-    """A name from a labels file, as Markdown shows it without obeying it."""
+    """Escape a name from a labels file, so that Markdown shows it and does not obey it."""
     return f"`{printable(text).replace('`', chr(39))}`"
 
 
