@@ -26,7 +26,7 @@ A policy can be changed and applied again without another scan, since scores do 
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
 import duckdb
@@ -38,7 +38,7 @@ from ingest.errors import PolicyError
 from ingest.formats.members import Members
 from ingest.images.covering import CoverMethod
 from scoring.privacy import SEVERITY_NAMES
-from scoring.sql.expressions import columns_of, shown, without_values
+from scoring.sql.expressions import columns_of, row_cursor, shown, without_values
 from scoring.sql.limits import Limits, StoppedError, Watch
 from scoring.sql.names import literal
 from scoring.table import IMAGE_SCHEMA, LISTED, SCREENED, UNKNOWN_LEVEL, Col, not_presence_only, unknown_level_sql
@@ -208,7 +208,7 @@ class Policy:
         Rows of `listed` and `not_compared`, and those that the scan found on its own list, have no key and no sha256.
         PolicyError names the rule whose condition fails on a row.
         """
-        connection = _database().cursor()  # not closed here: a query that does not stop may still hold it
+        connection = row_cursor()
         connection.register("score_rows", rows)
         statement = self._statement(len(self.rules))
         try:
@@ -312,14 +312,6 @@ class Policy:
         columns = f'shard, "index", "key", sha256, {action} AS action, {rule} AS rule, {reason} AS reason'
         unknown = unknown_level_sql(self.answered_both_ways) if self._asks_unknown_level else "NULL"
         return f"SELECT {columns} FROM (SELECT *, {unknown} AS {UNKNOWN_LEVEL.name} FROM score_rows)"
-
-
-@cache
-def _database() -> duckdb.DuckDBPyConnection:
-    """Return an empty database, shared by all decisions: opening one takes longer than deciding on a shard."""
-    connection = duckdb.connect()
-    connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
-    return connection
 
 
 def _may_match(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
