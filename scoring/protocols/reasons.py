@@ -39,7 +39,7 @@ _DENIED = re.compile(r"\b(?:no|not|nor|neither|never|without)\b(?:\W+\w+){0,3}\W
 """Before a word that the sentence denies, within the clause."""
 
 MAX_CHARS = 1000
-"""Of a sentence that are read."""
+"""Characters of a sentence that are read."""
 
 
 def kinds_in(sentence: str) -> tuple[str, ...]:
