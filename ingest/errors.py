@@ -71,13 +71,13 @@ class IncompleteError(PrivsieveError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """` (did you mean "x"?)` if a known name is close to `name`, else an empty string."""
+    """Return ` (did you mean "x"?)` if a known name is close to `name`, else an empty string."""
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f' (did you mean "{matches[0]}"?)' if matches else ""
 
 
 def number_of(count: int, noun: str) -> str:
-    """The number with its noun: `1 shard`, `2,000 shards`."""
+    """Return the number with its noun: `1 shard`, `2,000 shards`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 

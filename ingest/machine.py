@@ -14,7 +14,7 @@ GPU_EXTRAS = ("vllm", "tune")
 
 
 def install_command(extra: str) -> str:
-    """A command line that installs the packages of an extra into the environment that runs privsieve.
+    """Return a command line that installs the packages of an extra into the environment that runs privsieve.
 
     It names the packages themselves: `privsieve[extra]` would be looked up in a package index, which may not have it.
     """

@@ -35,6 +35,8 @@ VERBS: dict[str, str] = {
     "filter": "Write the corpus again without what a policy drops.",
     "verify": "Check that a release is what filter wrote.",
     "takedown": "Take pictures out of a release.",
+    "apply-removals": "Take out of an older copy of a release what the release has removed.",
+    "lookup": "Say whether a release holds a picture.",
     "similarity": "Say whether changed pictures still show the same person or thing.",
     "tune-set": "Make a training set of labelled pictures.",
     "tune": "Tune a vision-language model on a training set.",
@@ -51,7 +53,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
     "Scanning": ("scan", "status", "compact"),
     "Reading a run": ("report", "explain", "browse", "sql", "diff"),
     "Checking by people": ("audit", "review", "labels", "evaluate", "calibrate"),
-    "Acting on it": ("filter", "verify", "similarity", "takedown"),
+    "Acting on it": ("filter", "verify", "similarity", "lookup", "takedown", "apply-removals"),
     "Tuning a model": ("tune-set", "tune", "study"),
 }
 """Heading of `--help` -> verbs; the others come last."""
@@ -83,6 +85,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "filter": ("privsieve filter my-run --policy strict --out release --dry-run",),
     "verify": ("privsieve verify release",),
     "takedown": ("privsieve takedown release requests.txt --dry-run",),
+    "apply-removals": ("privsieve apply-removals copied-shards removed.parquet --dry-run",),
+    "lookup": ("privsieve lookup release photo.jpg", "privsieve lookup release https://example.org/photo.jpg"),
     "similarity": ("privsieve similarity compare photos/ release/",),
     "compact": ("privsieve compact my-run",),
 }
@@ -90,7 +94,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 CONTINUED = {
     **dict.fromkeys(
-        ["fetch", "models", "scan", "compact", "takedown", "tune", "study"], "; run the same command again to continue"
+        ["fetch", "models", "scan", "compact", "takedown", "apply-removals", "tune", "study"],
+        "; run the same command again to continue",
     ),
     "filter": "; run the same command with --resume to continue",
 }

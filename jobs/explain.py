@@ -42,7 +42,7 @@ def run_explain(
     from jobs.runtime.listed import clear_rows, refuse_listed
     from reports.report.explaining import explanation, row_named
     from reports.report.opened import open_run
-    from scoring.policies.policy import load_policy
+    from scoring.policies.policy_file import load_policy
     from scoring.policies.shipped import policy_bytes
 
     loaded = [load_policy(policy_bytes(name), name) for name in request.policies]

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import name_fault
-from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, SHA256SUMS, SIGNATURE
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
 from ingest.formats.shard import files_below
 from ingest.sample import printable
 from ingest.storage.place import Place, place
@@ -38,6 +38,7 @@ class _Written(BaseModel):
     sha256: dict[str, Sha256]
     decisions_sha256: Sha256 | None = None  # of older versions
     redactions_sha256: Sha256 | None = None  # nothing was covered
+    removed_sha256: Sha256 | None = None  # nothing was taken down
 
     documents: dict[str, Sha256] | None = None
     """Files that were made from this one, and their hashes; None in releases of older versions."""
@@ -93,9 +94,9 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     faults = [*_file_faults(root, written, feedback)]
     decisions, decision_faults = _decisions(root, written)
     faults += decision_faults
-    redactions = root.at(REDACTIONS)
-    if (sha256_of(redactions) if redactions.exists() else None) != written.redactions_sha256:
-        faults.append(f"{REDACTIONS}: it is not what was released")
+    for name, sha256 in ((REDACTIONS, written.redactions_sha256), (REMOVED, written.removed_sha256)):
+        if (sha256_of(root.at(name)) if root.at(name).exists() else None) != sha256:
+            faults.append(f"{name}: it is not what was released")
     num_pictures = None
     if not faults and decisions is not None and "released_sha256" in decisions.column_names:
         num_pictures, picture_faults = _pictures(request.release, written, decisions, feedback)
@@ -129,7 +130,7 @@ def _signer(root: Place, allowed_signers: str | None) -> tuple[str | None, tuple
 
 def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator[str]:
     there = set(files_below(root))
-    own = {RELEASE, DECISIONS, REDACTIONS, SHA256SUMS, SIGNATURE}
+    own = {RELEASE, DECISIONS, REDACTIONS, REMOVED, SHA256SUMS, SIGNATURE}
     for name in sorted(there - written.hashes.keys() - own):
         yield f"{printable(name)}: {RELEASE} does not name it"
     with feedback.meter("verify files", len(written.hashes)) as meter:

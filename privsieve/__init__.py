@@ -57,7 +57,10 @@ from privsieve.checks import (
     export_labels,
     import_labels,
     review,
+    screen_evaluate,
+    screen_fit,
     similarity,
+    verify,
 )
 from privsieve.notebook import show_results_as_pages
 from reports.audit.results import Audit
@@ -118,7 +121,10 @@ __all__ = [
     "report",
     "review",
     "scan",
+    "screen_evaluate",
+    "screen_fit",
     "similarity",
+    "verify",
 ]
 
 
@@ -208,6 +214,7 @@ def filter(
     resume: bool = False,
     overwrite: bool = False,
     hash_list: Url | None = None,
+    boxes: Url | None = None,
     sign_key: Url | None = None,
     executor: Executor | None = None,
     ray_address: str | None = None,

@@ -15,13 +15,17 @@ from jobs.labels.request import AgreementRequest, ConsensusRequest, ExportReques
 from jobs.labels.run import ExportResult, run_agreement, run_consensus, run_export, run_import
 from jobs.review.request import ReviewRequest
 from jobs.review.run import ReviewResult, ReviewServing, in_background, result_of
+from jobs.screen.request import EvaluateScreenRequest, FitRequest
+from jobs.screen.run import EvaluateScreenResult, FitResult, run_screen_evaluate, run_screen_fit
 from jobs.similarity.request import CompareRequest
 from jobs.similarity.run import run_compare
+from jobs.verify import Verified, VerifyRequest, run_verify
 from privsieve.asking import Url, takes
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
 from reports.labels.agreement import AgreementTable
+from reports.labels.joining import Drawn
 from reports.report.explaining import Explanation
 from reports.similarity.results import Similarity
 from scoring.labels.consensus import Consensus
@@ -86,6 +90,64 @@ def similarity(
     SourceError, StorageError, EngineError, LabelsError.
     """
     return run_compare(asked(CompareRequest, locals()))
+
+
+@takes(FitRequest)
+def screen_fit(
+    source: Url,
+    labels: Url,
+    out: Url,
+    *,
+    run: Url | None = None,
+    drawn: Drawn | None = None,
+    source_format: str | None = None,
+    category: str | None = None,
+    target_miss: float = 0.01,
+    confidence: float = 0.95,
+    target_miss_level_1: float | None = None,
+    per_category: bool = False,
+    modality: Sequence[str] = (),
+    encoder: Url | None = None,
+    cache: Url | None = None,
+    guard: float = 0.01,
+    hash_list: Url | None = None,
+    seed: int = 0,
+) -> FitResult:
+    """A cheap first stage for `scan(screen=…)`, fitted on labelled pictures, as `privsieve screen fit`.
+
+    LabelsError with the number of labels that is missing; SourceError, EngineError, RunError, StorageError. Nothing is
+    written then.
+    """
+    return run_screen_fit(asked(FitRequest, locals()))
+
+
+@takes(EvaluateScreenRequest)
+def screen_evaluate(
+    screen: Url,
+    source: Url,
+    labels: Url,
+    *,
+    run: Url | None = None,
+    drawn: Drawn | None = None,
+    source_format: str | None = None,
+    category: str | None = None,
+    cache: Url | None = None,
+    hash_list: Url | None = None,
+) -> EvaluateScreenResult:
+    """A screen judged by labels of pictures that it has not learnt from, as `privsieve screen evaluate`.
+
+    LabelsError, SourceError, EngineError, RunError, StorageError.
+    """
+    return run_screen_evaluate(asked(EvaluateScreenRequest, locals()))
+
+
+@takes(VerifyRequest)
+def verify(release: Url, *, signer: Url | None = None) -> Verified:
+    """Whether a release still is what `filter` wrote: what is wrong is in `faults`, a line each.
+
+    StorageError or PrivsieveError if there is no release that could be verified.
+    """
+    return run_verify(asked(VerifyRequest, locals()))
 
 
 @takes(ExplainRequest)
@@ -167,7 +229,13 @@ def consensus(
 
 
 @takes(AgreementRequest)
-def agreement(*inputs: Url, attention_checks: Url | None = None, min_attention: float | None = None) -> AgreementTable:
+def agreement(
+    *inputs: Url,
+    attention_checks: Url | None = None,
+    min_attention: float | None = None,
+    against: Url | None = None,
+    paper_rule: bool = False,
+) -> AgreementTable:
     """How far annotators agree, as `privsieve labels agreement`.
 
     LabelsError, RunError.
@@ -214,6 +282,8 @@ def review(
     reviewer: str | None = None,
     num_pictures: int | None = None,
     gold: Url | None = None,
+    assign: Url | None = None,
+    per_person: int | None = None,
     hash_list: Url | None = None,
     again: bool = False,
     seed: int = 0,

@@ -26,10 +26,10 @@ HEIGHT_PX = 700
 def show_results_as_pages() -> None:
     """Called once, when `privsieve` is imported."""
     pages: tuple[tuple[type, Callable[[Any], str]], ...] = (
-        (Report, lambda found: framed(report_page(found))),
-        (Evaluation, lambda found: framed(evaluation_page(found))),
-        (RunDifference, lambda found: framed(comparison_page(found))),
-        (Similarity, lambda found: framed(similarity_page(found))),
+        (Report, lambda result: framed(report_page(result))),
+        (Evaluation, lambda result: framed(evaluation_page(result))),
+        (RunDifference, lambda result: framed(comparison_page(result))),
+        (Similarity, lambda result: framed(similarity_page(result))),
         (Audit, audit_in_html),
         (Explanation, explanation_in_html),
     )

@@ -140,7 +140,7 @@ class EngineDescription:
 SET_BY_SCANS = frozenset(["weights_sha256", "cpus", "gpu_share"])
 """Fields of `EngineOptions` that scans set, not users."""
 
-ABOUT_THE_QUESTION = ("model", "protocol", "prompt_file", "thresholds", "keep_rationale", "max_pixels")
+ABOUT_THE_QUESTION = ("model", "protocol", "prompt_file", "thresholds", "max_pixels")
 """Fields of `EngineOptions` that every engine with a language model takes."""
 
 
@@ -165,9 +165,6 @@ class EngineOptions:
 
     thresholds: bytes | None = None
     """YAML file: attribute -> probability from which it is present."""  # holds the content of the file, too
-
-    keep_rationale: bool | None = None
-    """Keep the model's words."""
 
     max_pixels: Annotated[int, Field(ge=28 * 28)] | None = None
     """Pictures are downscaled to this many pixels (width x height) for the model."""

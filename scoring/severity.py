@@ -41,19 +41,19 @@ def lexicographic(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def counts_of(s_lex: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The inverse of `lexicographic`: shape (n,) -> (n, 4). ValueError outside 0…1319."""
+    """Invert `lexicographic`: shape (n,) -> (n, 4). ValueError outside 0…1319."""
     if s_lex.size and (s_lex.min() < 0 or s_lex.max() >= NUM_COMBINATIONS):
         raise ValueError(f"s_lex must be within 0…{NUM_COMBINATIONS - 1}, got {s_lex.min()}…{s_lex.max()}")
     return (s_lex[:, None] // WEIGHTS) % _RADICES
 
 
 def level_of(s_lex: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """s_lex, shape (n,) -> the most severe level with an attribute, 1…4, or 0 where there is none."""
+    """Return the most severe level with an attribute, 1…4, or 0 without any; s_lex and result: shape (n,)."""
     return _tables()[0][s_lex]
 
 
 def score_of(s_lex: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """s_lex, shape (n,) -> severity score in [0, 1], shape (n,)."""
+    """Return the severity score in [0, 1] of each s_lex, shape (n,)."""
     return _tables()[1][s_lex]
 
 

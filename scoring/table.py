@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.errors import SHARD_REASONS, Fault
-from ingest.images.files.unseen_kinds import UNSEEN_KINDS
+from ingest.errors import Fault
 from ingest.sample import SAMPLE_COLUMNS, Column, SampleCol
 from scoring import severity
 from scoring.assessment import Assessment
@@ -243,8 +242,9 @@ NO_LOOK = FirstLook()
 
 
 def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict], looks: Sequence[FirstLook] | None = None) -> pa.Table:
-    """Rows of `SCHEMA`, one per sample, in order. `verdicts` must be as long as `facts`, and so must `looks`, unless
-    there was no screen."""
+    """Build the rows, one of `SCHEMA` per sample, in order.
+
+    `verdicts` must be as long as `facts`, and so must `looks`, unless there was no screen."""
     looks = [NO_LOOK] * len(facts) if looks is None else looks
     assessments = [v if isinstance(v, Assessment) else None for v in verdicts]
     faults = [v if isinstance(v, Fault) else None for v in verdicts]
@@ -288,9 +288,9 @@ def as_schema(rows: pa.Table, schema: pa.Schema = SCHEMA) -> pa.Table:
 
 
 def _scores(assessments: Sequence[Assessment | None]) -> dict[str, object]:
-    """The attribute and score columns; every one of them is null where the sample was not assessed.
+    """Build the columns of attributes and scores, all null if the sample was not assessed.
 
-    Where no attribute was, level and score are null too, not 0; num_assessed is 0.
+    If none of its attributes was, level and score are null too, not 0, and num_assessed is 0.
     """
     unknown = np.full(len(KEYS), np.nan, dtype=np.float32)
     values = np.array([unknown if a is None else a.values for a in assessments], dtype=np.float32)
@@ -331,53 +331,6 @@ def _probabilities(assessments: Sequence[Assessment | None]) -> dict[str, object
 
 def _box(box: object) -> dict[str, object]:
     return {field.name: getattr(box, field.name) for field in BOX_TYPE}
-
-
-def columns_document() -> str:
-    """The Markdown page docs/columns.md; a test compares them. Write it with
-    `python -c "from scoring.table import columns_document; print(columns_document(), end='')" > docs/columns.md`.
-    """
-    from scoring.captions import CAPTION_KINDS
-
-    lines = ["# The row per image", "", "| column | type | unit | meaning |", "|---|---|---|---|"]
-    for column in COLUMNS:
-        kind = "list<box>" if column.name == Col.BOXES else str(column.type).replace("<item: ", "<")
-        unit = column.unit.replace("|", "\\|")
-        lines.append(f"| `{column.name}` | {kind} | {unit} | {column.meaning} |")
-    lines += [
-        "",
-        "## boxes",
-        "",
-        "A list of structs with these fields. Coordinates are fractions (0–1) of the picture.",
-        "",
-    ]
-    lines += [", ".join(f"`{field.name}`" for field in BOX_TYPE) + "."]
-    lines += ["", "## Rows that are no image", ""]
-    lines += [f"Reasons: {', '.join(f'`{reason}`' for reason in sorted(SHARD_REASONS))}."]
-    lines += [
-        "",
-        "Such a row is about a part of a damaged shard, or all of it: an unknown number of images that were not seen. "
-        "The views of `sql`, the functions of the Python package and all counts of images leave it out; the view "
-        "`damaged` and the score files hold it.",
-    ]
-    lines += ["", "## Kinds of unseen content", "", "| `unseen` | meaning |", "|---|---|"]
-    lines += [f"| `{kind}` | {meaning} |" for kind, meaning in UNSEEN_KINDS.items()]
-    lines += ["", "Rows of versions that did not record it have null in `unseen` and `unseen_bytes`."]
-    lines += ["", "## Kinds of evidence in captions", ""]
-    lines += [", ".join(f"`{kind}`" for kind in CAPTION_KINDS) + "."]
-    lines += [
-        "",
-        "Captions are read of WebDataset samples (member `.txt`, else the JSON field `caption`) and of Parquet rows "
-        "(column `caption`, `text`, `TEXT` or `alt`), the first 4 KB. The rules are those that the engine `detectors` "
-        "applies to text in pictures; "
-        "what they find in captions was not measured, and a name can be that of a place or of somebody famous.",
-    ]
-    lines += ["", f"## {UNKNOWN_LEVEL.name}", ""]
-    lines += [
-        f"Policies, `report` and the view `images` of `sql` have one more column, `{UNKNOWN_LEVEL.name}`: "
-        f"{UNKNOWN_LEVEL.meaning}. `level` and the scores count such an attribute as absent."
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def presence_only(engine: Mapping[str, Any]) -> tuple[str, ...]:

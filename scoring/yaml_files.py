@@ -37,8 +37,8 @@ def load_yaml(content: bytes, what: str, *, yes_is_text: bool = False) -> Any:
         raise YamlError(f"{what}: {error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: such as a date that does not exist
         mark = getattr(error, "problem_mark", None)
-        at = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise YamlError(f"{what} is not valid YAML{at}") from None
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise YamlError(f"{what} is not valid YAML{where}") from None
 
 
 class _RefusedError(Exception):

@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -75,18 +76,23 @@ def nothing_left_behind() -> Iterator[None]:
 
 @contextmanager
 def ray_node(
-    options: list[str], environment: Mapping[str, str], log: Path, python: str = sys.executable
-) -> Iterator[None]:
-    """`ray start` with these options until the block ends; entered once the node says that it runs."""
-    node = _started_node(options, environment, log, python)
+    options: list[str],
+    environment: Mapping[str, str],
+    log: Path,
+    python: str = sys.executable,
+    folder: Path | None = None,
+) -> Iterator[Callable[[], None]]:
+    """`ray start` with these options until the block ends, or the function is called, which kills it; entered once the
+    node says that it runs. folder: that of the process, from which jobs may import."""
+    node = _started_node(options, environment, log, python, folder)
     try:
-        yield
+        yield partial(_end, node)
     finally:
         _end(node)
 
 
 def _started_node(
-    options: list[str], environment: Mapping[str, str], log: Path, python: str
+    options: list[str], environment: Mapping[str, str], log: Path, python: str, folder: Path | None
 ) -> subprocess.Popen[bytes]:
     """Tried again where Ray gives up by itself: it waits 30 s for its own parts, which a busy machine may need."""
     node_memory = ["--object-store-memory", "100000000", "--min-worker-port", "0", "--max-worker-port", "0"]
@@ -95,6 +101,7 @@ def _started_node(
         with log.open("wb") as output:
             node = subprocess.Popen(
                 ["sh", "-c", GROUP, "ray", *command],
+                cwd=folder,
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=output,

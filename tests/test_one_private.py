@@ -19,7 +19,7 @@ from reports.report.explaining import explanation, row_named
 from scoring.assessment import Assessment, EngineOptions, not_assessed
 from scoring.engines import canned
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
-from scoring.policies.policy import load_policy
+from scoring.policies.policy_file import load_policy
 from scoring.protocols import PROTOCOLS
 from scoring.runs.audit_sample import read_sample
 from scoring.runs.record import open_run as open_record

@@ -31,7 +31,7 @@ from ingest.formats.parquet_schema import (
     value_of,
     value_type,
 )
-from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, REMOVED
 from ingest.formats.shard import files_below, opened
 from ingest.sample import (
     MAX_BYTES,
@@ -71,11 +71,11 @@ CHANGED = Fault("unreadable", "the file is not what it was when it was listed")
 
 
 def shards(root: Place) -> list[str]:
-    """Return every Parquet file below the folder, as paths relative to it, sorted; a release's decisions are not a
-    shard."""
+    """Return every Parquet file below the folder, as paths relative to it, sorted; what a release says of its pictures
+    is not a shard."""
     paths = files_below(root)
-    decisions = {DECISIONS, REDACTIONS} if RELEASE in paths else set()
-    return [path for path in paths if path.lower().endswith(SUFFIX) and path not in decisions]
+    records = {DECISIONS, REDACTIONS, REMOVED} if RELEASE in paths else set()
+    return [path for path in paths if path.lower().endswith(SUFFIX) and path not in records]
 
 
 def check(root: Place, names: Sequence[str], category: str | None) -> None:

@@ -17,6 +17,7 @@ from ingest.sample import printable
 RELEASE = "release.json"
 DECISIONS = "decisions.parquet"
 REDACTIONS = "redactions.parquet"
+REMOVED = "removed.parquet"
 SHA256SUMS = "SHA256SUMS"
 SIGNATURE = "SHA256SUMS.sig"
 """Files next to the shards of a release; they are known here so that a release can be scanned again."""

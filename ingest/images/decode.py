@@ -20,8 +20,7 @@ from ingest.images import hidden, ignored
 from ingest.images.files import jpeg, tiff_file, unseen
 from ingest.images.files.magic import HEAD_BYTES, picture_format
 from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
-from ingest.images.files.pieces import Piece
-from ingest.images.files.unseen_kinds import UNKNOWN_CHUNK
+from ingest.images.files.pieces import UNKNOWN_CHUNK, Piece
 from ingest.images.pdq import pdq_of
 from ingest.images.pixels import ImageLimits, Pixels
 

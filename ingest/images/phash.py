@@ -52,7 +52,7 @@ Groups = npt.NDArray[np.int64]
 
 
 def phash(pixels: Pixels) -> str:
-    """64-bit perceptual hash of a picture in displayed orientation, as 16 hex digits.
+    """Return the 64-bit perceptual hash of a picture in displayed orientation, as 16 hex digits.
 
     pixels: RGB, shape (height, width, 3), uint8.
     """

@@ -114,7 +114,7 @@ class HashThread:
         self._waiting = deque[Future[None]]()
 
     def update(self, content: Any) -> None:
-        """content: bytes, or a buffer, which is copied since its owner may change it."""
+        """Add to the hash. content: bytes, or a buffer, which is copied since its owner may change it."""
         piece = bytes(content)
         self._pieces.append(piece)
         self._num_bytes += len(piece)

@@ -22,7 +22,7 @@ from scoring.labels.csv_cells import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
 from scoring.labels.table import to_labels
 from scoring.runs.audit_sample import AuditSample, has_sample, keep_as_earlier, read_sample, write_sample
-from scoring.runs.corrected_rates import read_state, remove_corrected_rates
+from scoring.runs.corrected_rates import read_stored, remove_corrected_rates
 from scoring.runs.layout import AUDIT_LEASE
 from scoring.runs.lease import Lease, lease
 from scoring.taxonomy import KEYS
@@ -162,10 +162,10 @@ def _is_same(earlier: AuditSample, sample: AuditSample) -> bool:
 def _has_rates_of_now(run: Run) -> bool | None:
     """Whether the corrected rates of the run are of its rows; None if it has none."""
     try:
-        state = read_state(run.root)
+        stored = read_stored(run.root)
     except RunError:
         return False
-    return None if state is None else run.has_rows_of(state)
+    return None if stored is None else run.has_rows_of(stored[1])
 
 
 def _earlier(root: Place, is_replaced: bool) -> AuditSample | None:

@@ -51,15 +51,17 @@ class OneSource(click.Argument):
         )
 
 
-def with_old_spellings(new_names: Mapping[str, str]) -> type[Command]:
+def with_old_spellings(new_names: Mapping[str, str], removed: Mapping[str, str] = {}) -> type[Command]:
     """A class of commands (`cls=` of `click.command`) that take each option by its old name, too.
 
-    new_names: old name -> new name, as `--gpus` -> `--num-engines`.
+    new_names: old name -> new name, as `--gpus` -> `--num-engines`. removed: option that was taken away -> why.
     """
 
     class Renamed(Command):
         def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
             end = args.index("--") if "--" in args else len(args)
+            for option in removed.keys() & args[:end]:
+                raise click.UsageError(f"{option} was removed: {removed[option]}; leave it out", ctx)
             return super().parse_args(ctx, [*(_renamed(argument, new_names) for argument in args[:end]), *args[end:]])
 
     return Renamed

@@ -221,12 +221,12 @@ def gpus_of(listed: str) -> list[Gpu]:
 
     A GPU that shares the machine's memory shows "[N/A]": then memory is never the reason of a problem.
     """
-    found = []
+    gpus = []
     for line in listed.strip().splitlines():
         name, driver, *memory = (part.strip() for part in line.rsplit(",", 3))
         total, free = (int(mib) if mib.isdigit() else None for mib in memory)
-        found.append(Gpu(name, driver, total or 0, 2**40 if free is None else free))
-    return found
+        gpus.append(Gpu(name, driver, total or 0, 2**40 if free is None else free))
+    return gpus
 
 
 def _listed(gpus_: Sequence[Gpu]) -> str:

@@ -116,7 +116,7 @@ def _findings_on_worker(request: DoctorRequest, feedback: Feedback) -> list[Chec
     checks = partial(findings_on_machine, request)
     try:
         with feedback.meter("doctor", None) as progress, ray_session(request.ray_address):
-            result = on_worker(checks, request.engine_cpus, num_gpus, feedback, progress.phase, MACHINE_LIMIT_S)
+            result = on_worker(checks, request.engine_cpus, num_gpus, feedback, progress, MACHINE_LIMIT_S)
     except PrivsieveError as error:
         return [CheckResult("worker", False, str(error))]
     on_machine = [replace(item, check=f"{item.check}*") for item in result.found]
@@ -225,7 +225,7 @@ def doctor(request: DoctorRequest) -> None:
     feedback = on_terminal(quiet=False)
     with weights_shown(feedback):
         findings = run_doctor(request, _write, feedback)
-    problems = [found.check for found in findings if not found.is_ok]
+    problems = [finding.check for finding in findings if not finding.is_ok]
     if problems:
         raise IncompleteError(f"{len(problems)} of {len(findings)} checks found a problem: {', '.join(problems)}")
 

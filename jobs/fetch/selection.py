@@ -280,8 +280,8 @@ def _unreadable(what: str, error: Exception) -> PrivsieveError:
     line = re.search(r"CSV Error on Line: (\d+)", str(error))
     if line is None and "Conversion Error" in str(error):
         return QueryError("the --where condition cannot be computed for some row: a value has another type")
-    at = f" at line {line[1]}" if line else ""
-    return SourceError(f"{what} cannot be read{at} ({type(error).__name__})")
+    where = f" at line {line[1]}" if line else ""
+    return SourceError(f"{what} cannot be read{where} ({type(error).__name__})")
 
 
 def _output(name: str, new: str, kind: str) -> str:

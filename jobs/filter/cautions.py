@@ -35,9 +35,9 @@ def cautions(record: RunRecord, plan: Plan, policy: Policy) -> Iterator[str]:
         yield record.made_up
     for rule, columns in policy.inapplicable_rules(record.engine["assessed"]).items():
         yield f'  rule "{rule}" decided nothing: the {record.engine["name"]} engine does not judge {", ".join(columns)}'
-    for one, sql in zip(policy.rules, policy.sql, strict=True):
-        if one.then != "keep" and matches_level_0_too(sql):
-            yield f'  rule "{one.name}" {ADVICE}'
+    for chosen_rule, sql in zip(policy.rules, policy.sql, strict=True):
+        if chosen_rule.then != "keep" and matches_level_0_too(sql):
+            yield f'  rule "{chosen_rule.name}" {ADVICE}'
     if plan.num_older:
         rows = f"{number_of(plan.num_older, 'row')} {'was' if plan.num_older == 1 else 'were'}"
         yield (f"  {rows} scanned by an older version that did not record unseen content; scan again to have it judged")

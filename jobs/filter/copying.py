@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -32,7 +32,7 @@ from jobs.filter.decisions import (
 )
 from jobs.filter.plan import Share
 from jobs.filter.record import DONE
-from jobs.filter.rewriting import Rewriter, rewriter_of
+from jobs.filter.rewriting import ReviewedBoxes, Rewriter, rewriter_of
 from scoring.policies.policy import Policy
 from scoring.runs.footers import blocks_at
 
@@ -100,6 +100,8 @@ class ShardCopier:
     bar: Bar | None = None
     """Bar of a guarantee."""
 
+    reviewed: ReviewedBoxes = field(default_factory=dict)
+
     def outcome(self, number: int, share: Share) -> Copied:
         """Errors become text: an exception that leaves a worker of Ray would arrive without its message."""
         try:
@@ -119,7 +121,7 @@ class ShardCopier:
         decided = self._decided(share)
         written = self._released(share, decided) if share.num_kept else NOTHING
         self._refuse_replaced(share)
-        decisions = as_written(decided.decisions, written)
+        decisions = as_written(decided.decisions, written, decided.unseen)
         num_left = kept_rows(decisions).num_rows
         num_refused = len(written.dropped) + len(written.pictures.refused)
         if written.num_samples != num_left or num_left + num_refused != share.num_kept:
@@ -156,7 +158,7 @@ class ShardCopier:
             kept.update(tables[-1])
             unseen |= unseen_in(rows, tables[-1])
             if self.policy.writes_again:
-                rewriters |= rewriter_of(self.policy, rows, tables[-1]).decisions
+                rewriters |= rewriter_of(self.policy, rows, tables[-1], self.reviewed).decisions
         if kept.hexdigest(share.is_whole) != share.kept_sha256:
             raise IncompleteError(
                 f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "

@@ -34,6 +34,9 @@ ROWS_AT_ONCE = 40_960
 _COUNTED = frozenset([Col.STATUS, Col.UNSEEN, Col.NUM_FRAMES, Col.NUM_FRAMES_SCANNED, Col.NUM_BYTES])
 """Columns that the counts of a release are made of."""
 
+_ORIGIN = (Col.URL_SHA256, Col.DOMAIN)
+"""Columns by which a takedown finds pictures of a URL or domain."""
+
 DECISIONS_SCHEMA = pa.schema(
     {
         "shard": pa.string(),
@@ -44,9 +47,15 @@ DECISIONS_SCHEMA = pa.schema(
         "rule": pa.string(),
         "reason": pa.string(),
         "released_sha256": pa.string(),
+        "url_sha256": pa.string(),
+        "domain": pa.string(),
+        "unseen": pa.list_(pa.string()),
     }
 )
-"""`released_sha256`: of the picture in the release, null if it is dropped."""
+"""`released_sha256`: of the picture in the release, null if it is dropped. `url_sha256`, `domain`: as in the row; null
+if it is dropped, since URLs with reasons would lead to what was dropped, and with `members: image-only`, since nothing
+else in the release says them then. `unseen`: kinds of content in the picture as it was scanned that were
+not scanned; null if there are none, or it is dropped or covered."""
 
 REDACTIONS_SCHEMA = pa.schema(
     {
@@ -70,7 +79,7 @@ def row_chunks(
     run: Place, ranges: Sequence[RowRange], policy: Policy, bar: Bar | None = None, rows_at_once: int = ROWS_AT_ONCE
 ) -> Iterator[pa.Table]:
     """What decisions need of the rows, in their order: a slice at a time, or `rows_at_once` of a compacted run."""
-    columns = sorted(_COUNTED | policy.columns | (bar.columns if bar else frozenset()))
+    columns = sorted(_COUNTED | {*_ORIGIN} | policy.columns | (bar.columns if bar else frozenset()))
     for rows in ranges:
         if rows.num_rows is None:
             yield rows_at(run, [rows], columns)
@@ -90,8 +99,11 @@ def decisions_of(rows: pa.Table, policy: Policy, bar: Bar | None = None) -> pa.T
     of the policy keeps stays.
     """
     decided = policy.decide(rows)
-    for name in DECISIONS_SCHEMA.names[decided.num_columns :]:  # known once the pictures are written
-        decided = decided.append_column(name, pa.nulls(decided.num_rows, DECISIONS_SCHEMA.field(name).type))
+    for name in DECISIONS_SCHEMA.names[decided.num_columns :]:
+        is_of_row = name in _ORIGIN and policy.members != "image-only"
+        # The others are known once the pictures are written.
+        values = rows[name] if is_of_row else pa.nulls(decided.num_rows, DECISIONS_SCHEMA.field(name).type)
+        decided = decided.append_column(name, values)
     decided = decided.cast(DECISIONS_SCHEMA)
     if bar is not None:
         reached = pc.greater_equal(bar.scores(rows), bar.threshold).fill_null(False)
@@ -173,9 +185,9 @@ def unseen_in(rows: pa.Table, decisions: pa.Table) -> dict[int, list[str]]:
     return {row[Col.INDEX]: row[Col.UNSEEN] or ["frames"] for row in kept.to_pylist()}
 
 
-def as_written(decisions: pa.Table, written: Written) -> pa.Table:
+def as_written(decisions: pa.Table, written: Written, unseen: Mapping[int, list[str]]) -> pa.Table:
     """The decisions after the copy: some samples turned out not to be fit for a release, and some pictures were written
-    again."""
+    again. unseen: as `unseen_in` returns it."""
     refused = written.pictures.refused
     for rule in (NOT_CLEANED, NOT_COVERED):
         of_rule = {index: message for index, (reason, message) in refused.items() if f"({reason})" == rule}
@@ -189,9 +201,15 @@ def as_written(decisions: pa.Table, written: Written) -> pa.Table:
             decisions["index"].to_pylist(), decisions["sha256"].to_pylist(), is_kept.to_pylist(), strict=True
         )
     ]
-    field = DECISIONS_SCHEMA.field("released_sha256")
-    column = pa.array(released, field.type)
-    return decisions.set_column(DECISIONS_SCHEMA.get_field_index(field.name), field, column)
+    kinds = [
+        unseen.get(index) if kept else None
+        for index, kept in zip(decisions["index"].to_pylist(), is_kept.to_pylist(), strict=True)
+    ]
+    columns = {"released_sha256": pa.array(released, pa.string()), "unseen": pa.array(kinds, pa.list_(pa.string()))}
+    columns |= {name: pc.if_else(is_kept, decisions[name], pa.scalar(None, pa.string())) for name in _ORIGIN}
+    for name, column in columns.items():
+        decisions = decisions.set_column(DECISIONS_SCHEMA.get_field_index(name), DECISIONS_SCHEMA.field(name), column)
+    return decisions
 
 
 def redactions_of(decisions: pa.Table, steps: Mapping[int, Sequence[CoverStep]]) -> pa.Table:

@@ -122,7 +122,7 @@ def _measured(release: Mapping[str, Any], engine: Mapping[str, Any]) -> Iterator
     if release["guarantee"]:
         yield f"- Guarantee: {release['guarantee']['promise']}. It assumes: {release['guarantee']['assumption']}."
     if (taken := release.get("takedowns")) is not None:
-        yield f"- Taken down after the release: {number_of(sum(one['num_pictures'] for one in taken), 'picture')}."
+        yield f"- Taken down after the release: {number_of(sum(step['num_pictures'] for step in taken), 'picture')}."
 
 
 def _evidence(release: Mapping[str, Any], engine: Mapping[str, Any]) -> Iterator[str]:

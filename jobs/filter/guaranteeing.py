@@ -207,21 +207,21 @@ def _private(rows: LabelledRows, request: GuaranteeRequest, run: Place) -> _Priv
     return _Private(rows.joined.rows.filter(pa.array(is_used)), pictures, undecided, int((~undecided).sum()))
 
 
-def _of_audit(found: LabelledRows, is_private: Flags, is_undecided: Flags, least: float) -> _Private:
+def _of_audit(labelled: LabelledRows, is_private: Flags, is_undecided: Flags, least: float) -> _Private:
     """The pictures of an audit sample that `evenly_taken` leaves. It does not matter which drawn copy was labelled; if
     the labels of copies differ, the picture is undecided."""
-    assert found.sample is not None
-    assert found.copies is not None
+    assert labelled.sample is not None
+    assert labelled.copies is not None
     answers = dict[str, set[str]]()
-    hashes = found.joined.rows[Col.SHA256].to_pylist()
+    hashes = labelled.joined.rows[Col.SHA256].to_pylist()
     for sha256, private, undecided in zip(hashes, is_private.tolist(), is_undecided.tolist(), strict=True):
         answers.setdefault(sha256, set()).add("undecided" if undecided else "private" if private else "public")
     wanted = {sha256 for sha256, given in answers.items() if given != {"public"}}
-    rows = found.copies.filter(pc.is_in(found.copies[Col.SHA256], pa.array(wanted, pa.string())))
+    rows = labelled.copies.filter(pc.is_in(labelled.copies[Col.SHA256], pa.array(wanted, pa.string())))
     rows_of = dict[str, list[Row]]()
     for sha256, *row in zip(*(rows[name].to_pylist() for name in (Col.SHA256, Col.SHARD, Col.INDEX)), strict=True):
         rows_of.setdefault(sha256, []).append((row[0], row[1]))
-    taken = evenly_taken(rows_of, found.sample.probabilities(), least, found.sample.design.seed)
+    taken = evenly_taken(rows_of, labelled.sample.probabilities(), least, labelled.sample.design.seed)
     numbers = pc.index_in(rows[Col.SHA256], pa.array(taken, pa.string()))
     return _Private(
         rows.filter(pc.is_valid(numbers)),

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.formats.members import Members
-from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, SHA256SUMS, SIGNATURE
+from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
 from ingest.storage.place import Place
 from jobs.filter.documents import CARD, CROISSANT
 from scoring.policies.policy import Files
@@ -27,7 +27,7 @@ TAKEDOWN_JOURNAL = "takedown.unfinished.json"
 
 OWN_NAMES = frozenset(
     [
-        *(RELEASE, DECISIONS, REDACTIONS, SHA256SUMS, SIGNATURE, CARD, CROISSANT),
+        *(RELEASE, DECISIONS, REDACTIONS, REMOVED, SHA256SUMS, SIGNATURE, CARD, CROISSANT),
         *(UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL),
     ]
 )
@@ -116,6 +116,9 @@ class ReleaseRecord(BaseModel):
     files: Files = "as-is"
     second_look: str | None = None
     """Protocol of the engine that examined covered pictures; None without a rule that covers something."""
+
+    boxes_sha256: Sha256 | None = None
+    """Hash of the boxes that people changed or added; None if none were given."""
 
     guarantee: GuaranteeRecord | None = None  # without --guarantee, and of older versions
 

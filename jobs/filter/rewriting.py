@@ -1,20 +1,34 @@
 """Pictures that are written again: cleaned, or covered."""
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from ingest.errors import PolicyError
+from ingest.errors import LabelsError, PolicyError, number_of
 from ingest.formats.released import NotReleased, Rewritten
 from ingest.images.cleaning import FORMATS, cleaned
 from ingest.images.covering import TARGETS
-from scoring.engines.detectors.covering import cover_targets, cover_whole, second_look
-from scoring.policies.policy import WHOLE_IMAGE, Policy
+from ingest.storage.place import place
+from reports.report.evidence import SIDES, first_frame_boxes
+from scoring.engines.detectors.covering import Judged, cover_targets, cover_whole, second_look
+from scoring.labels.reviews import ReviewedBox, reviewed_boxes
+from scoring.policies.policy import WHOLE_IMAGE, Policy, Rule
+from scoring.taxonomy import ATTRIBUTES
 
 NOT_CLEANED = "not_cleaned"
 """The reason of a `NotReleased`."""
+
+ReviewedBoxes = Mapping[str, Sequence[Sequence[ReviewedBox]]]
+"""sha256 -> the boxes as each person who changed some left them."""
+
+_LEVEL_OF = {attribute.key: attribute.level for attribute in ATTRIBUTES}
+
+_ROUNDING = 2e-4
+"""Sides of boxes are rounded in answers, and in what people were shown."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +37,8 @@ class Rewriter:
 
     policy: Policy
     decisions: Mapping[int, Mapping[str, Any]]
-    """Index of each released image -> its rule, its status, number of scanned frames, and boxes."""
+    """Index of each released image -> its rule, its status, number of scanned frames, boxes, and what people said of
+    these (`reviewed`)."""
 
     def __call__(self, index: int, encoded: bytes) -> Rewritten | NotReleased:
         decided = self.decisions[index]
@@ -32,7 +47,9 @@ class Rewriter:
             if WHOLE_IMAGE in rule.cover:
                 return cover_whole(encoded, self.policy.cover_method)
             falls_back = rule.fallback == "image"
-            return cover_targets(encoded, rule.cover, decided["boxes"] or (), self.policy.cover_method, falls_back)
+            boxes = decided["boxes"] or ()
+            judged = _judged(boxes, decided["reviewed"], rule)
+            return cover_targets(encoded, rule.cover, boxes, self.policy.cover_method, falls_back, judged)
         if self.policy.files == "as-is":
             return Rewritten(encoded)
         if decided["status"] != "scored":
@@ -44,13 +61,66 @@ class Rewriter:
         return Rewritten(content)
 
 
-def rewriter_of(policy: Policy, rows: pa.Table, decisions: pa.Table) -> Rewriter:
+def boxes_of_people(url: str | None, policy: Policy) -> ReviewedBoxes:
+    """Read the boxes of RUN/reviews; none without a URL. PolicyError if nothing is covered, LabelsError as there."""
+    if url is None:
+        return {}
+    if not policy.redacts:
+        raise PolicyError("--boxes says what to cover, and no rule of the policy covers anything; leave it out")
+    if not place(url).is_dir():
+        raise LabelsError(f"--boxes {url} is no folder; give RUN/reviews")
+    return reviewed_boxes(place(url))
+
+
+def note_of_boxes(reviewed: ReviewedBoxes) -> Iterator[str]:
+    """Yield a line about the boxes that people left, if there are some."""
+    if reviewed:
+        yield f"  boxes of {number_of(len(reviewed), 'picture')} are as people left them"
+
+
+def boxes_sha256(reviewed: ReviewedBoxes) -> str | None:
+    """Return the hash of all boxes, whatever order people answered in; None without any."""
+    if not reviewed:
+        return None
+    texts = {
+        sha256: sorted(json.dumps([box.model_dump() for box in answer]) for answer in answers)
+        for sha256, answers in reviewed.items()
+    }
+    return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
+
+
+def _judged(boxes: Sequence[Mapping[str, Any]], reviewed: Sequence[Sequence[ReviewedBox]], rule: Rule) -> Judged:
+    """boxes: of the row. reviewed: as each person left them. A box is spared if all of these people removed it."""
+    named = {*rule.cover} | ({"biometrics"} if "faces" in rule.cover else set())
+    covered = [
+        (box.x_min, box.y_min, box.x_max, box.y_max)
+        for answer in reviewed
+        for box in answer
+        if box.by == "person" and (box.attribute in named or _LEVEL_OF.get(box.attribute or "", 1) in (1, 2))
+    ]
+    spared = [
+        (box["attribute"], (box["x_min"], box["y_min"], box["x_max"], box["y_max"]))
+        for box in (first_frame_boxes(boxes) if reviewed else ())
+        if not any(_is_box(box, other) for answer in reviewed for other in answer if other.by == "model")
+    ]
+    return Judged(tuple(covered), tuple(spared), frozenset(rule.spare))
+
+
+def _is_box(box: Mapping[str, Any], reviewed: ReviewedBox) -> bool:
+    """Return whether a box that a person has left is this one of the row."""
+    return box["attribute"] == reviewed.attribute and all(
+        abs(box[side] - getattr(reviewed, side)) <= _ROUNDING for side in SIDES
+    )
+
+
+def rewriter_of(policy: Policy, rows: pa.Table, decisions: pa.Table, reviewed: ReviewedBoxes) -> Rewriter:
     """rows: of one shard, as many as decisions, with what `Policy.columns` names."""
     names = [name for name in ("status", "num_frames_scanned", "boxes") if name in rows.column_names]
     kept = {
-        index: {"rule": rule, "boxes": None} | row
-        for index, rule, action, row in zip(
+        index: {"rule": rule, "boxes": None, "reviewed": reviewed.get(sha256 or "", ())} | row
+        for index, sha256, rule, action, row in zip(
             decisions["index"].to_pylist(),
+            decisions["sha256"].to_pylist(),
             decisions["rule"].to_pylist(),
             decisions["action"].to_pylist(),
             rows.select(names).to_pylist(),

@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError, number_of
@@ -33,7 +33,13 @@ from jobs.filter.plan import Counts, Plan, counts_of, plan_release
 from jobs.filter.plan import Share as ShardShare
 from jobs.filter.record import RELEASE_LEASE, UNFINISHED, GuaranteeRecord, ReleaseRecord
 from jobs.filter.refusals import refuse_loss, refuse_misplaced, refuse_own_names
-from jobs.filter.rewriting import refuse_uncoverable
+from jobs.filter.rewriting import (
+    ReviewedBoxes,
+    boxes_of_people,
+    boxes_sha256,
+    note_of_boxes,
+    refuse_uncoverable,
+)
 from jobs.runtime.cluster import Executor, refuse_address
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.last_word import inline_session
@@ -42,7 +48,8 @@ from jobs.runtime.progress import SILENT, Feedback
 from reports.labels.joining import Drawn
 from reports.report.opened import open_run as open_results
 from scoring.engines.detectors.covering import second_look
-from scoring.policies.policy import Policy, load_policy
+from scoring.policies.policy import Policy
+from scoring.policies.policy_file import load_policy
 from scoring.policies.shipped import SHIPPED, policy_bytes
 from scoring.runs.layout import RUN_RECORD
 from scoring.runs.lease import Lease, lease
@@ -94,6 +101,10 @@ class FilterRequest:
 
     hash_list: HashListUrl = None
     """File of hashes (sha256 or PDQ, one a line); a picture on it is in no release, whatever the policy says."""
+
+    boxes: Annotated[Url | None, Option(metavar="RUN/reviews")] = None
+    """Answers of a review: where people have changed, removed or added boxes, these win over those of the engine and
+    the detectors in what a policy covers."""
 
     sign_key: Annotated[Url | None, Option(metavar="FILE")] = None
     """SSH key that signs SHA256SUMS, as ssh-keygen -Y sign does: a private key, or the public one of a key in
@@ -157,6 +168,9 @@ class FilterPlan:
     guarantee: GuaranteeRecord | None
     """What it promises, what it costs and what proves it."""
 
+    reviewed: ReviewedBoxes = field(default_factory=dict)
+    """Boxes as people left them, of --boxes."""
+
     @property
     def counts(self) -> Counts:
         return self.plan.counts
@@ -196,6 +210,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     run, record = open_run(request.run)
     corpus = open_source(record.source, record.format, record.category)
     policy = policy.for_engine(record.engine)
+    reviewed = boxes_of_people(request.boxes, policy)
     refuse_blind(policy, record)
     refuse_uncoverable(policy)
     if record.screen is not None:
@@ -210,15 +225,17 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     promise = request.promise
     if promise is None:
         plan = plan_release(run, record, corpus, policy)
-        return FilterPlan(request, run, record, corpus, policy, plan, tuple(cautions(record, plan, policy)), None, None)
+        notes = (*cautions(record, plan, policy), *note_of_boxes(reviewed))
+        return FilterPlan(request, run, record, corpus, policy, plan, notes, None, None, reviewed)
     proven = guarantee(promise, run, record, policy)
     plan = plan_release(run, record, corpus, policy, proven.bar)
     proven = proven.with_price(plan.counts)
     notes = (
         *cautions(record, plan, policy),
+        *note_of_boxes(reviewed),
         *filter(None, [proven.caution, _refuse_nothing_left(proven, plan, promise)]),
     )
-    return FilterPlan(request, run, record, corpus, policy, plan, notes, proven.bar, proven.record)
+    return FilterPlan(request, run, record, corpus, policy, plan, notes, proven.bar, proven.record, reviewed)
 
 
 def _refuse_nothing_left(guarantee_: Guarantee, plan: Plan, wanted: GuaranteeRequest) -> str | None:
@@ -260,7 +277,9 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
             remove_tree(out)
         with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as held:
             _begin(out, identity)
-            copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume, planned.bar)
+            copier = ShardCopier(
+                planned.corpus, planned.run, policy, out, request.resume, planned.bar, planned.reviewed
+            )
             counts, written = _copy_all(copier, planned.plan, copy, feedback, held)
             held.confirm()
             finish(out, identity, planned.record, planned.plan, counts, written, request.sign_key)
@@ -281,6 +300,7 @@ def _identity(planned: FilterPlan) -> ReleaseRecord:
         members=policy.members,
         files=policy.files,
         second_look=second_look().protocol if policy.redacts else None,
+        boxes_sha256=boxes_sha256(planned.reviewed),
         guarantee=planned.guarantee,
     )
 

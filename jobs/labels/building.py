@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ingest.errors import LabelsError, SourceError
+from ingest.storage.parquet_tables import write_table
 from ingest.storage.place import place
 from jobs.console.requests import refuse_existing
 from jobs.fetch.selection import keyword_pattern, keywords, open_metadata
@@ -69,7 +69,7 @@ def run_build_privbench(request: PrivbenchRequest) -> KeywordHits:
         raise SourceError(f"{request.metadata} has no column of captions (caption, text, …)")
     known = keywords()
     rows = f"(SELECT url, CAST(caption AS VARCHAR) AS caption FROM {metadata.rows})"
-    words = [(class_, word) for class_, found in known.items() for word in found]
+    words = [(class_, word) for class_, class_words in known.items() for word in class_words]
     counts = ", ".join(f"count(*) FILTER (regexp_matches(caption, {literal(_pattern(word))}))" for _, word in words)
     cases = " ".join(
         f"WHEN regexp_matches(caption, {literal(keyword_pattern([class_]))}) THEN {rank}"
@@ -88,18 +88,16 @@ def run_build_privbench(request: PrivbenchRequest) -> KeywordHits:
         SELECT url, class FROM drawn {limit} ORDER BY class, url
     """
     try:
-        num_rows, *found = metadata.connection.execute(f"SELECT count(*), {counts} FROM {rows}").fetchall()[0]
+        num_rows, *word_counts = metadata.connection.execute(f"SELECT count(*), {counts} FROM {rows}").fetchall()[0]
         table: pa.Table = metadata.connection.sql(chosen).to_arrow_table().rename_columns(["url", "class"])
     except (duckdb.Error, OSError) as error:
         raise SourceError(f"{request.metadata} cannot be read ({type(error).__name__})") from None
     finally:
         metadata.connection.close()
     hits: dict[str, dict[str, int]] = {class_: {} for class_ in known}
-    for (class_, word), count in zip(words, found, strict=True):
+    for (class_, word), count in zip(words, word_counts, strict=True):
         hits[class_][word] = count
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink)
-    place(request.out).write(sink.getvalue().to_pybytes())
+    write_table(place(request.out), table)
     num_chosen: Counter[str] = Counter(table["class"].to_pylist())
     return KeywordHits(num_rows, hits, {class_: num_chosen[class_] for class_ in known})
 

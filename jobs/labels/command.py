@@ -7,11 +7,12 @@ import click
 
 from ingest.errors import PrivsieveError, number_of
 from jobs.console.option_types import Names
-from jobs.console.request_options import takes
+from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
 from jobs.console.tables import write_table
 from jobs.console.terminal import answered_yes, write_json, write_line
 from jobs.labels.request import (
     AgreementRequest,
+    CleanRequest,
     ConsensusRequest,
     ExportRequest,
     ImportRequest,
@@ -48,15 +49,15 @@ def import_(request: ImportRequest, quiet: bool) -> None:
     """
     from jobs.labels.run import run_import
 
-    found = run_import(request, on_terminal(quiet))
-    origin = found.origin
-    num_pictures, num_rows = found.num_listed, found.labels.num_rows
+    result = run_import(request, on_terminal(quiet))
+    origin = result.origin
+    num_pictures, num_rows = result.num_listed, result.labels.num_rows
     write_line(
         f"{number_of(num_pictures, 'labelled picture')}: {number_of(num_rows, 'row')} in {request.out}, "
-        f"{found.labels.num_rows - found.num_missing} with sha256"
+        f"{result.labels.num_rows - result.num_missing} with sha256"
     )
     if origin.unmapped:
-        common = sorted(origin.unmapped.items(), key=lambda found: (-found[1], found[0]))
+        common = sorted(origin.unmapped.items(), key=lambda item: (-item[1], item[0]))
         shown = ", ".join(f"{label} {count}" for label, count in common[:MAX_SHOWN])
         more = f", and {len(common) - MAX_SHOWN} more" if len(common) > MAX_SHOWN else ""
         write_line(f"labels that fit no attribute: {shown}{more}")
@@ -97,7 +98,8 @@ def agreement(request: AgreementRequest, output: str) -> None:
     by a pair: pictures that both of two annotators judged. identical: pictures on which all agree. same: pairs of
     answers that are the same. Cohen's kappa is the mean over pairs of annotators; Fleiss' kappa and Krippendorff's
     alpha are of all together; ordinal alpha counts a larger difference more. 95 %: interval of the figure before it. A
-    dash: not defined, as where all answers are the same.
+    dash: not defined, as where all answers are the same. Then the pairwise agreement of PrivacyAlert: of all pictures,
+    of those with each class by majority, and of each category (column `class`).
 
     Example: privsieve labels agreement run-a run-b people.parquet
     """
@@ -114,6 +116,8 @@ def agreement(request: AgreementRequest, output: str) -> None:
             if name in result.checks.reversed:
                 ending += "; the scores run the other way: 1 is the most private, so give 1 - score"
             write_line(f"attention checks: {name} {result.checks.num_right[name]} of {num_asked} right{ending}")
+        if more := sorted(set(result.checks.with_a_wrong_answer) - set(result.checks.dropped)):
+            write_line(f"PrivacyAlert drops everybody who fails any check (--min-attention 1): also {', '.join(more)}")
     write_line(f"{number_of(len(result.annotators), 'annotator')}: {', '.join(result.annotators)}")
     write_line(f"{number_of(result.num_pictures, 'picture')} with rows of at least two")
     heads = ["", "items", "by a pair", "identical", "same", "Cohen", "95 %", "Fleiss", "alpha", "95 %", "ordinal alpha"]
@@ -130,6 +134,22 @@ def agreement(request: AgreementRequest, output: str) -> None:
     if result.pairwise.mean is not None:
         bands = ", ".join(f"{name} {count:,}" for name, count in result.pairwise.bands.items())
         write_line(f"pairwise agreement of {result.pairwise.of}: {result.pairwise.mean:.3f} ({bands})")
+    if groups := result.pairwise.groups:
+        rows = [
+            [group.category or "all", group.majority or "all", f"{group.num_items:,}", f"{group.mean:.3f}", group.band]
+            for group in groups
+        ]
+        write_table(["category", "majority", "pictures", "pairwise agreement", "band"], rows, {2, 3})
+    if result.prevalences:
+        rows = [
+            [
+                *(row.name, row.annotator, f"{row.num_pictures:,}"),
+                *(percent(row.share), percent(row.share_of_people), _points(row.difference)),
+                f"{_points(row.low)} to {_points(row.high)}",
+            ]
+            for row in result.prevalences
+        ]
+        write_table(["", "annotator", "pictures", "finds it", "people", "points more", "95 %"], rows, {2, 3, 4, 5, 6})
 
 
 @labels.command()
@@ -169,6 +189,46 @@ def _as_yes_or_no(answers: tuple[str, ...], num_questions: int) -> list[bool]:
 
 
 @labels.command()
+@takes(CleanRequest)
+@TEXT_OR_JSON
+@QUIET
+def clean(request: CleanRequest, output: str, quiet: bool) -> None:
+    """List the labels of CORPUS that are probably wrong, by the area under the margin.
+
+    A small model learns the labels from what is seen in the pictures; wrong ones are hard to learn. As a self-test some
+    labels are turned over on purpose: the table says how many of them are found. The list names pictures without their
+    labels, for people to judge again. No label is changed.
+
+    Example: privsieve labels clean photos/ --labels labels.csv --out suspicious.parquet
+    """
+    from jobs.labels.cleaning import run_clean
+
+    result = run_clean(request, on_terminal(quiet))
+    if output == "json":
+        write_json(asdict(result), indent=1)
+        return
+    test = result.test
+    write_line(
+        f"self-test: {test.num_planted:,} labels turned over on purpose; of as many with the smallest areas "
+        f"{percent(test.precision)} were such ones (by chance {percent(test.chance)})"
+    )
+    heads = ["percentile", "suspicious", "of these turned over", "of all turned over"]
+    rows = [
+        [f"{each.percentile:g}", *map(percent, (each.share, each.precision, each.recall))] for each in test.percentiles
+    ]
+    write_table(heads, rows, {0, 1, 2, 3})
+    if result.num_undecided:
+        write_line(f"{number_of(result.num_undecided, 'picture')} left out: people do not agree on the label")
+    num_all = len(result.ranking)
+    limited = f", cut to --max-share {request.max_share:g}" if result.num_suspicious < result.num_below else ""
+    write_line(
+        f"{result.num_suspicious:,} of {number_of(num_all, 'label')} are suspicious (percentile {result.percentile:g}"
+        f"{limited}): {request.out}, the most suspicious first"
+    )
+    write_line(f"next: privsieve review RUN --queue {request.out}, or privsieve tune-set … --drop-list {request.out}")
+
+
+@labels.command()
 @takes(ExportRequest)
 def export(request: ExportRequest) -> None:
     """Write labels or the answers of a run for people to correct.
@@ -188,6 +248,10 @@ def export(request: ExportRequest) -> None:
         write_line(f"labelling interface: {result.interface}")
     corrected = "EXPORTED.json" if result.interface else request.out
     write_line(f"next: privsieve labels import {request.format} {corrected} --out labels.parquet")
+
+
+def _points(difference: float) -> str:
+    return number(100 * difference, "+.1f")
 
 
 def _agreement_cells(row: "Agreement") -> list[str]:

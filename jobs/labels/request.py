@@ -6,6 +6,7 @@ from pydantic import Field
 
 from ingest.errors import LabelsError
 from jobs.console.requests import Count, HashListUrl, Option, Seed, Url, Urls, checked_request
+from jobs.screen.request import LookRequest, SeenRequest
 from scoring.labels.consensus import Method
 
 Split = Literal["train", "validation", "test"]
@@ -64,11 +65,38 @@ class AgreementRequest:
     """Labels of pictures whose answer is known."""
 
     min_attention: Share | None = None
-    """Annotators with a smaller share of these right are dropped. [default: 0.75]"""
+    """Annotators with a smaller share of these right are dropped; PrivacyAlert's rule is 1. [default: 0.75]"""
+
+    against: Annotated[Url | None, Option(metavar="LABELS")] = None
+    """Labels of people, whose majority is the reference: how much more often each other annotator finds each
+    attribute."""
+
+    paper_rule: bool = False
+    """An unclear attribute (0.5) is absent, as in the agreement of CPRT."""
 
     def __post_init__(self) -> None:
         if self.min_attention is not None and self.attention_checks is None:
             raise LabelsError("--min-attention is of --attention-checks; leave it out, or give both")
+
+
+@checked_request
+class CleanRequest:
+    look: LookRequest
+
+    out: Url
+    """Labels file to write: the suspicious pictures, without their labels."""
+
+    sees: SeenRequest = SeenRequest()
+
+    max_share: Annotated[float, Field(gt=0, le=0.5)] = 0.1
+    """Largest share of the labels that may be suspicious."""
+
+    percentile: Annotated[float, Field(gt=0, lt=100)] | None = None
+    """Labels are suspicious below this percentile of the areas of pictures with a class that means nothing;
+    PrivacyAlert's is 99. [default: chosen by the self-test]"""
+
+    seed: Seed = 0
+    """Seed of the self-test and of the fits."""
 
 
 @checked_request

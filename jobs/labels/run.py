@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,14 +19,14 @@ from jobs.runtime.listed import READS_AGAIN, left_out_note, listings, reads_pict
 from jobs.runtime.progress import SILENT, Feedback
 from reports.labels.agreement import AgreementTable, agreement_table
 from reports.report.opened import open_run
-from scoring.labels.attention import CHECKS, without_inattentive
+from scoring.labels.attention import CHECKS, AttentionChecks, without_inattentive
 from scoring.labels.consensus import Consensus, consensus
 from scoring.labels.contradictions import contradictions
 from scoring.labels.csv_cells import as_csv
 from scoring.labels.importers import importer_of
 from scoring.labels.importers.csv_file import CsvFile
 from scoring.labels.importing import Imported, import_labels
-from scoring.labels.judgements import judgements
+from scoring.labels.judgements import Judgements, judgements
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
 from scoring.labels.mapping import load_mapping
 from scoring.labels.reviews import caution_of_chosen, is_reviews
@@ -156,17 +157,42 @@ MIN_ATTENTION = 0.75
 
 def run_agreement(request: AgreementRequest, feedback: Feedback = SILENT) -> AgreementTable:
     """LabelsError or RunError in one line."""
-    tables = tables_of(request.inputs)
+    people, urls = list[str](), request.inputs
+    if request.against is not None:
+        if place(request.against).path not in {place(url).path for url in urls}:
+            urls = (*urls, request.against)
+        people = pc.unique(labels_of(request.against)["annotator"]).to_pylist()
+        people += [f"{name} ({request.against})" for name in people]  # as `judgements` names those of several files
+    tables = tables_of(urls)
     warn_of_contradictions(tables, feedback)
-    if request.attention_checks is None:
-        return agreement_table(judgements(tables))
+    judged, checks = _judged(tables, request.paper_rule), None
+    if request.attention_checks is not None:
+        judged, checks = _attentive(request, tables, feedback)
+    table = agreement_table(judged, checks, people)
+    if request.against is not None and not table.prevalences:
+        raise LabelsError(
+            f"--against {request.against}: no other annotator judged an attribute of a picture that these people judged"
+        )
+    return table
+
+
+def _attentive(
+    request: AgreementRequest, tables: Sequence[tuple[str, pa.Table]], feedback: Feedback
+) -> tuple[Judgements, AttentionChecks]:
+    assert request.attention_checks is not None
     known = read_labels(request.attention_checks)
     warn_of_contradictions([(request.attention_checks, known)], feedback)
     index = known.column_names.index("annotator")
     known = known.set_column(index, known.schema.field(index), pa.array([CHECKS] * known.num_rows, pa.string()))
     least = MIN_ATTENTION if request.min_attention is None else request.min_attention
-    judged, checks = without_inattentive(judgements([*tables, (request.attention_checks, known)]), least)
-    return agreement_table(judged, checks)
+    joined = _judged([*tables, (request.attention_checks, known)], request.paper_rule)
+    return without_inattentive(joined, least)
+
+
+def _judged(tables: Sequence[tuple[str, pa.Table]], paper_rule: bool) -> Judgements:
+    """paper_rule: an attribute of 0.5 is 0."""
+    judged = judgements(tables)
+    return replace(judged, values=np.where(judged.values == 0.5, 0, judged.values)) if paper_rule else judged
 
 
 @dataclass(frozen=True)

@@ -117,12 +117,13 @@ def run_plan(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
     if is_this_machine(request.ray_address):
         return plan_here(request, feedback)
     from jobs.runtime.machines import gpus_of_engine, share_of_gpu
-    from jobs.runtime.on_worker import on_worker
+    from jobs.runtime.on_worker import fetch_with_progress, on_worker
 
     num_gpus = gpus_of_engine(request.engine, request.options, request.engine_gpus)
     request = replace(request, options=replace(request.options, gpu_share=share_of_gpu(request.engine_gpus)))
     with feedback.meter("plan", None) as progress, ray_session(request.ray_address):
-        return on_worker(partial(plan_here, request), request.engine_cpus, num_gpus, feedback, progress.phase).found
+        function, fetch = partial(plan_here, request), partial(fetch_with_progress, request.engine, request.options)
+        return on_worker(function, request.engine_cpus, num_gpus, feedback, progress, before=fetch).found
 
 
 def plan_here(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:

@@ -9,7 +9,7 @@ import math
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -29,6 +29,7 @@ from scoring.labels.reviews import (
     SKIP,
     UNDO,
     ReviewAnswers,
+    ReviewedBox,
     standing,
 )
 from scoring.labels.votes import PRIVATE_VOTES, VOTES
@@ -38,29 +39,9 @@ from scoring.taxonomy import ATTRIBUTES, KEYS
 MAX_BODY_BYTES = 2**16
 MAX_BOXES = 64
 
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PostedBox(_Strict):
-    """Sides as fractions of the displayed picture."""
-
-    attribute: str | None
-    by: Literal["model", "person"]
-    x_min: Share
-    y_min: Share
-    x_max: Share
-    y_max: Share
-
-    @field_validator("attribute")
-    @classmethod
-    def _known(cls, key: str | None) -> str | None:
-        if key is not None and key not in KEYS:
-            raise ValueError("no attribute")
-        return key
 
 
 class PostedAnswer(_Strict):
@@ -76,7 +57,7 @@ class PostedAnswer(_Strict):
     vote: str | None = None
     """One of `scoring.labels.votes.VOTES`."""
 
-    boxes: Annotated[list[PostedBox], Field(max_length=MAX_BOXES)] | None = None
+    boxes: Annotated[list[ReviewedBox], Field(max_length=MAX_BOXES)] | None = None
     """None if the person changed none."""
 
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
@@ -137,14 +118,16 @@ class Asking:
         again: bool,
         seed: int,
         first: frozenset[str] = frozenset(),
+        assigned: Mapping[str, frozenset[str]] | None = None,
     ):
         """rows: with the columns of `queue.COLUMNS`. gold: sha256 of those with a known answer. first: of those that
-        everybody is asked first, so that several people judge them.
+        everybody is asked first, so that several people judge them. assigned: person -> of those that only the people
+        named there are asked; None if everybody is asked everything.
         """
         self.rows, self.kind, self.judged, self.answers, self.screen = rows, kind, judged, answers, screen
         self.hashes: list[str] = rows[Col.SHA256].to_pylist()
         self.num_saved = 0
-        self._gold, self._seed, self._first = gold, seed, first
+        self._gold, self._seed, self._first, self._assigned = gold, seed, first, assigned
         self._lock = threading.Lock()
         self._orders = dict[str, list[int]]()
         self._given = defaultdict[str, dict[str, str]](dict)
@@ -161,6 +144,18 @@ class Asking:
         others = {answer for judged, answers in ANSWERS_TO.items() if judged != self.judged for answer in answers}
         return pa.array([answer not in others for answer in table["answer"].to_pylist()], pa.bool_())
 
+    def refuse_stranger(self, reviewer: str) -> None:
+        """Raise AnswerError for a person whom `assigned` does not name."""
+        if self._assigned is not None and reviewer not in self._assigned:
+            raise AnswerError("this name is not in the list of --assign; give it as it is there")
+
+    def of_person(self, reviewer: str) -> list[int]:
+        """Return the numbers of the pictures that the person is asked in all."""
+        if self._assigned is None:
+            return list(range(len(self.hashes)))
+        wanted = self._assigned.get(reviewer, frozenset()) | self._gold
+        return [number for number, sha256 in enumerate(self.hashes) if sha256 in wanted]
+
     def left(self, reviewer: str) -> list[int]:
         """Numbers of the pictures that the person was not asked yet, in the person's own order."""
         with self._lock:
@@ -170,7 +165,7 @@ class Asking:
                     (sha256 not in self._first, hashlib.sha256(f"{self._seed}/{reviewer}/{sha256}".encode()).digest())
                     for sha256 in self.hashes
                 ]
-                order = self._orders[reviewer] = sorted(range(len(marks)), key=lambda number: marks[number])
+                order = self._orders[reviewer] = sorted(self.of_person(reviewer), key=lambda number: marks[number])
             done, states = self._given[reviewer], self.screen.states()
             return [n for n in order if self.hashes[n] not in done and states.get(n, "shown") == "shown"]
 
@@ -190,7 +185,8 @@ class Asking:
         """How often the person gave each answer to the pictures of the queue; what was taken back does not count."""
         with self._lock:
             answers = self._given[reviewer]
-            return Counter(answers[sha256] for sha256 in self.hashes if sha256 in answers)
+            hashes = (self.hashes[number] for number in self.of_person(reviewer))
+            return Counter(answers[sha256] for sha256 in hashes if sha256 in answers)
 
     def people(self) -> list[str]:
         """Who answered or skipped at least one picture of the queue."""
@@ -204,6 +200,8 @@ class Asking:
         if posted.number >= len(self.hashes) or self.screen.state(posted.number) != "shown":
             raise AnswerError("this picture is not shown; load the page again")
         self._check(posted)
+        if posted.number not in self.of_person(reviewer):
+            raise AnswerError("this picture is not assigned to you; load the page again")
         sha256 = self.hashes[posted.number]
         self.answers.add(
             {

@@ -28,7 +28,10 @@ from scoring.sql.expressions import boolean_expression
 from scoring.table import IMAGE_SCHEMA, UNKNOWN_LEVEL, Col
 from scoring.taxonomy import KEYS
 
-Kind = Literal["audit", "borderline", "sql"]
+Kind = Literal["audit", "borderline", "sql", "list"]
+
+LISTS = (".parquet", ".csv")
+"""Endings of a queue that is a file of labels."""
 
 DEFAULT_PICTURES = 400
 """Number of pictures of a borderline or SQL queue."""
@@ -65,6 +68,8 @@ def queue_of(run: OpenRun, root: Place, queue: str | None, judged: str, count: i
     """RunError if there is no such sample or no such picture; QueryError if the condition is wrong."""
     if queue == "audit" or (queue is None and has_sample(root)):
         return _of_audit(run, root, count)
+    if queue is not None and queue.lower().endswith(LISTS):
+        return _of_list(run, queue, count)
     if queue in (None, "borderline"):
         kind: Kind = "borderline"
         condition, distance = borderline(judged)
@@ -77,6 +82,29 @@ def queue_of(run: OpenRun, root: Place, queue: str | None, judged: str, count: i
         what = "is near the decision" if kind == "borderline" else "fits the condition"
         raise RunError(f'{run.url}: no picture {what}; give another --queue, such as "level IN (1, 2)"')
     return Queue(kind, rows_of(run, wanted), None)
+
+
+def _of_list(run: OpenRun, url: str, count: int | None) -> Queue:
+    """The first pictures that a labels file names; what it says of them is not used."""
+    named = _named(run, read_labels(url))
+    if not named.num_rows:
+        raise RunError(f"{run.url}: holds no picture that {url} names")
+    return Queue("list", rows_of(run, distinct(named).slice(0, count)), None)
+
+
+def _named(run: OpenRun, labels: pa.Table) -> pa.Table:
+    """The rows that labels name, in the order of the labels: shard, index, key and sha256."""
+    names = labels.select(["sha256", "key"]).append_column("place", pa.array(range(labels.num_rows), pa.int64()))
+    columns = (
+        'SELECT place, shard, "index", images.key, images.sha256 FROM images JOIN names ON images.sha256 IS NOT NULL'
+    )
+    by_name = f"{columns} AND names.sha256 IS NULL AND names.key ="
+    statement = (
+        f"{columns} AND names.sha256 = images.sha256 UNION ALL {by_name} images.key UNION ALL "
+        f"{by_name} concat(images.shard, '/', images.key) ORDER BY place, shard, \"index\""
+    )
+    with run.joined_with("names", names):
+        return run.connection.sql(statement).to_arrow_table().drop_columns("place")
 
 
 def borderline(judged: str) -> tuple[str, str]:
@@ -151,17 +179,7 @@ def known_answers(run: OpenRun, url: str, judged: Judged, feedback: Feedback = S
     labels = read_labels(url)
     if caution := contradictions(labels):
         feedback.notice(f"caution: {url}: {caution}")
-    names = pc.unique(pc.drop_null(labels["key"].combine_chunks()))
-    hashes = pc.unique(pc.drop_null(labels["sha256"].combine_chunks()))
-    statement = (
-        'SELECT shard, "index", key, sha256 FROM images WHERE sha256 IS NOT NULL AND (sha256 IN (FROM known_hashes) '
-        "OR key IN (FROM known_names) OR concat(shard, '/', key) IN (FROM known_names))"
-    )
-    with (
-        run.joined_with("known_hashes", pa.table({"name": hashes})),
-        run.joined_with("known_names", pa.table({"name": names})),
-    ):
-        rows = run.connection.sql(statement).to_arrow_table()
+    rows = _named(run, labels)
     if not rows.num_rows:
         raise LabelsError(f"{url}: no label is of a picture of {run.url}; gold pictures must be in the run")
     joined = join(distinct(rows), labels)

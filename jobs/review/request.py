@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ingest.errors import PrivsieveError
-from jobs.console.requests import HashListUrl, Name, Option, RunUrl, Seed, Url, checked_request
+from jobs.console.requests import Count, HashListUrl, Name, Option, RunUrl, Seed, Url, checked_request
 from scoring.labels.attention import CHECKS
 
 Judged = Literal["private", "votes", "attributes"]
@@ -19,9 +19,10 @@ class ReviewRequest:
     run: RunUrl
     """Folder or fsspec URL of the run."""
 
-    queue: Annotated[Name | None, Option(metavar="audit|borderline|SQL")] = None
-    """Which pictures: the drawn audit sample, those near the decision, or a SQL condition such as "level = 1 AND
-    biometrics IS NULL". [default: audit if a sample was drawn, else borderline]"""
+    queue: Annotated[Name | None, Option(metavar="audit|borderline|SQL|LABELS")] = None
+    """Which pictures: the drawn audit sample, those near the decision, a SQL condition such as "level = 1 AND
+    biometrics IS NULL", or a labels file (.parquet, .csv) that names them. [default: audit if a sample was drawn, else
+    borderline]"""
 
     judged: Annotated[Judged, Option("--for")] = "private"
     """What people say of a picture: whether it is private, one of four classes from clearly private to clearly public,
@@ -39,6 +40,13 @@ class ReviewRequest:
     gold_share: Annotated[float, Field(ge=0, le=0.5)] = 0.05
     """Share of all pictures that these make up."""
 
+    assign: Annotated[Url | None, Option(metavar="CSV")] = None
+    """People, in a column `name`: each is asked about --per-person pictures, and each picture goes to nearly as many
+    people, within every level too."""
+
+    per_person: Count | None = None
+    """Pictures of each person of --assign; gold pictures come on top."""
+
     hash_list: HashListUrl = None
     """File of hashes (sha256 or PDQ, one a line); a picture on it is never shown, and only counted."""
 
@@ -54,6 +62,8 @@ class ReviewRequest:
     def __post_init__(self) -> None:
         if self.reviewer is not None:
             checked_name(self.reviewer)
+        if (self.assign is None) != (self.per_person is None):
+            raise PrivsieveError("--assign and --per-person belong together: give both, or neither")
 
 
 def checked_name(name: str) -> str:

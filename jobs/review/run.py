@@ -13,6 +13,7 @@ from ingest.errors import number_of
 from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.review.asking import Asking
+from jobs.review.assigning import assignment, people_of
 from jobs.review.local_server import LocalServer, local_server, refuse_missing
 from jobs.review.progress import ReviewerTally, not_shown, tallies, tally_of
 from jobs.review.queue import Queue, known_answers, mixed, queue_of
@@ -61,6 +62,10 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
     screen = Screen(Pictures(record, places), places, record, hidden, compared)
     known = frozenset[str]() if checks is None else frozenset(checks["sha256"].to_pylist())
     try:
+        assigned = None
+        if request.assign is not None and request.per_person is not None:
+            of_queue = queue.rows[Col.SHA256].to_pylist(), queue.rows[Col.LEVEL].to_pylist()
+            assigned = assignment(people_of(request.assign), *of_queue, request.per_person, request.seed)
         answers = ReviewAnswers(root.at(REVIEWS))
         asking = Asking(
             rows,
@@ -73,7 +78,17 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
             request.again,
             request.seed,
             queue.for_second_look,
+            assigned,
         )
+        if request.reviewer is not None:
+            asking.refuse_stranger(request.reviewer)
+        if assigned is not None:
+            counts = Counter(sha256 for pictures in assigned.values() for sha256 in pictures)
+            fewest, most = min(counts.values()), max(counts.values())
+            times = f"{fewest:,}" if fewest == most else f"{fewest:,} or {most:,}"
+            feedback.notice(
+                f"each of {len(assigned):,} people is asked about {request.per_person:,}; each picture {times} times"
+            )
         feedback.notice(_asked(queue, asking, request.reviewer))
         private = private_condition(record.engine) if queue.sample is None else queue.sample.design.private
         means = private_for_people(private)
@@ -87,8 +102,8 @@ def _hidden(run: OpenRun, rows: pa.Table, hash_list: HashList) -> dict[int, Lite
     if reads_pictures(run.record, hash_list):
         hashes = rows[Col.SHA256].to_pylist()
         return {number: "listed" for number, sha256 in enumerate(hashes) if sha256 in hash_list.sha256}
-    found = enumerate(listings(run, rows, hash_list))
-    return {n: "listed" if listing == "listed" else "not_compared" for n, listing in found if listing != "clear"}
+    numbered = enumerate(listings(run, rows, hash_list))
+    return {n: "listed" if listing == "listed" else "not_compared" for n, listing in numbered if listing != "clear"}
 
 
 @dataclass(frozen=True)
@@ -114,13 +129,13 @@ def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Rev
 @contextmanager
 def in_background(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[ReviewServing]:
     """Serves the page in a thread for the length of a `with` block. Errors as of `serving`."""
-    with serving(request, feedback) as one:
-        thread = threading.Thread(target=one.run, name="privsieve-review")
+    with serving(request, feedback) as served:
+        thread = threading.Thread(target=served.run, name="privsieve-review")
         thread.start()
         try:
-            yield one
+            yield served
         finally:
-            one.server.should_exit = True
+            served.server.should_exit = True
             thread.join()
 
 
@@ -164,6 +179,7 @@ def result_of(review: "ReviewPage") -> ReviewResult:
 
 def _asked(queue: Queue, asking: Asking, reviewer: str | None) -> str:
     of = {"audit": "the audit sample", "borderline": "near the decision", "sql": "those that fit the condition"}
+    of["list"] = "those of the list"
     hidden = Counter(asking.screen.states().values())  # before anything is loaded
     said = f"{number_of(len(asking.hashes) - hidden.total(), 'picture')}: {of[queue.kind]}"
     if hidden["listed"]:

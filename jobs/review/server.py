@@ -16,6 +16,7 @@ from jobs.review.progress import next_commands, progress
 from jobs.review.request import checked_name
 from reports.audit.review_progress import Estimate
 from scoring.labels.votes import SHOWN_TO
+from scoring.privacy import PRIVATE_CLASSES
 from scoring.runs.audit_sample import AuditSample
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
@@ -56,6 +57,8 @@ def app(review: ReviewPage) -> Starlette:
             {"key": a.key, "title": a.title, "level": a.level, "shows": a.shows, "ambiguous": a.ambiguous}
             for a in ATTRIBUTES
         ]
+        of_attributes = [[a.title, f"{a.shows} (GDPR: {a.laws.gdpr or 'not mapped'})"] for a in ATTRIBUTES]
+        of_classes = [[name, f"{rule} (GDPR: {articles})"] for name, (rule, articles) in PRIVATE_CLASSES.items()]
         found = {"reviewer": session.reviewer, "owner": review.owner, "title": review.title, "queue": asking.kind}
         return JSONResponse(
             {
@@ -63,9 +66,10 @@ def app(review: ReviewPage) -> Starlette:
                 "judged": asking.judged,
                 "votes": SHOWN_TO,
                 "private_means": review.private_means,
+                "rules": of_attributes if asking.judged == "attributes" else of_classes,
                 "attributes": attributes,
                 "levels": LEVELS,
-                "total": len(asking.hashes),
+                "total": len(asking.hashes if session.reviewer is None else asking.of_person(session.reviewer)),
             }
         )
 
@@ -88,12 +92,14 @@ def app(review: ReviewPage) -> Starlette:
         return Response(screened.jpeg, media_type="image/jpeg")
 
     def says(request: Request) -> Response:
-        found = progress(asking, _reviewer(request), review.owner, review.audit, review.checks, review.next_commands)
-        return JSONResponse(found)
+        tallies = progress(asking, _reviewer(request), review.owner, review.audit, review.checks, review.next_commands)
+        return JSONResponse(tallies)
 
     async def name(request: Request) -> Response:
         body = await posted(request, PostedName, MAX_BODY_BYTES)
-        _session(request).reviewer = checked_name(body.name)
+        reviewer = checked_name(body.name)
+        asking.refuse_stranger(reviewer)
+        _session(request).reviewer = reviewer
         return JSONResponse({"reviewer": _session(request).reviewer})
 
     async def answer(request: Request) -> Response:

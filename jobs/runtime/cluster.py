@@ -226,7 +226,7 @@ def _refused(address: str, error: Exception) -> PrivsieveError | None:
     """Why the cluster will never let this process in, where Ray's own words show it."""
     text = f"{error} {error.__cause__}"
     if "Version mismatch" in text:
-        theirs, ours = (" ".join(found) for found in re.findall(r"(Ray: \S+)\s+(Python: \S+)", text)[:2])
+        theirs, ours = (" ".join(versions) for versions in re.findall(r"(Ray: \S+)\s+(Python: \S+)", text)[:2])
         return PrivsieveError(
             f'Ray address "{address}": the cluster runs {theirs}, this process {ours}; make them equal'
         )

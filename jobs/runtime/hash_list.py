@@ -14,8 +14,7 @@ from typing import Literal
 import numpy as np
 
 from ingest.errors import LabelsError
-from ingest.images.pdq import NUM_HASHES, Hashes, hashes_of
-from ingest.images.pdq_search import PdqSearch
+from ingest.images.pdq import NUM_HASHES, Hashes, PdqSearch, hashes_of
 from ingest.storage.place import place, reason_of
 
 MAX_BYTES = 512 * 2**20

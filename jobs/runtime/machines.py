@@ -38,7 +38,7 @@ def cluster_nodes() -> list[ClusterNode]:
     import ray
 
     alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    return [ClusterNode(float(found.get("CPU", 0)), float(found.get("GPU", 0))) for found in alive]
+    return [ClusterNode(float(resources.get("CPU", 0)), float(resources.get("GPU", 0))) for resources in alive]
 
 
 def default_num_gpus(address: str | None, wanted: float) -> float:

@@ -10,12 +10,17 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any, Generic, TypeVar
 
 from ingest import __version__
 from ingest.errors import EngineError, PrivsieveError
 from jobs.runtime.machines import refuse_without_room
-from jobs.runtime.progress import Feedback
+from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
+from scoring.assessment import EngineOptions
+from scoring.engines import engine_module
+from scoring.weights.sources import find_weights
 
 Found = TypeVar("Found")
 
@@ -24,6 +29,33 @@ NOTICE_AFTER_S = 120.0
 
 TRIES = 2
 """A process that ends may have been on a machine that was taken away; one that ends again will end without end."""
+
+
+SAY_EVERY_S = 1.0
+
+
+@dataclass(frozen=True)
+class Said:
+    """A line of a function that is still at work."""
+
+    text: str
+
+    is_notice: bool = False
+    """Whether the user should read it though the work goes on; else it is what is being prepared."""
+
+    is_logged: bool = True
+    """Whether a log gets a line, too."""
+
+
+class _Relay(Meter):
+    """Passes on what is being prepared."""
+
+    def __init__(self, said: SimpleQueue[Said]):
+        super().__init__("weights", None, time.monotonic)
+        self._said = said
+
+    def phase(self, text: str, *, is_logged: bool = True) -> None:
+        self._said.put(Said(text, is_logged=is_logged))
 
 
 @dataclass(frozen=True)
@@ -41,12 +73,14 @@ def on_worker(
     num_cpus: float,
     num_gpus: float,
     feedback: Feedback,
-    waits: Callable[[str], None],
+    meter: Meter,
     limit_s: float = math.inf,
+    before: Callable[[], Iterator[Said]] | None = None,
 ) -> OnWorker[Found]:
     """Runs `function` once in a Ray task; to be called inside of `ray_session`.
 
-    waits: receives the phase, such as "waiting for a machine with 1 free GPU". A PrivsieveError of the function is
+    meter: shows the phase, such as "waiting for a machine with 1 free GPU". before: what the same task does first; what
+    it yields is shown. A PrivsieveError of either is
     raised here, with the machine's name. EngineError where the machine has another privsieve than this one, or none,
     and where the process of the task ended `TRIES` times. PrivsieveError where no machine has what is asked for and
     none will come, or none came within `limit_s` seconds.
@@ -56,15 +90,13 @@ def on_worker(
     wanted = WantedMachine(num_cpus, num_gpus, limit_s)
     for number in range(1, TRIES + 1):
         machine = ""
-        task = _started(function, wanted)
+        task = _started(before, function, wanted)
         try:
-            machine, other = _awaited(task, wanted, feedback, waits)
+            machine, other = _awaited(task, wanted, feedback, meter)
             if other:
                 raise EngineError(f"machine {machine}: {other}")
-            waits(f"looking at machine {machine}")
-            while not _is_ready(task):
-                pass
-            result = ray.get(next(task))
+            meter.phase(f"looking at machine {machine}")
+            result = _result(task, machine, feedback, meter)
         except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, ray.exceptions.NodeDiedError):
             if number == TRIES:
                 raise EngineError(
@@ -92,20 +124,20 @@ class WantedMachine:
         return f"a machine with {self.num_cpus:g} free CPU{_and_gpus(self.num_gpus)}"
 
 
-def _started(function: Callable[[], Any], wanted: WantedMachine) -> Any:
+def _started(before: Callable[[], Iterator[Said]] | None, function: Callable[[], Any], wanted: WantedMachine) -> Any:
     """One task that gives first who it is, then the result, so that both are of one machine."""
     import ray
     from ray import cloudpickle
 
     remote = ray.remote(num_cpus=wanted.num_cpus, num_gpus=wanted.num_gpus, max_retries=0, num_returns="streaming")
-    return remote(_looking()).remote(cloudpickle.dumps(function), __version__, code_hash())
+    return remote(_looking()).remote(cloudpickle.dumps((before, function)), __version__, code_hash())
 
 
-def _awaited(task: Any, wanted: WantedMachine, feedback: Feedback, waits: Callable[[str], None]) -> tuple[str, str]:
+def _awaited(task: Any, wanted: WantedMachine, feedback: Feedback, meter: Meter) -> tuple[str, str]:
     """The machine's name once there is one, and why its program is another; empty where it is not."""
     import ray
 
-    waits(f"waiting for {wanted}")
+    meter.phase(f"waiting for {wanted}")
     begun_s, is_told = time.monotonic(), False
     while not _is_ready(task):
         refuse_without_room(wanted.num_cpus, wanted.num_gpus)
@@ -125,6 +157,22 @@ def _awaited(task: Any, wanted: WantedMachine, feedback: Feedback, waits: Callab
     return identity
 
 
+def _result(task: Any, machine: str, feedback: Feedback, meter: Meter) -> Any:
+    """What the task returns in the end; shows what it says before."""
+    import ray
+
+    while True:
+        while not _is_ready(task):
+            pass
+        item = ray.get(next(task))
+        if not isinstance(item, Said):
+            return item
+        if item.is_notice:
+            feedback.notice(f"machine {machine}: {item.text}")
+        else:
+            meter.phase(f"machine {machine}: {item.text}", is_logged=item.is_logged)
+
+
 def _is_ready(task: Any) -> bool:
     """Whether the task has given something more; waits for it for a second, so that Ctrl-C is heard in between."""
     import ray
@@ -136,16 +184,16 @@ def _looking() -> Callable[[bytes, str, str], Iterator[Any]]:
     """Returns a function that Ray sends as it is, so that it also runs where privsieve cannot be imported."""
     other_program = check_of_program()
 
-    def look(function: bytes, version: str, code: str) -> Iterator[Any]:
+    def look(functions: bytes, version: str, code: str) -> Iterator[Any]:
         import pickle
         import platform
 
         other = other_program(version, code)
         yield platform.node(), other
         if not other:
-            from jobs.runtime.on_worker import caught
+            from jobs.runtime.on_worker import said_and_result
 
-            yield caught(pickle.loads(function))
+            yield from said_and_result(*pickle.loads(functions))
 
     return look
 
@@ -178,12 +226,45 @@ def check_of_program() -> Callable[[str, str], str]:
     return other_program
 
 
-def caught(function: Callable[[], Any]) -> Any:
-    """What the function returns, or the PrivsieveError that it raises."""
+def said_and_result(before: Callable[[], Iterator[Said]] | None, function: Callable[[], Any]) -> Iterator[Any]:
+    """Yields what is said before, then what the function returns, or the PrivsieveError that one of them raises."""
     try:
-        return function()
+        if before is not None:
+            yield from before()
+        yield function()
     except PrivsieveError as error:
-        return error
+        yield error
+
+
+def fetch_with_progress(engine: str, options: EngineOptions, *, with_weights: bool = True) -> Iterator[Said]:
+    """Fetches the model and the adapter to this machine, and says how far it is. Does nothing for other engines.
+
+    with_weights: else only the small files of a model of the hub are fetched. EngineError or StorageError where they
+    cannot be fetched.
+    """
+    if engine_module(engine).requirements(options).local_model is None:
+        return
+    said = SimpleQueue[Said]()
+    errors: list[Exception] = []
+
+    def fetch() -> None:
+        try:
+            with weights_shown(Feedback(SILENT.meter, lambda line: said.put(Said(line, is_notice=True))), _Relay(said)):
+                for given, what in ((options.model, "model"), (options.adapter, "adapter")):
+                    if given is not None:
+                        find_weights(given, what, with_weights=with_weights)
+        except Exception as error:  # raised again in the thread that waits
+            errors.append(error)
+
+    # Only the fetch has a thread of its own: engines may need the main one, for signals.
+    thread = Thread(target=fetch, daemon=True)
+    thread.start()
+    while thread.is_alive() or not said.empty():
+        thread.join(SAY_EVERY_S)
+        lines = [said.get() for _ in range(said.qsize())]
+        yield from (line for line in lines if line.is_notice or line.is_logged or line is lines[-1])
+    if errors:
+        raise errors[0]
 
 
 def _and_gpus(num_gpus: float) -> str:

@@ -108,7 +108,7 @@ def _locators(source: Source, shard: str | None, wanted: Mapping[int, str]) -> d
         return {}
     located = dict[int, tuple[str, Locator]]()
     if source.format == "tree":
-        names = {printable(at["name"]): at for slice_ in source.slices(shard) for at in slice_.locators}
+        names = {printable(locator["name"]): locator for slice_ in source.slices(shard) for locator in slice_.locators}
         return {index: (shard, names[key]) for index, key in wanted.items() if key in names}
     last = max(wanted)
     for slice_ in source.slices(shard):

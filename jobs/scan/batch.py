@@ -56,13 +56,13 @@ class BatchScorer:
         self._flow.held(num_bytes)
         try:
             with self._flow.at("decoding", len(samples)):
-                looked_at = self._without_listed(list(self._threads.map(self._look, samples)))
-                looks = list(self._threads.map(self._first_look, samples, looked_at))
-            num_pixel_bytes = sum(_num_pixel_bytes(image) for _, image in looked_at)
+                pictures = self._without_listed(list(self._threads.map(self._look, samples)))
+                looks = list(self._threads.map(self._first_look, samples, pictures))
+            num_pixel_bytes = sum(_num_pixel_bytes(image) for _, image in pictures)
             self._flow.held(num_pixel_bytes)
             num_bytes += num_pixel_bytes
-            facts = [found for found, _ in looked_at]
-            return to_table(facts, self._verdicts(samples, looked_at, looks), looks)
+            facts = [known for known, _ in pictures]
+            return to_table(facts, self._verdicts(samples, pictures, looks), looks)
         finally:
             self._flow.held(-num_bytes)
 
@@ -79,13 +79,15 @@ class BatchScorer:
         return _decoded_facts(before, decoded), decoded
 
     def _without_listed(
-        self, looked_at: Sequence[tuple[Facts, DecodedImage | Fault]]
+        self, pictures: Sequence[tuple[Facts, DecodedImage | Fault]]
     ) -> list[tuple[Facts, DecodedImage | Fault]]:
         """Nothing is left of what is known of a listed picture but where it is."""
-        listings = self._hash_list.listings([one.sha256 for one, _ in looked_at], [one.pdq for one, _ in looked_at])
+        listings = self._hash_list.listings(
+            [facts.sha256 for facts, _ in pictures], [facts.pdq for facts, _ in pictures]
+        )
         return [
-            (Facts.of_listed(one.shard, one.index), ON_HASH_LIST) if listing == "listed" else (one, image)
-            for (one, image), listing in zip(looked_at, listings, strict=True)
+            (Facts.of_listed(facts.shard, facts.index), ON_HASH_LIST) if listing == "listed" else (facts, image)
+            for (facts, image), listing in zip(pictures, listings, strict=True)
         ]
 
     def _first_look(self, sample: Sample, seen: tuple[Facts, DecodedImage | Fault]) -> FirstLook:
@@ -103,16 +105,16 @@ class BatchScorer:
     def _verdicts(
         self,
         samples: Sequence[Sample],
-        looked_at: Sequence[tuple[Facts, DecodedImage | Fault]],
+        pictures: Sequence[tuple[Facts, DecodedImage | Fault]],
         looks: Sequence[FirstLook],
     ) -> list[Verdict]:
         """The engine sees none of the pictures that the screen left out."""
         decoded = [
-            ScreenedOut() if look.stage == SCREEN else image for (_, image), look in zip(looked_at, looks, strict=True)
+            ScreenedOut() if look.stage == SCREEN else image for (_, image), look in zip(pictures, looks, strict=True)
         ]
         views = [
             View(pixels, image.metadata, facts.sha256 or "", sample.caption if self._uses_caption else None)
-            for sample, (facts, _), image in zip(samples, looked_at, decoded, strict=True)
+            for sample, (facts, _), image in zip(samples, pictures, decoded, strict=True)
             if isinstance(image, DecodedImage)
             for pixels in image.views
         ]

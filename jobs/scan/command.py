@@ -16,9 +16,12 @@ from jobs.runtime.progress import duration, on_terminal, weights_shown
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from scoring.runs.rows import Damage
 
+REMOVED = {"--keep-rationale": "a model's own words can repeat what a picture shows, so they are not stored any more"}
+
 
 @click.command(
-    cls=with_old_spellings({"--format": "--source-format"}), headings=headings(ScanRequest, ScanResources, Supervision)
+    cls=with_old_spellings({"--format": "--source-format"}, REMOVED),
+    headings=headings(ScanRequest, ScanResources, Supervision),
 )
 @takes(ScanRequest, ScanResources, Supervision)
 @click.option("--quiet", is_flag=True, help="No progress.")

@@ -73,11 +73,13 @@ def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> 
 
 def _on_cluster(prepared: Prepared, resources: ScanResources, feedback: Feedback) -> DryRun:
     from jobs.runtime.cluster import ray_session
-    from jobs.runtime.on_worker import on_worker
+    from jobs.runtime.on_worker import fetch_with_progress, on_worker
 
     with feedback.meter("dry run", None) as progress, ray_session(resources.ray_address):
         cpus, gpus = resources.engine_cpus, gpus_per_engine(prepared, resources)
-        return on_worker(partial(dry_run, prepared), cpus, gpus, feedback, progress.phase).found
+        request = prepared.request
+        fetch = partial(fetch_with_progress, request.engine, request.options, with_weights=False)
+        return on_worker(partial(dry_run, prepared), cpus, gpus, feedback, progress, before=fetch).found
 
 
 def _counts(stated: StatedCounts) -> str:

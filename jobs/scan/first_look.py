@@ -5,15 +5,15 @@ needs, in a Ray task.
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
 
 from ingest.errors import EngineError, StorageError
 from ingest.formats import Source
 from ingest.storage.place import PART, Place
 from jobs.doctor.checks import check_gpu, finding, first_sample, new_folders_removed
-from jobs.runtime.on_worker import on_worker
-from jobs.runtime.progress import Feedback
+from jobs.runtime.on_worker import Said, fetch_with_progress, on_worker
+from jobs.runtime.progress import Feedback, Meter
 from scoring.assessment import Closable, EngineDescription, EngineOptions, RemoteEngineModule, Unscored
 from scoring.engines import engine_module
 from scoring.engines.canary import canary
@@ -26,7 +26,7 @@ def look(
     num_cpus: float,
     num_gpus: float,
     feedback: Feedback,
-    waits: Callable[[str], None],
+    meter: Meter,
     *,
     new_run: tuple[Source, Place] | None,
 ) -> EngineDescription:
@@ -36,14 +36,16 @@ def look(
     the machine's name and what to do where it could not scan.
     """
     if new_run is None:
-        return on_worker(partial(described, engine, options), num_cpus, num_gpus, feedback, waits).found
+        fetch = partial(fetch_with_progress, engine, options)
+        return on_worker(partial(described, engine, options), num_cpus, num_gpus, feedback, meter, before=fetch).found
     source, run = new_run
     probe = f"{PROBE}{uuid.uuid4().hex}"
     with new_folders_removed(run):
         run.at(probe + PART).write(probe.encode())
         try:
-            function = partial(looked_through, engine, options, source, run, probe)
-            return on_worker(function, num_cpus, num_gpus, feedback, waits).found
+            check = partial(engine_checked, engine, options)
+            before = partial(storage_checked, engine, options, source, run, probe)
+            return on_worker(check, num_cpus, num_gpus, feedback, meter, before=before).found
         finally:
             run.at(probe + PART).remove()
 
@@ -53,14 +55,21 @@ def described(engine: str, options: EngineOptions) -> EngineDescription:
     return engine_module(engine).describe(options)
 
 
-def looked_through(engine: str, options: EngineOptions, source: Source, run: Place, probe: str) -> EngineDescription:
-    """The description; or the PrivsieveError that would stop the scan on this machine.
+def storage_checked(engine: str, options: EngineOptions, source: Source, run: Place, probe: str) -> Iterator[Said]:
+    """PrivsieveError where this machine cannot read the source, write to the run, or fetch the weights.
 
-    probe: name and content of a file that the machine of the command wrote into the folder of the run. An engine with
-    a GPU is loaded, asked about a made picture and closed again.
+    probe: name and content of a file that the machine of the command wrote into the folder of the run.
     """
     first_sample(source)
     _check_folder(run, probe)
+    yield from fetch_with_progress(engine, options)
+
+
+def engine_checked(engine: str, options: EngineOptions) -> EngineDescription:
+    """The description; or the PrivsieveError that would stop the scan on this machine.
+
+    An engine with a GPU is loaded, asked about a made picture and closed again.
+    """
     module = engine_module(engine)
     description = module.describe(options)
     gpu = finding("gpu", partial(check_gpu, engine, module.requirements(options).local_model, options.gpu_share or 1.0))

@@ -53,13 +53,13 @@ def scan_slices(
     num_at_work = len(further)
     for process in further:
         process.start()
-    scanner = SliceScanner(settings, looked_at=lambda _, num_images: under_way.looked_at(0, num_images))
+    scanner = SliceScanner(settings, on_progress=lambda _, num_images: under_way.on_progress(0, num_images))
     try:
         while True:
             task = tasks.take()
             if task is not None:
                 ended.put(scan_until_it_ends(scanner, task))
-                under_way.looked_at(0, 0)
+                under_way.on_progress(0, 0)
             elif not num_at_work and ended.empty():
                 return
             while not ended.empty() or (task is None and num_at_work):
@@ -116,10 +116,10 @@ class Tasks:
         with self._lock:
             if self._given_back:
                 return self._given_back.popleft()
-            for found in self._listed:
-                if isinstance(found, SliceTask):
-                    return found
-                self._failed(found)
+            for listed in self._listed:
+                if isinstance(listed, SliceTask):
+                    return listed
+                self._failed(listed)
         return None
 
     def give_back(self, task: SliceTask) -> None:
@@ -135,7 +135,7 @@ class ProcessesUnderWay:
         self._num_done: dict[int, int] = {}
         self._lock = threading.Lock()
 
-    def looked_at(self, process: int, num_images: int) -> None:
+    def on_progress(self, process: int, num_images: int) -> None:
         """process: any number of its own; 0 images once its slice has ended."""
         with self._lock:
             self._num_done[process] = num_images
@@ -179,7 +179,7 @@ class FurtherProcess:
             if not self._is_over.wait(self._after_s):
                 while not self._is_over.is_set() and (task := self._tasks.take()) is not None:
                     counts = self._scanned(task)
-                    self._under_way.looked_at(self._number, 0)
+                    self._under_way.on_progress(self._number, 0)
                     if counts is None:
                         self._tasks.give_back(task)
                         return
@@ -197,7 +197,7 @@ class FurtherProcess:
                 if self._is_over.is_set():
                     return None
                 self._child = self._child or _Child(self._settings)
-            counts = self._child.scan(task, lambda num_images: self._under_way.looked_at(self._number, num_images))
+            counts = self._child.scan(task, lambda num_images: self._under_way.on_progress(self._number, num_images))
             if counts is not None:
                 return counts
             with self._lock:
@@ -212,7 +212,7 @@ class _Child:
         self._process = ChildProcess("jobs.scan.inline")
         self.kill = self._process.kill
 
-    def scan(self, task: SliceTask, looked_at: Callable[[int], object]) -> SliceCounts | None:
+    def scan(self, task: SliceTask, on_progress: Callable[[int], object]) -> SliceCounts | None:
         """None if the child died."""
         try:
             if self._settings is not None:
@@ -220,7 +220,7 @@ class _Child:
                 self._settings = None
             self._process.connection.send(task)
             while isinstance(answer := self._process.connection.recv(), int):
-                looked_at(answer)
+                on_progress(answer)
         except (EOFError, OSError):
             return None
         assert isinstance(answer, SliceCounts)
@@ -234,13 +234,13 @@ def _serve(connection: Connection) -> None:
     threading.Thread(target=_receive, args=(connection, tasks), daemon=True).start()
     reported_s = 0.0
 
-    def looked_at(_: str, num_images: int) -> None:
+    def on_progress(_: str, num_images: int) -> None:
         nonlocal reported_s
         if time.monotonic() - reported_s >= REPORT_EVERY_S:
             reported_s = time.monotonic()
             connection.send(num_images)
 
-    scanner = SliceScanner(settings, looked_at=looked_at)
+    scanner = SliceScanner(settings, on_progress=on_progress)
     while True:
         connection.send(scan_until_it_ends(scanner, tasks.get()))
 

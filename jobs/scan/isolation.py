@@ -92,8 +92,8 @@ def _lost_rows(lost: Lost, shard: str, left: Sequence[Locator]) -> list[pa.Table
     if group is None:
         raise StorageError(f"{printable(shard)}: while sample {left[0]['index']} was read: {why}")
     fault = Fault(lost.fault.reason, f"while it was read: {why}")
-    together = takewhile(lambda at: at.get("group") == group, left)
-    return [quarantined(facts_of(parquet.lost(shard, at, fault)), fault) for at in together]
+    together = takewhile(lambda locator: locator.get("group") == group, left)
+    return [quarantined(facts_of(parquet.lost(shard, locator, fault)), fault) for locator in together]
 
 
 class ChildProcess:

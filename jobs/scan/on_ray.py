@@ -66,10 +66,10 @@ class EnginePool:
 class ScansRows:
     """What an engine actor does where the program is the same."""
 
-    def __init__(self, settings: ScanSettings, looked_at: slice_scanner.LookedAt):
+    def __init__(self, settings: ScanSettings, on_progress: slice_scanner.OnProgress):
         metrics = ScanMetrics(settings.engine)
         # After an unexpected exception the process ends, as it would of a signal, and Ray starts another.
-        self._scanner = slice_scanner.SliceScanner(settings, metrics, partial(os._exit, 1), looked_at)
+        self._scanner = slice_scanner.SliceScanner(settings, metrics, partial(os._exit, 1), on_progress)
 
     @property
     def has_engine(self) -> bool:
@@ -117,7 +117,7 @@ def scan_slices(
     """
     with closing(HandedBack(engines.num_cpus, engines.num_gpus, notice)) as handed_back:
         if show is None:
-            yield from _passes(settings, left, chosen, ledger, slice_scanner.nobody_looks, engines, handed_back)
+            yield from _passes(settings, left, chosen, ledger, slice_scanner.no_progress, engines, handed_back)
             return
         with closing(ActorUnderWay(show)) as under_way:
             reports = Reports(under_way.actor)
@@ -131,7 +131,7 @@ def _passes(
     left: list[str],
     chosen: Chosen,
     ledger: Ledger,
-    looked_at: slice_scanner.LookedAt,
+    on_progress: slice_scanner.OnProgress,
     engines: EnginePool,
     handed_back: HandedBack,
 ) -> Iterator[SliceCounts]:
@@ -139,7 +139,7 @@ def _passes(
     for number in range(1, MAX_PASSES + 1):
         labels = handed_back.next_pass()
         last = None
-        for shard, counts in _scanned(settings, left, chosen, ledger, looked_at, engines, handed_back.states, labels):
+        for shard, counts in _scanned(settings, left, chosen, ledger, on_progress, engines, handed_back.states, labels):
             if counts.is_handed_back:
                 handed_back.note(counts, shard)
                 last = counts
@@ -157,7 +157,7 @@ def _scanned(
     left: list[str],
     chosen: Chosen,
     ledger: Ledger,
-    looked_at: slice_scanner.LookedAt,
+    on_progress: slice_scanner.OnProgress,
     engines: EnginePool,
     states: Any,
     labels: dict[str, str],
@@ -187,7 +187,7 @@ def _scanned(
     )
     counted = slices.map_batches(
         engine_actor(code),
-        fn_constructor_args=(states, cloudpickle.dumps(partial(ScansRows, settings, looked_at))),
+        fn_constructor_args=(states, cloudpickle.dumps(partial(ScansRows, settings, on_progress))),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(
             min_size=engines.size,
@@ -251,8 +251,8 @@ class SliceProgress:
         self._num_done: dict[str, int] = {}
         self._is_begun = False
 
-    def looked_at(self, slice_name: str, num_images: int) -> None:
-        """`jobs.scan.slice_scanner.LookedAt`."""
+    def on_progress(self, slice_name: str, num_images: int) -> None:
+        """`jobs.scan.slice_scanner.OnProgress`."""
         self._is_begun = True
         if slice_name:
             self._num_done[slice_name] = num_images
@@ -275,7 +275,7 @@ class Reports:
         now_s = time.monotonic()
         if not slice_name or now_s >= self._next_s:
             self._next_s = now_s + EVERY_S
-            self._actor.looked_at.remote(slice_name, num_images)
+            self._actor.on_progress.remote(slice_name, num_images)
 
 
 class ActorUnderWay:

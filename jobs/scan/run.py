@@ -2,14 +2,13 @@
 
 import json
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
-from ingest.errors import IncompleteError, RunError, StorageError, number_of
+from ingest.errors import IncompleteError, RunError, StorageError
 from ingest.formats import refuse_without_pictures
 from ingest.formats.stated_counts import StatedCounts, stated_counts
 from ingest.sample import printable
@@ -18,12 +17,12 @@ from jobs.runtime.cluster import num_cores
 from jobs.runtime.last_word import inline_session
 from jobs.runtime.machines import num_engines, refuse_impossible, share_of_gpu
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
+from jobs.scan.ending import category_notices, incomplete
 from jobs.scan.prepared import (
     check_category,
     chosen_samples,
     gpus_per_engine,
     is_on_cluster,
-    no_category,
     prepare,
     refuse_foreign_list,
 )
@@ -33,7 +32,7 @@ from jobs.scan.selection import Chosen
 from jobs.scan.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts
 from jobs.scan.watchdog import heard
 from scoring.assessment import EngineDescription, EngineOptions, RemoteEngineModule
-from scoring.runs.attempts import Attempts, EngineTime, add_engine_time
+from scoring.runs.attempts import Attempts, EngineTime, EngineTimeFile
 from scoring.runs.footers import footers
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE, RUN_RECORD
 from scoring.runs.lease import Lease, lease
@@ -57,7 +56,6 @@ from scoring.runs.record import (
 )
 from scoring.runs.results import Results, results
 from scoring.screen.guard import GuardCounts
-from scoring.table import LISTED
 
 SILENT_STALLS = 3
 MIN_SILENCE_S = 1800
@@ -66,9 +64,6 @@ so."""
 
 MIN_DECODE_THREADS = 2
 """For an engine of one CPU, too: its thread waits for the model most of the time."""
-
-KEEP_EVERY_S = 10.0
-"""How often the time of the engines is written, and once at the end."""
 
 FURTHER_AFTER_S = 2.0
 """An inline scan that is done earlier needs no further process, which takes a second to start."""
@@ -113,13 +108,12 @@ class _Scan:
         self._guard = GuardCounts()
         self._new_by_shard = Counter[str]()
         self._stated = StatedCounts({}, 0)
-        self._engine_time = EngineTime()
-        self._kept_s = time.monotonic()
         self._prepared = prepare(request)
         self._request = self._prepared.request
         if self._request.options.protocol != request.options.protocol:
             feedback.notice(f"{request.run} is continued with {self._request.options.protocol}, with which it began")
         self._run = place(request.run)
+        self._engine_time = EngineTimeFile(self._run)
         if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
             raise RunError(f"{request.run} is inside the source; use a folder outside of it for --run")
         self._on_cluster = is_on_cluster(self._resources)
@@ -130,11 +124,7 @@ class _Scan:
                 stack.enter_context(self._session())
             self._description = self._described()
             self._record = record_of(
-                self._request,
-                self._prepared.source,
-                self._description,
-                self._prepared.hash_list,
-                self._prepared.screen,
+                self._request, self._prepared.source, self._description, self._prepared.hash_list, self._prepared.screen
             )
             if refuse_other(self._request.run, self._record) is None:
                 self._refuse_new_run()
@@ -159,13 +149,7 @@ class _Scan:
         refuse_impossible(self._resources.ray_address, cpus, gpus)
         new_run = (self._prepared.source, self._run) if is_new else None
         return look(
-            self._request.engine,
-            self._engine_options(),
-            cpus,
-            gpus,
-            self._feedback,
-            self._progress.phase,
-            new_run=new_run,
+            self._request.engine, self._engine_options(), cpus, gpus, self._feedback, self._progress, new_run=new_run
         )
 
     def _refuse_new_run(self) -> None:
@@ -278,11 +262,8 @@ class _Scan:
             return partial(inline.scan_slices, num_processes=number, further_after_s=FURTHER_AFTER_S)
         from jobs.scan import on_ray
 
-        address, cpus, gpus = (
-            self._resources.ray_address,
-            self._resources.engine_cpus,
-            gpus_per_engine(self._prepared, self._resources),
-        )
+        address, cpus = self._resources.ray_address, self._resources.engine_cpus
+        gpus = gpus_per_engine(self._prepared, self._resources)
         refuse_impossible(address, cpus, gpus)
         size, max_size = num_engines(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
         pool = on_ray.EnginePool(size, max_size, cpus, gpus, self._on_cluster)
@@ -323,18 +304,18 @@ class _Scan:
         )
 
     def _follow(
-        self, found: Iterator[SliceCounts], num_left: int, num_shards: int, held: Lease, begun: RunRecord
+        self, scanned: Iterator[SliceCounts], num_left: int, num_shards: int, held: Lease, begun: RunRecord
     ) -> list[str]:
         """Shows how the scan goes on; returns why slices have no result, one line each."""
         failures: list[str] = []
         num_ended = num_shards - num_left
         silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_seconds)
-        for counts in heard(found, silence_s, lambda: self._notice_silence(silence_s)):
+        for counts in heard(scanned, silence_s, lambda: self._notice_silence(silence_s)):
             held.check()
             if counts.built_with:
                 begun = with_built(self._request.run, begun, json.loads(counts.built_with))
             if counts.engine_time:
-                self._keep(EngineTime.model_validate_json(counts.engine_time))
+                self._engine_time.add(EngineTime.model_validate_json(counts.engine_time))
             if counts.is_fatal:
                 raise IncompleteError(f"{counts.failure}; run the same command again to continue")
             self._guard += GuardCounts.parsed(counts.guard)
@@ -348,7 +329,7 @@ class _Scan:
                 self._progress.shards(num_ended, num_shards)
             if counts.failure:
                 failures.append(counts.failure)
-        self._write_engine_time()
+        self._engine_time.write()
         return failures
 
     def _notice_wrong_counts(self, scanned: list[str], earlier: Ledger) -> None:
@@ -358,16 +339,6 @@ class _Scan:
         difference = self._stated.difference({item: self._new_by_shard[shard_id_in(item, now)] for item in whole})
         if difference is not None:
             self._feedback.notice(difference)
-
-    def _keep(self, more: EngineTime) -> None:
-        self._engine_time += more
-        if time.monotonic() - self._kept_s > KEEP_EVERY_S:
-            self._write_engine_time()
-
-    def _write_engine_time(self) -> None:
-        if self._engine_time.seconds:
-            add_engine_time(self._run, self._engine_time)
-        self._engine_time, self._kept_s = EngineTime(), time.monotonic()
 
     def _notice_silence(self, silence_s: float) -> None:
         self._feedback.notice(
@@ -382,7 +353,7 @@ class _Scan:
 
         earlier: what the run had before this scan.
         """
-        url, source, now = self._request.run, self._prepared.source, results(self._run)
+        source, now = self._prepared.source, results(self._run)
         missing = [shard for shard in shards if not finished(shard, now.ledger)]
         tally_ = tally(self._run, settings_hash, source, earlier, now)
         result = ScanResult(
@@ -398,35 +369,11 @@ class _Scan:
         )
         self._notice_drift(tally_.guard)
         changed = [printable(s) for s in missing if now.ledger.last.get(shard_id_in(s, now.ledger)) == CONFLICT]
-        changed += tally_.changed
-        if changed:
-            raise IncompleteScanError(
-                f"{changed[0]} changed between two scans of this run ({number_of(len(changed), 'such shard')}): remove "
-                f"its results from {url}/scores and run the same scan again, or scan into a new run",
-                result,
-            )
-        if not missing and num_chosen not in (None, tally_.num_rows):
-            raise IncompleteScanError(
-                f"{tally_.num_rows} images have a row and {num_chosen} were chosen: the source changed between two "
-                "scans of this run; scan into a new run",
-                result,
-            )
-        if missing:
-            why = f" ({failures[0]})" if failures else ""
-            raise IncompleteScanError(
-                f"{len(missing)} of {number_of(len(shards), 'shard')} have images without a row, "
-                f"{printable(missing[0])} first"
-                f"{why}; `privsieve status {url}` lists them; run the same scan again to continue",
-                result,
-            )
-        num_named = tally_.num_images - tally_.reasons.get(LISTED, 0)
-        if source.class_list is not None and tally_.num_with_category < num_named:
-            without = number_of(num_named - tally_.num_with_category, "image")
-            self._feedback.notice(
-                f"{without} of {tally_.num_images:,} without a category: {source.class_list.url} does not name them"
-            )
-        if source.category is not None and num_named and not tally_.num_with_category:
-            self._feedback.notice(f"the category is null in every row: {no_category(source, source.category)}")
+        why = incomplete(self._request.run, shards, missing, [*changed, *tally_.changed], tally_, num_chosen, failures)
+        if why is not None:
+            raise IncompleteScanError(why, result)
+        for notice in category_notices(source, tally_):
+            self._feedback.notice(notice)
         return result
 
 

@@ -74,11 +74,11 @@ def draw_per_category(
     if not places:
         raise SourceError("--per-category, but no image has a category: name what gives it with --category or --labels")
     drawn: list[tuple[int, int]] = []
-    for category, found in places.items():
+    for category, members in places.items():
         own = int.from_bytes(hashlib.sha256(category.encode()).digest()[:8], "big")
-        size = min(num_samples, len(found))
-        taken = np.random.default_rng([seed, own]).choice(len(found), size, replace=False, shuffle=False)
-        drawn += [found[n] for n in taken]
+        size = min(num_samples, len(members))
+        taken = np.random.default_rng([seed, own]).choice(len(members), size, replace=False, shuffle=False)
+        drawn += [members[n] for n in taken]
     chosen: dict[str, list[int]] = {}
     for number, index in sorted(drawn):
         chosen.setdefault(shards[number], []).append(index)
@@ -93,5 +93,5 @@ def selected(slices: Iterator[Slice], shard: str, indices: list[int] | None) -> 
     if indices is None:
         return slices
     wanted = frozenset(indices)
-    weighed = ((at, MAX_BYTES // len(slice_.locators)) for slice_ in slices for at in slice_.locators)
-    return cut(shard, ((at, num_bytes) for at, num_bytes in weighed if at["index"] in wanted))
+    weighed = ((locator, MAX_BYTES // len(slice_.locators)) for slice_ in slices for locator in slice_.locators)
+    return cut(shard, ((locator, num_bytes) for locator, num_bytes in weighed if locator["index"] in wanted))

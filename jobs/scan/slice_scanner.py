@@ -29,13 +29,13 @@ from scoring.runs.layout import ATTEMPTS, SCORES
 from scoring.screen.guard import guard_counts
 from scoring.table import SCHEMA, Col
 
-LookedAt = Callable[[str, int], object]
+OnProgress = Callable[[str, int], object]
 """Takes the name of a slice (`SliceTask.name`) and how many of its images were scanned so far; for progress only. An
 empty name: an engine is loaded."""
 
 
-def nobody_looks(slice_name: str, num_images: int) -> None:
-    """A `LookedAt` for progress that is not shown."""
+def no_progress(slice_name: str, num_images: int) -> None:
+    """Use this as `OnProgress` if progress is not shown."""
 
 
 class Metrics(Protocol):
@@ -62,12 +62,12 @@ class SliceScanner:
         settings: ScanSettings,
         metrics: Metrics | None = None,
         crashed: Callable[[], object] = lambda: None,
-        looked_at: LookedAt = nobody_looks,
+        on_progress: OnProgress = no_progress,
     ):
         """crashed: called after a crash is recorded and before `WorkerCrash`, by one thread at a time."""
         self._settings = settings
         self._crashed = crashed
-        self._looked_at = looked_at
+        self._on_progress = on_progress
         self._metrics = metrics
         self._attempts = Attempts(settings.run.at(ATTEMPTS))
         self._watchdog = Watchdog(settings.stall_s)
@@ -84,7 +84,7 @@ class SliceScanner:
             self._host.scorer()
         except NotLoadedError as error:
             self._broken = str(error)
-        looked_at("", 0)
+        on_progress("", 0)
 
     @property
     def has_engine(self) -> bool:
@@ -194,7 +194,7 @@ class SliceScanner:
         num_images = 0
         for table in rows:
             num_images += table.num_rows
-            self._looked_at(task.name, num_images)
+            self._on_progress(task.name, num_images)
             yield table
 
     def _queued(self, num_images: int) -> None:

@@ -48,6 +48,27 @@ class LookRequest:
 
 
 @checked_request
+class SeenRequest:
+    """What is seen of a picture."""
+
+    modality: Annotated[Urls, Option(metavar="NAME", offers=MODALITIES)] = ()
+    """thumbnail, caption or encoder: what is seen of a picture; repeatable. [default: thumbnail, and encoder if
+    --encoder is given]"""
+
+    encoder: Annotated[Url | None, Option(metavar="FILE.onnx")] = None
+    """ONNX model of one picture, (1, 3, side, side) float32; a screen holds a copy of it."""
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.modality) - set(MODALITIES))
+        if unknown:
+            raise LabelsError(f'there is no modality "{unknown[0]:.80}"; there are: {", ".join(MODALITIES)}')
+        if len(set(self.modality)) < len(self.modality):
+            raise LabelsError("--modality names one twice; give each once")
+        if "encoder" in self.modality and self.encoder is None:
+            raise LabelsError("--modality encoder needs --encoder FILE.onnx")
+
+
+@checked_request
 class FitRequest:
     """What a screen must keep to, and what it looks at."""
 
@@ -68,27 +89,13 @@ class FitRequest:
     per_category: bool = False
     """A bound for each category; what has none is not screened."""
 
-    modality: Annotated[Urls, Option(metavar="NAME", offers=MODALITIES)] = ()
-    """thumbnail, caption or encoder: what the screen looks at; repeatable. [default: thumbnail, and encoder if
-    --encoder is given]"""
-
-    encoder: Annotated[Url | None, Option(metavar="FILE.onnx")] = None
-    """ONNX model of one picture, (1, 3, side, side) float32; it becomes a part of the screen."""
+    sees: SeenRequest = SeenRequest()
 
     guard: Annotated[float, Field(gt=0, le=1)] = 0.01
     """Share of the pictures left out that scans give to the engine all the same, to notice a change."""
 
     seed: Seed = 0
     """Seed of what is drawn."""
-
-    def __post_init__(self) -> None:
-        unknown = sorted(set(self.modality) - set(MODALITIES))
-        if unknown:
-            raise LabelsError(f'there is no modality "{unknown[0]:.80}"; there are: {", ".join(MODALITIES)}')
-        if len(set(self.modality)) < len(self.modality):
-            raise LabelsError("--modality names one twice; give each once")
-        if "encoder" in self.modality and self.encoder is None:
-            raise LabelsError("--modality encoder needs --encoder FILE.onnx")
 
 
 @checked_request

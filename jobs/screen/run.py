@@ -12,7 +12,7 @@ from ingest.storage.place import place
 from jobs.console.requests import refuse_existing
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.screen.looking import ScreenPictures, labelled_pictures
-from jobs.screen.request import EvaluateScreenRequest, FitRequest, LookRequest
+from jobs.screen.request import EvaluateScreenRequest, FitRequest, LookRequest, SeenRequest
 from reports.screening.compute import FitSettings, MadeScreen, made_screen
 from reports.screening.evaluation import ScreenEvaluation, evaluated
 from scoring.labels.table import labels_sha256
@@ -41,10 +41,10 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
     """LabelsError with the number of labels that is missing; SourceError, EngineError, RunError or StorageError in one
     line. Then nothing is written."""
     refuse_existing(request.out)
-    encoder = _encoder(request)
-    names = _modalities(request)
+    encoder = encoder_of(request.sees)
+    names = modalities_of(request.sees)
     identities = {name: identity_of(name, encoder) for name in names}
-    modalities = loaded_modalities(names, encoder, _cache(request.look, encoder))
+    modalities = loaded_modalities(names, encoder, cache_of(request.look, encoder))
     labelled = labelled_pictures(request.look, modalities, feedback)
     settings = FitSettings(
         target_miss=request.target_miss,
@@ -72,7 +72,9 @@ def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SIL
     `run_screen_fit`."""
     screen = read_screen(request.screen)
     refuse_other_features(screen)
-    modalities = loaded_modalities(tuple(screen.predictor.heads), screen.encoder, _cache(request.look, screen.encoder))
+    modalities = loaded_modalities(
+        tuple(screen.predictor.heads), screen.encoder, cache_of(request.look, screen.encoder)
+    )
     if labels_sha256(request.look.labels) == screen.record.labels_sha256:
         feedback.notice(
             "caution: the thresholds were chosen by these labels, so what they miss here proves nothing new"
@@ -89,7 +91,8 @@ def _is_learnt(labelled: ScreenPictures, screen: str) -> np.ndarray[tuple[int], 
     return np.array([learnt_mark(sha256) in learnt for sha256 in labelled.pictures.sha256], dtype=np.bool_)
 
 
-def _modalities(request: FitRequest) -> tuple[ModalityName, ...]:
+def modalities_of(request: SeenRequest) -> tuple[ModalityName, ...]:
+    """LabelsError if an encoder is given, and the modalities leave it out."""
     if not request.modality:
         return ("thumbnail",) if request.encoder is None else ("thumbnail", "encoder")
     if request.encoder is not None and "encoder" not in request.modality:
@@ -97,7 +100,8 @@ def _modalities(request: FitRequest) -> tuple[ModalityName, ...]:
     return tuple(name for name in MODALITIES if name in request.modality)
 
 
-def _encoder(request: FitRequest) -> bytes | None:
+def encoder_of(request: SeenRequest) -> bytes | None:
+    """Content of the ONNX file. EngineError or StorageError if it cannot be taken."""
     if request.encoder is None:
         return None
     if not request.encoder.lower().endswith(".onnx"):
@@ -105,11 +109,12 @@ def _encoder(request: FitRequest) -> bytes | None:
     return given_content(place(request.encoder), request.encoder, MAX_ENCODER_BYTES)
 
 
-def _cache(request: LookRequest, encoder: bytes | None) -> Path | None:
+def cache_of(request: LookRequest, encoder: bytes | None) -> Path | None:
+    """LabelsError without an encoder, whose embeddings it keeps; StorageError if it is not of this machine."""
     if request.cache is None:
         return None
     if encoder is None:
-        raise LabelsError("--cache keeps the embeddings of an encoder, and the screen has none; leave it out")
+        raise LabelsError("--cache keeps the embeddings of an encoder, and there is none; leave it out")
     folder = place(request.cache)
     if not folder.is_local:
         raise StorageError(f"--cache {request.cache}: give a folder of this machine")

@@ -3,8 +3,7 @@
     request.py     what is asked for
     changing.py    changed versions that the command makes itself
     pairing.py     which changed picture belongs to which original
-    areas.py       where two pictures differ
-    comparing.py   one pair -> its numbers
+    comparing.py   one pair -> where it differs, and its numbers
     run.py         all pairs -> the tables of `compare`
     ranking.py     the same numbers against people
     training.py    labelled versions -> an encoder

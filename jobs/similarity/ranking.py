@@ -6,8 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.errors import LabelsError, RunError
+from ingest.errors import LabelsError
 from ingest.storage.given_files import given_content
+from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import place
 from jobs.similarity.request import RankRequest
 from reports.similarity.ranks import Ranking, Votes, ranks_of
@@ -39,13 +40,11 @@ def run_rank(request: RankRequest) -> Ranking:
 
 def _pairs(url: str) -> pa.Table:
     content = given_content(place(url), url, MAX_BYTES)
-    try:
+    with refuse_damage(f"{url}:", "is no file of similarity compare --out"):
         file = pq.ParquetFile(pa.BufferReader(content))
         if file.schema_arrow.names != PAIRS_SCHEMA.names or file.metadata.num_rows > MAX_ROWS:
             raise ValueError("other columns")
         return file.read().cast(PAIRS_SCHEMA)
-    except (pa.ArrowException, OSError, ValueError):
-        raise RunError(f"{url}: is no file of similarity compare --out") from None
 
 
 def _detected(url: str, pairs: pa.Table) -> Votes:
@@ -84,7 +83,7 @@ def _votes(url: str) -> Votes:
 def _text_table(content: bytes, url: str) -> pa.Table:
     if not content.startswith(b"PAR1"):
         return text_columns(content, url, COLUMNS)
-    try:
+    with refuse_damage(f"{url}:", "cannot be read as labels of pairs", LabelsError):
         file = pq.ParquetFile(pa.BufferReader(content))
         if file.metadata.num_rows > MAX_ROWS:
             raise ValueError("too many rows")
@@ -93,5 +92,3 @@ def _text_table(content: bytes, url: str) -> pa.Table:
             pc.cast(column, pa.int64()) if pa.types.is_boolean(column.type) else column for column in table.columns
         ]
         return pa.table([pc.cast(column, pa.string()) for column in columns], names=table.column_names)
-    except (pa.ArrowException, OSError, ValueError):
-        raise LabelsError(f"{url}: cannot be read as labels of pairs") from None

@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -18,15 +20,44 @@ from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.similarity.changing import MadeSet, methods_of
 from jobs.similarity.comparing import MAX_SIDE_PX, EncodedPicture, PerceptualDistance, compared
-from jobs.similarity.looking_again import Looking
 from jobs.similarity.pairing import Corpus, PicturePlace, drawn
 from jobs.similarity.request import CompareRequest
 from reports.page.pages import check_path
 from reports.similarity.compute import PairFigures, SetPairs
 from reports.similarity.page import write_page
 from reports.similarity.results import Similarity
+from scoring.assessment import Assessment, EngineOptions, View
+from scoring.engines import DEFAULT, engine_module
 from scoring.similarity.encoders import PictureEncoder, frozen_encoder, trained_encoder
 from scoring.similarity.lpips import Lpips
+
+
+class Looking:
+    """Lets detectors examine the original and the changed picture: what they still find can be found by others, too.
+
+    Keeps the answer for the last original, with which many changed pictures may be compared.
+    """
+
+    def __init__(self) -> None:
+        """EngineError if the detectors cannot run here."""
+        self._engine = engine_module(DEFAULT).load(EngineOptions())
+        self._last: tuple[Pixels, npt.NDArray[np.bool_] | None] | None = None
+
+    def share_still_found(self, original: Pixels, changed: Pixels) -> float | None:
+        """Share of the attributes found in the original that are found in the changed picture, 0 to 1. None if nothing
+        is found in the original, or one of the two cannot be judged."""
+        if self._last is None or self._last[0] is not original:
+            self._last = (original, self._found(original))
+        before = self._last[1]
+        if before is None or not before.any():
+            return None
+        after = self._found(changed)
+        return None if after is None else float(after[before].mean())
+
+    def _found(self, pixels: Pixels) -> npt.NDArray[np.bool_] | None:
+        """Shape (22,): whether the attribute is present, or may be."""
+        outcome = self._engine.assess([View(pixels, frozenset(), "")])[0]
+        return np.nan_to_num(outcome.values) > 0 if isinstance(outcome, Assessment) else None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import read_labels
 from scoring.tuning.drawing import Draw
-from scoring.tuning.recipe import recipe
+from scoring.tuning.recipe import other_setting, recipe
 from scoring.tuning.targets import PROTOCOLS
 
 RECORD = "study.json"
@@ -83,7 +83,7 @@ def begin(request: StudyRequest, kind: str) -> Path:
     content["prompt_file"] = None if request.prompt_file is None else hashlib.sha256(request.prompt_file).hexdigest()
     del content["seeds"], content["out"]
     # What the names refer to: points of other pictures, labels or models are not comparable.
-    content["recipe"] = recipe(request.recipe).model_dump(mode="json")
+    content["recipe"] = recipe(request.recipe).stored()
     content["model"] = checkpoint(request.model, with_weights=True).digest()
     for name in ("labels", "evaluation_labels"):
         content[name] = hashlib.sha256(place(content[name]).read()).hexdigest()
@@ -104,7 +104,12 @@ def begin_folder(folder: Path, content: Mapping[str, object], out: str) -> None:
         if not isinstance(stored, dict):
             raise LabelsError(f"{out}: its {RECORD} is damaged; name another --out")
         for name, wanted in content.items():
-            if stored.get(name) != wanted:
+            former = stored.get(name)
+            if name == "recipe" and isinstance(former, dict) and isinstance(wanted, dict):
+                is_same = other_setting(former, wanted) is None
+            else:
+                is_same = former == wanted
+            if not is_same:
                 raise LabelsError(f"{out} holds a study with another {name}; give the same, or name another --out")
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise LabelsError(f"{out} already exists and holds no study; name another --out")
@@ -133,13 +138,13 @@ def draw_set(request: StudyRequest, folder: Path, name: str, draw: Draw, feedbac
 
     LabelsError if there are too few pictures: a study draws all its sets before it tunes.
     """
-    at = folder / name
-    if not (at / SET / "set.json").is_file():
+    point_folder = folder / name
+    if not (point_folder / SET / "set.json").is_file():
         run_tune_set(
             TuneSetRequest(
                 source=request.source,
                 labels=request.labels,
-                out=str(at / SET),
+                out=str(point_folder / SET),
                 target=request.target,
                 prompt_file=request.prompt_file,
                 draw=draw,
@@ -151,14 +156,14 @@ def draw_set(request: StudyRequest, folder: Path, name: str, draw: Draw, feedbac
 
 def tuned(request: StudyRequest, folder: Path, name: str, draw: Draw, feedback: Feedback) -> PointResult:
     """A model that was tuned on the set of the point."""
-    at = folder / name
-    if (stored := _stored(at)) is not None:
+    point_folder = folder / name
+    if (stored := _stored(point_folder)) is not None:
         return stored
     card = run_tune(
         TuneRequest(
-            training_set=str(at / SET),
+            training_set=str(point_folder / SET),
             model=request.model,
-            out=str(at / ADAPTER),
+            out=str(point_folder / ADAPTER),
             recipe=request.recipe,
             max_pixels=request.max_pixels,
             seed=draw.seed,
@@ -169,13 +174,13 @@ def tuned(request: StudyRequest, folder: Path, name: str, draw: Draw, feedback: 
     num = card.counts["train"]["pictures"]
     left_out = draw.leave_out[0] if draw.leave_out else None
     point = PointResult(name, num, draw.seed, left_out, cautions=card.cautions)
-    return _measured(request, at, point, str(at / ADAPTER), feedback)
+    return _measured(request, point_folder, point, str(point_folder / ADAPTER), feedback)
 
 
 def _measured(
-    request: StudyRequest, at: Path, point: PointResult, adapter: str | None, feedback: Feedback
+    request: StudyRequest, folder: Path, point: PointResult, adapter: str | None, feedback: Feedback
 ) -> PointResult:
-    if (stored := _stored(at)) is not None:
+    if (stored := _stored(folder)) is not None:
         return stored
     options = EngineOptions(
         model=request.model,
@@ -184,12 +189,12 @@ def _measured(
         prompt_file=request.prompt_file,
         max_pixels=request.max_pixels,
     )
-    scan = ScanRequest(request.evaluation_source, str(at / RUN), engine=ENGINE, options=options)
+    scan = ScanRequest(request.evaluation_source, str(folder / RUN), engine=ENGINE, options=options)
     run_scan(scan, ScanResources(executor="inline"), Supervision(), feedback)
     labels = read_labels(request.evaluation_labels)
-    evaluation = evaluate_run(str(at / RUN), labels, EvaluationOptions(num_draws=0))
+    evaluation = evaluate_run(str(folder / RUN), labels, EvaluationOptions(num_draws=0))
     result = _with_figures(point, evaluation)
-    place(str(at / RESULT)).write(json.dumps(asdict(result), indent=1).encode())
+    place(str(folder / RESULT)).write(json.dumps(asdict(result), indent=1).encode())
     return result
 
 
@@ -214,8 +219,8 @@ def _with_figures(point: PointResult, evaluation: Evaluation) -> PointResult:
     return point
 
 
-def _stored(at: Path) -> PointResult | None:
-    file = at / RESULT
+def _stored(folder: Path) -> PointResult | None:
+    file = folder / RESULT
     if not file.is_file():
         return None
     content = json.loads(file.read_bytes())

@@ -17,9 +17,7 @@ from scoring.tuning.targets import PROTOCOLS
 TARGETS = [name for name in PROTOCOLS if name != "dialogue"]
 PatchesAtLeast = Annotated[int, Field(ge=28 * 28, lt=2**63)]
 
-AskedOptions = Annotated[
-    EngineOptions, HEADING, Below({}, left_out=SET_BY_SCANS | {"protocol", "thresholds", "keep_rationale"})
-]
+AskedOptions = Annotated[EngineOptions, HEADING, Below({}, left_out=SET_BY_SCANS | {"protocol", "thresholds"})]
 """Options of an engine in studies that choose the protocol themselves."""
 
 

@@ -29,7 +29,7 @@ from scoring.engines.vlm.adapter_card import BEGUN, CARD, PACKAGES, PAGE, Card, 
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
 from scoring.runs.layout import RUN_LEASE
 from scoring.runs.lease import Lease, lease
-from scoring.tuning.recipe import SHIPPED, Recipe, recipe
+from scoring.tuning.recipe import SHIPPED, Recipe, other_setting, recipe
 from scoring.tuning.training_set import TrainingSet, open_set
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
     content = {
         "set_sha256": made_of.digest,
         "model_sha256": model.digest(),
-        "recipe": chosen.model_dump(mode="json"),
+        "recipe": chosen.stored(),
         "max_pixels": request.max_pixels,
         "seed": request.seed,
         "micro_batch_size": request.micro_batch_size,
@@ -265,7 +265,9 @@ def _refuse_another(before: dict[str, object], content: dict[str, object], where
             continue
         difference = f"another {SAID[name]}"
         if isinstance(former, dict) and isinstance(wanted, dict):
-            field = next(item for item in {**wanted, **former} if former.get(item) != wanted.get(item))
+            field = other_setting(former, wanted)
+            if field is None:
+                continue
             difference = f"another recipe: {field} {_short(former.get(field))}, not {_short(wanted.get(field))}"
         elif isinstance(former, int):
             difference = f"{SAID[name]} {former}, not {wanted}"
@@ -310,6 +312,11 @@ def _card(
 ) -> Card:
     record = made_of.record
     cautions, difference = [], trained.max_probability_difference
+    if chosen.tunes_on_all and (num_held_back := record.counts["validation"]["pictures"]):
+        cautions.append(
+            f"the source of the recipe tunes on all pictures, and the set holds back {num_held_back:,}; for the same "
+            "make the set with --validation 0"
+        )
     if trained.share_of_commonest_answer > trained.share_of_commonest_target + COLLAPSED:
         cautions.append(
             f"the model gives one answer to {trained.share_of_commonest_answer:.0%} of the training pictures, and it "
@@ -331,7 +338,7 @@ def _card(
         protocol_version=record.protocol_version,
         prompt_file=record.prompt_file,
         max_pixels=request.max_pixels,
-        recipe=chosen.model_dump(mode="json"),
+        recipe=chosen.stored(),
         set_sha256=made_of.digest,
         labels_sha256=record.labels_sha256,
         annotators=record.annotators,

@@ -21,13 +21,13 @@ from jobs.tune_set.joining import Targets, labels_by_picture, targets_of
 from jobs.tune_set.labelled_pictures import EvaluationPictures, LabelledPictures, evaluation_pictures, labelled_pictures
 from jobs.tune_set.writing import set_folder, write_shards
 from scoring.labels.contradictions import contradictions_of
-from scoring.labels.table import labels_sha256
+from scoring.labels.table import labels_sha256, read_labels
 from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol, ProtocolOptions
 from scoring.taxonomy import KEYS
 from scoring.tuning.drawing import Candidate, Draw, drawn, splits
 from scoring.tuning.targets import PROTOCOLS, WITHOUT, differ
-from scoring.tuning.training_set import FORMAT_VERSION, RECORD, SPLITS, UNFINISHED, SetRecord
+from scoring.tuning.training_set import DROP_LIST, FORMAT_VERSION, RECORD, SPLITS, UNFINISHED, SetRecord
 
 
 @checked_request
@@ -78,6 +78,9 @@ class TuneSetRequest:
     """An evaluation set, as a run or labels file: its pictures, and near duplicates of those in runs, are left out.
     Repeatable."""
 
+    drop_list: Annotated[Url | None, Option(metavar="LABELS")] = None
+    """Labels file of pictures to leave out, such as those whose labels `labels clean` calls suspicious."""
+
     keep_ambiguous: bool = False
     """For slots: 0.5 is a class of its own, not 0."""
 
@@ -108,6 +111,8 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
         raise LabelsError(_none_usable(request, pictures))
     _say_what_is_unused(request, targets, feedback)
     left, num_excluded = _without(pictures, excluded)
+    if request.drop_list is not None:
+        left, num_excluded[DROP_LIST] = _without_listed(left, request.drop_list)
     chosen = drawn(left, request.draw)
     parts = splits(chosen, request.draw)
     _refuse_useless(chosen, parts["train"], request)
@@ -204,6 +209,19 @@ def _without(pictures: LabelledPictures, excluded: EvaluationPictures) -> tuple[
     return left, counts
 
 
+def _without_listed(candidates: list[Candidate], url: str) -> tuple[list[Candidate], int]:
+    """Return those that the list does not name, and the number of the others. LabelsError if it names none of them."""
+    named = read_labels(url)["sha256"].drop_null().to_pylist()
+    listed = set(named)
+    left = [candidate for candidate in candidates if candidate.sha256 not in listed]
+    if not left or len(left) == len(candidates):
+        which = "all" if not left else "none"
+        raise LabelsError(
+            f"--drop-list {url} names {which} of the {len(candidates):,} pictures by sha256; give another"
+        )
+    return left, len(candidates) - len(left)
+
+
 def _refuse_useless(chosen: Sequence[Candidate], train: Sequence[Candidate], request: TuneSetRequest) -> None:
     """LabelsError if there is only one answer to learn."""
     if not chosen:
@@ -235,7 +253,7 @@ def _counts(chosen: Sequence[Candidate]) -> dict[str, int]:
 def _num_values(chosen: Sequence[Candidate]) -> dict[str, dict[str, int]]:
     names = {0: "0", 1: "0.5", 2: "1", None: "not judged"}
     slots = [c.target.slots for c in chosen if c.target.slots is not None]
-    counts_of = {key: Counter(names[slot[at]] for slot in slots) for at, key in enumerate(KEYS)}
+    counts_of = {key: Counter(names[slot[number]] for slot in slots) for number, key in enumerate(KEYS)}
     return {key: dict(sorted(counts.items())) for key, counts in counts_of.items()}
 
 
@@ -260,6 +278,8 @@ def _lines(record: SetRecord, out: str, has_evaluation_sets: bool) -> list[str]:
             f"{excluded['sha256']} left out as the same file as in an evaluation set, {excluded['phash']} as near "
             "duplicates of one"
         )
+    if DROP_LIST in excluded:
+        which += f"; {excluded[DROP_LIST]} left out by --drop-list"
     return [
         f"{record.num_pictures} pictures: {record.num_labelled} usable, {record.num_copies} more copies of these, "
         f"{record.num_without_target} {WITHOUT[record.target]}, "

@@ -181,5 +181,5 @@ def _group(pictures: LabelledPictures) -> None:
     names: dict[int, str] = {}
     for group, candidate in zip(groups, pictures.candidates, strict=True):
         names[group] = min(candidate.sha256, names.get(group, candidate.sha256))
-    for at, group in enumerate(groups):
-        pictures.candidates[at] = replace(pictures.candidates[at], group=names[group])
+    for number, group in enumerate(groups):
+        pictures.candidates[number] = replace(pictures.candidates[number], group=names[group])

@@ -50,7 +50,7 @@ class _Subject:
 
 
 def calibrated(
-    rows: LabelledRows, record: RunRecord, at: float, seed: int
+    rows: LabelledRows, record: RunRecord, present_from: float, seed: int
 ) -> tuple[tuple[SubjectCalibration, ...], tuple[str, ...]]:
     """Return the subjects, and the attributes that have no labelled picture with a probability.
 
@@ -62,7 +62,7 @@ def calibrated(
     found_of = {
         result.subject: result
         for pool in _pools(subjects)
-        for result in _of_pool([subjects[key] for key in pool], at, seed)
+        for result in _of_pool([subjects[key] for key in pool], present_from, seed)
     }
     return tuple(found_of[key] for key in subjects), tuple(key for key in KEYS if key not in subjects)
 
@@ -112,20 +112,22 @@ def _pools(subjects: Mapping[str, _Subject]) -> list[tuple[str, ...]]:
     return own + [tuple(key for key in rare if _LEVELS[key] == level) for level in levels]
 
 
-def _of_pool(members: Sequence[_Subject], at: float, seed: int) -> Iterator[SubjectCalibration]:
+def _of_pool(members: Sequence[_Subject], present_from: float, seed: int) -> Iterator[SubjectCalibration]:
     """Yield each member of a pool, in their order."""
     points = joined([member.points for member in members])
     method = method_of(points)
     if method is None:
-        yield from (_result(member, members, None, None, at) for member in members)
+        yield from (_result(member, members, None, None, present_from) for member in members)
         return
     shared = fitted(points, method)
-    held_out = cross_fitted(points, method, at, seed)
+    held_out = cross_fitted(points, method, present_from, seed)
     start = 0
     for member in members:
         part = slice(start, start + len(member.points))
         start = part.stop
-        yield _result(member, members, (method, shared), held_out and (held_out[0][part], held_out[1][part]), at)
+        yield _result(
+            member, members, (method, shared), held_out and (held_out[0][part], held_out[1][part]), present_from
+        )
 
 
 def _result(
@@ -133,14 +135,14 @@ def _result(
     members: Sequence[_Subject],
     fit: tuple[Method, ProbabilityMap] | None,
     held_out: tuple[Numbers, Flags] | None,
-    at: float,
+    present_from: float,
 ) -> SubjectCalibration:
     points = subject.points
     before = calibration(points.truth, points.probabilities, points.weights)
     assert before is not None  # a subject has at least one picture
     is_answered = ~np.isnan(subject.answers)
     threshold, note = (
-        _threshold(fit[1], at) if fit else (None, _TOO_FEW_PRIVATE if subject.key == PRIVATE else _TOO_FEW)
+        _threshold(fit[1], present_from) if fit else (None, _TOO_FEW_PRIVATE if subject.key == PRIVATE else _TOO_FEW)
     )
     return SubjectCalibration(
         subject=subject.key,
@@ -168,13 +170,13 @@ def _share(said: Flags, points: Points, members: Flags) -> float | None:
     return float(weights[said[members] != points.truth[members]].sum() / weights.sum())
 
 
-def _threshold(map_: ProbabilityMap, at: float) -> tuple[float, str | None]:
+def _threshold(map_: ProbabilityMap, present_from: float) -> tuple[float, str | None]:
     """Return the next number in single precision, in which probabilities are stored and compared."""
     note = "its probabilities do not rise with the truth" if isinstance(map_, Platt) and map_.slope == 0 else None
-    start = map_.reaching(at)
+    start = map_.reaching(present_from)
     if start is None:
         why = f": {note}" if note else ""
-        return NEVER, f"no probability given means {100 * at:g} % or more{why}; only 1 counts as present"
+        return NEVER, f"no probability given means {100 * present_from:g} % or more{why}; only 1 counts as present"
     nearest = np.float32(start)
     above = nearest if nearest >= start else np.nextafter(nearest, np.float32(2))
     return float(np.format_float_positional(above)), note

@@ -5,17 +5,20 @@ figure is None where it is not defined, as where all answers are the same: chanc
 """
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from ingest.errors import LabelsError
+from reports.labels.prevalence import AttributePrevalence, prevalences
 from reports.statistics.agreement import cohen, fleiss, intervals_of, nominal_alpha, ordinal_alpha, share_of_same_pairs
 from reports.statistics.intervals import Interval
 from scoring.labels.attention import AttentionChecks
+from scoring.labels.consensus import majority_vote, most_common, most_common_text
 from scoring.labels.judgements import Judgements
+from scoring.labels.votes import VOTES, votes_of
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 Floats = npt.NDArray[np.floating]
@@ -96,6 +99,26 @@ class PairwiseAgreement:
     bands: dict[str, int]
     """Items per band: none, poor, moderate, high."""
 
+    groups: tuple["GroupAgreement", ...] = ()
+    """The same of each class and category."""
+
+
+@dataclass(frozen=True)
+class GroupAgreement:
+    """Pairwise agreement of the pictures of a category that have a class by majority."""
+
+    category: str | None
+    """Column `class` of the labels; None for all pictures."""
+
+    majority: str | None
+    """Class that most annotators chose: a vote, or private and public where there are none; None for all pictures of
+    the category."""
+
+    num_items: int
+    mean: float
+    band: str
+    """Band of the mean."""
+
 
 @dataclass(frozen=True)
 class AgreementTable:
@@ -108,11 +131,16 @@ class AgreementTable:
     rows: tuple[Agreement, ...]
     pairwise: PairwiseAgreement
     checks: AttentionChecks | None = None
+    prevalences: tuple[AttributePrevalence, ...] = ()
+    """How often each annotator finds each attribute, compared with the majority of people."""
 
 
-def agreement_table(judged: Judgements, checks: AttentionChecks | None = None) -> AgreementTable:
+def agreement_table(
+    judged: Judgements, checks: AttentionChecks | None = None, people: Collection[str] = ()
+) -> AgreementTable:
     """Return one row per attribute, per level's attributes, for all attributes, the level, `private` and `class`.
 
+    people: annotators whose majority the prevalences of the others are compared with.
     LabelsError if there are fewer than two annotators, or one shares no picture with the others.
     """
     if len(judged.annotators) < 2:
@@ -139,8 +167,9 @@ def agreement_table(judged: Judgements, checks: AttentionChecks | None = None) -
         judged.annotators,
         int((judged.is_listed.sum(axis=0) >= 2).sum()),
         tuple(row for row in rows if row.num_items),
-        pairwise_agreement(answers, of),
+        replace(pairwise_agreement(answers, of), groups=tuple(_groups(judged, answers))),
         checks,
+        tuple(prevalences(judged, people)) if people else (),
     )
 
 
@@ -182,17 +211,50 @@ def agreement(name: str, answers: Floats, has_order: bool = True, num_per_pictur
 
 def pairwise_agreement(scores: Floats, of: str = "score") -> PairwiseAgreement:
     """scores: shape (A, N), 0–1, in any steps. PrivacyAlert's four are 0, 0.25, 0.75 and 1."""
-    kept = scores[:, (~np.isnan(scores)).sum(axis=0) >= 2].astype(np.float64)
-    num_answers = (~np.isnan(kept)).sum(axis=0)
+    agreements = _pairwise(scores)
+    known = agreements[~np.isnan(agreements)]
+    bands = _bands(known)
+    counts = {name: int((bands == index).sum()) for index, name in enumerate(BANDS)}
+    return PairwiseAgreement(of, len(known), float(known.mean()) if len(known) else None, counts)
+
+
+def _pairwise(scores: Floats) -> npt.NDArray[np.float64]:
+    """Return the agreement of each item, shape (A, N) -> (N,); NaN with fewer than two answers."""
+    num_answers = (~np.isnan(scores)).sum(axis=0)
     # Sorted, the sum of all |a - b| is a sum of values with the weights 1-n, 3-n, … n-1.
-    ordered, places = np.sort(kept, axis=0), np.arange(len(kept))[:, None]
+    ordered, places = np.sort(scores.astype(np.float64), axis=0), np.arange(len(scores))[:, None]
     weights = 2 * places + 1 - num_answers
     differences = np.where(np.isnan(ordered), 0, ordered * weights).sum(axis=0)  # NaN is sorted last
-    agreements = 1 - differences / (num_answers * (num_answers - 1) / 2)
+    num_pairs = num_answers * (num_answers - 1) / 2
+    return np.where(num_pairs > 0, 1 - differences / np.maximum(num_pairs, 1), np.nan)
+
+
+def _bands(agreements: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Return places in `BANDS`, same shape."""
     ends = np.array(list(BANDS.values())[1:-1])
-    bands = np.where(agreements < BANDS["none"], 0, 1 + (agreements[:, None] > ends + 1e-9).sum(axis=1))
-    counts = {name: int((bands == index).sum()) for index, name in enumerate(BANDS)}
-    return PairwiseAgreement(of, kept.shape[1], float(agreements.mean()) if kept.shape[1] else None, counts)
+    return np.where(agreements < BANDS["none"], 0, 1 + (agreements[:, None] > ends + 1e-9).sum(axis=1))
+
+
+def _groups(judged: Judgements, answers: Floats) -> Iterator[GroupAgreement]:
+    """Yield the agreement of every class of all pictures and of every category, without those that have no picture."""
+    agreements = _pairwise(answers)
+    sides: list[str | None] = [
+        None if np.isnan(s) else "private" if s else "public" for s in most_common(judged.private)
+    ]
+    has_votes = not np.isnan(judged.vote).all()
+    majorities = np.array(votes_of(majority_vote(judged.private, judged.vote)) if has_votes else sides, object)
+    categories = np.array(most_common_text(judged.texts["class"]), object)
+    names = sorted({category for category in categories if category is not None})
+    for category, majority in itertools.product(
+        [None, *names], [None, *(VOTES if has_votes else ("private", "public"))]
+    ):
+        is_of_group = ~np.isnan(agreements)
+        is_of_group &= (category is None) | (categories == category)
+        is_of_group &= (majority is None) | (majorities == majority)
+        if (category or majority) and is_of_group.any():
+            mean = agreements[is_of_group].mean()
+            band = list(BANDS)[_bands(np.array([mean]))[0]]
+            yield GroupAgreement(category, majority, int(is_of_group.sum()), float(mean), band)
 
 
 def _coincidences(counts: Floats) -> npt.NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from ingest.images.files.unseen_kinds import UNSEEN_KINDS
+from ingest.images.files.pieces import UNSEEN_KINDS
 from ingest.sample import printable
 from reports.report.evidence import MAX_RATIONALE, boxes_in_words, may_hold_own_words, whole_boxes
 from reports.run.figures import (

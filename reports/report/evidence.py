@@ -14,8 +14,8 @@ MAX_RATIONALE = 400
 """Characters."""
 
 OWN_WORDS = ("two-pass", "binary")
-"""Protocols that can store a model's own words as the rationale (`scan --keep-rationale`), which may hold what it saw.
-run.json does not say whether they were kept, so their rationales are never shown."""
+"""Protocols of which versions before 0.2.0 stored a model's own words as the rationale (`scan --keep-rationale`), which
+may hold what it saw. run.json does not say whether they did, so these rationales are never shown."""
 
 MAX_SHOWN_BOXES = 64
 """Limit for one picture on a page."""

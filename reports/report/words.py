@@ -77,8 +77,8 @@ def _of_screened_run(report: Report, counts: str, most: str) -> str:
     others = "" if report.design.kind == "whole" else "; the rest of the source can differ"
     return (
         f"An estimated {_rate(headline)} of the {headline.of} are private ({interval}): {counts} were found "
-        f"private{most}, and {total.num_missed:,} of {total.num_guarded:,} guarded images stand for the "
-        f"{total.num_screened:,} that a screen left out{others}."
+        f"private{most}; the share of the {total.num_screened:,} that a screen left out is estimated by "
+        f"{number_of(total.num_guarded, 'guarded image')}, {total.num_missed:,} of them private{others}."
     )
 
 

@@ -36,7 +36,7 @@ from reports.run.statements import check_is_select, refuse
 from scoring.privacy import private_condition, private_sql
 from scoring.runs import record
 from scoring.runs.audit_sample import AuditedRows
-from scoring.runs.corrected_rates import CORRECTED_RATES, CORRECTED_SCHEMA, read_state
+from scoring.runs.corrected_rates import CORRECTED_RATES, CORRECTED_SCHEMA, read_stored
 from scoring.runs.footers import CheckedFiles, refuse_foreign
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import RunRecord
@@ -332,11 +332,12 @@ def _statements(
 def _corrected_rates(root: Place, described: RunRecord, checked: CheckedFiles, path: str) -> str:
     """Return a SELECT of the corrected rates, which fails if the run has other rows than when it was audited."""
     try:
-        state = read_state(root)
+        stored = read_stored(root)
     except RunError:
         return f"SELECT {_NO_CORRECTED_RATES} WHERE error({literal(DAMAGED_AUDIT)}) IS NULL"
-    if state is None:
+    if stored is None:
         return f"SELECT {_NO_CORRECTED_RATES} WHERE false"
+    _, state = stored
     is_same = state.are(described.settings_hash(), state.num_rows, checked.rows_sha256)
     condition = f"num_rows = {state.num_rows}" if is_same else "false"
     given = {field.name: field.name for field in CORRECTED_SCHEMA}

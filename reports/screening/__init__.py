@@ -5,6 +5,7 @@
     fitting.py      heads, curves and fusion, chosen on validation
     bounds.py       the threshold by the exact bound, by level and category
     evaluation.py   how good a screen is on other labels
+    margins.py      which labels are probably wrong
     drift.py        whether the answers about guarded pictures contradict the bound
     words.py        all of this in words
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from reports.similarity.results import MAX_NEAREST, METRICS, PAIRS_SCHEMA, PairState, SetSimilarity
-from reports.statistics.feature_likeness import Features, Moments, frechet_distance, nearest
+from reports.statistics.likeness import Features, Moments, frechet_distance, nearest
 from reports.statistics.shares import wilson
 
 

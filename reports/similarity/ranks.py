@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError
 from reports.similarity.results import METRICS
-from reports.statistics.rank_correlation import RankCorrelation, area_under_curve, rank_correlation
+from reports.statistics.correlation import RankCorrelation, area_under_curve, rank_correlation
 
 METRIC_NAMES = {"mse": "MSE", "psnr": "PSNR", "ssim": "SSIM", "lpips": "LPIPS", "semsim": "SemSim"}
 

@@ -33,6 +33,9 @@ class AttentionChecks:
     reversed: tuple[str, ...] = ()
     """Those of `dropped` whose scores seem reversed: with 1 - score they would not be dropped."""
 
+    with_a_wrong_answer: tuple[str, ...] = ()
+    """Annotators with any wrong answer: PrivacyAlert drops all of them."""
+
 
 def without_inattentive(judged: Judgements, min_share: float) -> tuple[Judgements, AttentionChecks]:
     """Remove the checks themselves, and annotators who were right too rarely.
@@ -53,6 +56,7 @@ def without_inattentive(judged: Judgements, min_share: float) -> tuple[Judgement
         {names[i]: int(asked[i]) for i in others},
         tuple(names[i] for i in others if i not in kept),
         tuple(names[i] for i in others if i not in kept and is_reversed[i]),
+        tuple(names[i] for i in others if right[i] < asked[i]),
     )
     return _part(judged, kept, ~judged.is_listed[checks_row]), checks
 

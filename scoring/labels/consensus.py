@@ -1,4 +1,7 @@
-"""One label per picture from several annotators."""
+"""One label per picture from several annotators: the most common answer, or the model of Dawid and Skene.
+
+Answers have the shape (A annotators, …); NaN is no answer, and does not count. A tie is no answer.
+"""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,9 +14,8 @@ from ingest.errors import LabelsError, number_of
 from scoring.labels import dawid_skene
 from scoring.labels.derived import scores
 from scoring.labels.judgements import Floats, Judgements
-from scoring.labels.majority import most_common, most_common_text, yes_of_most
 from scoring.labels.table import LabelsOrigin, to_labels
-from scoring.labels.votes import votes_of
+from scoring.labels.votes import PRIVATE_VOTES, VOTES, votes_of
 from scoring.taxonomy import KEYS
 
 Method = Literal["two-annotator", "majority", "dawid-skene"]
@@ -27,9 +29,6 @@ MIN_POSTERIOR = 0.5
 
 MIN_LEAD = 1e-6
 """Dawid–Skene: the most probable answer must lead the next by this much, else they tie."""
-
-HALF = 0.5
-"""Votes above are private ones."""
 
 MAX_CLASSES = 100
 """Limit of classes: Dawid–Skene estimates the square of their number for each annotator."""
@@ -92,8 +91,7 @@ def consensus(
     elif method == "majority":
         values = yes_of_most(judged.values) if paper_rule else most_common(judged.values)
         private = most_common(judged.private)
-        vote = most_common(np.where((judged.vote > HALF) == (private == 1), judged.vote, np.float32(np.nan)))
-        vote[np.isnan(private)] = np.nan
+        vote = majority_vote(judged.private, judged.vote)
         classes = most_common_text(judged.texts["class"])
         notes.append(_MAJORITY_OF_PAPER if paper_rule else _MAJORITY)
     else:
@@ -214,3 +212,48 @@ def _decided(fitted: dawid_skene.DawidSkeneFit, answers: Floats, min_posterior: 
 def _counts(values: Floats) -> dict[str, int]:
     counts = {f"{step:g}": int((values == step).sum()) for step in (1, 0.5, 0)}
     return counts | {"null": int(np.isnan(values).sum())}
+
+
+MIN_PRIVATE_STEP = min(VOTES[vote] for vote in PRIVATE_VOTES)
+
+
+def most_common(answers: Floats) -> Floats:
+    """Return the most common answer, shape (A, …) -> (…); NaN if two answers tie, or if there is none."""
+    known = np.unique(answers[~np.isnan(answers)])
+    if not known.size:
+        return np.full(answers.shape[1:], np.nan, np.float32)
+    counts = np.stack([(answers == answer).sum(axis=0) for answer in known])
+    most = counts.max(axis=0)
+    joined: Floats = known[counts.argmax(axis=0)].astype(np.float32)
+    joined[((counts == most).sum(axis=0) > 1) | (most == 0)] = np.nan
+    return joined
+
+
+def majority_vote(private: Floats, vote: Floats) -> Floats:
+    """Return the most common vote of the larger side, shapes (A, P) -> (P,); NaN if sides or votes tie.
+
+    private: 0, 1 or NaN. vote: steps of `votes.VOTES` or NaN.
+    """
+    side = most_common(private)
+    joined = most_common(np.where((vote >= MIN_PRIVATE_STEP) == (side == 1), vote, np.float32(np.nan)))
+    joined[np.isnan(side)] = np.nan
+    return joined
+
+
+def yes_of_most(answers: Floats) -> Floats:
+    """Return 1 where more than half of the answers are 1, else 0, shape (A, …) -> (…); NaN if there is none.
+
+    A tie is 0. Source: the human study of Tsaprazlis et al., "Rethinking Visual Privacy".
+    """
+    num_given = (~np.isnan(answers)).sum(axis=0)
+    joined: Floats = np.asarray(2 * (answers == 1).sum(axis=0) > num_given).astype(np.float32)
+    joined[num_given == 0] = np.nan
+    return joined
+
+
+def most_common_text(texts: npt.NDArray[np.object_]) -> list[str | None]:
+    """Return the most common text per picture, shape (A, P); None if two tie, or if there is none."""
+    known = sorted({text for text in texts.ravel() if text is not None})
+    number = {text: index for index, text in enumerate(known)} | {None: np.nan}
+    answers = np.array([[number[text] for text in row] for row in texts], np.float32).reshape(texts.shape)
+    return [None if np.isnan(index) else known[int(index)] for index in most_common(answers)]

@@ -12,17 +12,19 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from ingest.errors import LabelsError, number_of
 from ingest.sample import Column
+from ingest.storage.parquet_tables import refuse_damage, write_table
 from ingest.storage.place import Place, version_mark_of
 from scoring.labels.columns import LABELS_SCHEMA
 from scoring.labels.parquet_file import bounded_table
+from scoring.taxonomy import KEYS
 
 SKIP = "skip"
 UNDO = "undo"
@@ -43,7 +45,7 @@ REVIEW_COLUMNS: tuple[Column, ...] = (
         "JSON list of boxes as the person left them: attribute, by (model or person), x_min, y_min, x_max, y_max as "
         "fractions of the displayed picture; null if the person changed none",
     ),
-    Column("queue", pa.string(), "", "why the picture was asked: audit, borderline or sql", False),
+    Column("queue", pa.string(), "", "why the picture was asked: audit, borderline, sql or list", False),
     Column("is_gold", pa.bool_(), "", "whether a label of the picture was known, to measure the reviewer", False),
     Column("answered_at", pa.timestamp("us", "UTC"), "UTC", "when; later for each answer of a person", False),
 )
@@ -97,6 +99,48 @@ def standing(answers: pa.Table) -> pa.Table:
     return last.filter(pc.not_equal(last["answer"], UNDO))
 
 
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class ReviewedBox(BaseModel):
+    """A box in an answer. Sides as fractions of the displayed picture."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    attribute: str | None
+    by: Literal["model", "person"]
+    x_min: Share
+    y_min: Share
+    x_max: Share
+    y_max: Share
+
+    @field_validator("attribute")
+    @classmethod
+    def _known(cls, key: str | None) -> str | None:
+        if key is not None and key not in KEYS:
+            raise ValueError("no attribute")
+        return key
+
+
+def reviewed_boxes(folder: Place) -> dict[str, list[tuple[ReviewedBox, ...]]]:
+    """Return sha256 -> the boxes as each person who changed some left them, by their last answers.
+
+    Errors as in `read_reviews`; LabelsError also if an answer has something else than boxes.
+    """
+    answers = standing(read_reviews(folder))
+    answers = answers.filter(pc.and_(pc.is_valid(answers["boxes"]), pc.not_equal(answers["answer"], SKIP)))
+    boxes = dict[str, list[tuple[ReviewedBox, ...]]]()
+    for sha256, text in zip(answers["sha256"].to_pylist(), answers["boxes"].to_pylist(), strict=True):
+        try:
+            boxes.setdefault(sha256, []).append(_BOXES.validate_json(text))
+        except ValidationError:
+            raise LabelsError(f"{folder.path}: an answer has boxes that are none; remove this part") from None
+    return boxes
+
+
+_BOXES = TypeAdapter(tuple[ReviewedBox, ...])
+
+
 def caution_of_chosen(folder: Place) -> str | None:
     """Warn that not all answered pictures were drawn at random; say how many were not, and why they were asked.
 
@@ -147,7 +191,8 @@ class ReviewAnswers:
             now = max(datetime.now(UTC), self._last + timedelta(microseconds=1))
             rows = [*self._open, {**answer, "answered_at": now}]
             table = pa.Table.from_pylist(rows, schema=REVIEWS_SCHEMA)
-            self._folder.at(f"answers-{self._writer}-{self._number:05d}.parquet").write(_as_parquet(table))
+            part = self._folder.at(f"answers-{self._writer}-{self._number:05d}.parquet")
+            write_table(part, table, {FOOTER_KEY: json.dumps({"version": 1})})
             self._last, self._open = now, rows
             if len(rows) >= PART_ROWS:
                 self._own.append(table)
@@ -179,23 +224,13 @@ def _marks(folder: Place) -> dict[str, str]:
     return {name: mark for name, mark in sorted(marks.items()) if _PART.fullmatch(name)}
 
 
-def _as_parquet(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    footer = {FOOTER_KEY: json.dumps({"version": 1}).encode()}
-    pq.write_table(table.replace_schema_metadata(footer), sink)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
-
-
 def _part(file: Place) -> pa.Table:
     content = file.read()
-    try:
+    with refuse_damage(f"{file.path}:", "is a damaged part of a review; remove it, or restore it", LabelsError):
         table = bounded_table(content, file.path, REVIEWS_SCHEMA.names)
         if "vote" not in table.column_names:  # written before there were votes
             table = table.append_column("vote", pa.nulls(table.num_rows, pa.string()))
         table = table.select(REVIEWS_SCHEMA.names).cast(REVIEWS_SCHEMA)
-    except (pa.ArrowException, OSError, ValueError, KeyError):  # their messages may quote what the file holds
-        raise LabelsError(f"{file.path}: is a damaged part of a review; remove it, or restore it") from None
     required = [c for c in REVIEWS_SCHEMA.names if not REVIEWS_SCHEMA.field(c).nullable]
     is_whole = not any(table[column].null_count for column in (*required, "sha256"))
     if table.num_rows and not (is_whole and _is_known(table)):

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ingest.errors import LabelsError, did_you_mean, number_of
 from ingest.storage.given_files import given_content
+from ingest.storage.parquet_tables import refuse_damage, write_table
 from ingest.storage.place import place
 from scoring.assessment import Values
 from scoring.labels.columns import LABELS_SCHEMA
@@ -24,7 +24,7 @@ from scoring.labels.csv_cells import NULL_NUMBERS, as_csv, text_columns, unescap
 from scoring.labels.parquet_file import MAX_TEXT_CHARS, bounded_table, refuse_unknown
 from scoring.labels.picture_index import picture_names
 from scoring.labels.reviews import OF_ATTRIBUTES, SKIP, UNCLEAR, read_reviews, standing
-from scoring.labels.votes import with_private_of_votes
+from scoring.labels.votes import vote_of_number, with_private_of_votes
 from scoring.taxonomy import KEYS
 
 __all__ = [
@@ -86,10 +86,7 @@ def write_labels(labels: pa.Table, url: str, origin: LabelsOrigin) -> None:
     if url.lower().endswith(".csv"):
         place(url).write(as_csv(labels))
         return
-    footer = {FOOTER_KEY: json.dumps(asdict(origin), sort_keys=True).encode()}
-    sink = pa.BufferOutputStream()
-    pq.write_table(labels.replace_schema_metadata(footer), sink)
-    place(url).write(sink.getvalue().to_pybytes())
+    write_table(place(url), labels, {FOOTER_KEY: json.dumps(asdict(origin), sort_keys=True)})
 
 
 def read_labels(url: str) -> pa.Table:
@@ -157,12 +154,9 @@ def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
     content = labels_content(url)
     if content[:4] != b"PAR1":
         return labels_from_csv(content, url), None
-    try:
+    what = "is a damaged Parquet file, or holds text that is not UTF-8; write it again"
+    with refuse_damage(f"{url}:", what, LabelsError):
         table = bounded_table(content, url, LABELS_SCHEMA.names)
-    except (pa.ArrowException, OSError, ValueError):  # their messages may quote what the file holds
-        raise LabelsError(
-            f"{url}: is a damaged Parquet file, or holds text that is not UTF-8; write it again"
-        ) from None
     footer = (table.schema.metadata or {}).get(FOOTER_KEY)
     return _as_labels(table, url), _origin(footer, url)
 
@@ -191,6 +185,8 @@ def labels_from_csv(content: bytes, name: str, more: Sequence[str] = (), ignores
             columns[column] = _numbers(table[column], column, name)
         elif column in (*LABELS_SCHEMA.names, *more):
             cells = [None if cell is None else unescaped(cell) for cell in table[column].to_pylist()]
+            if column == "vote":
+                cells = [None if cell is None else vote_of_number(cell) for cell in cells]
             columns[column] = pa.array(cells, pa.string())
         else:
             columns[column] = table[column]

@@ -1,5 +1,5 @@
 """Rules that decide keep, flag or drop, and the policies that are shipped as YAML.
 
 May import: `ingest`, `scoring.sql`.
-Start at: `policy.py`.
+Start at: `policy.py`; `policy_file.py` reads it.
 """

@@ -1,6 +1,7 @@
 """Detects conditions such as `level < 3`: meant for levels 1 and 2, they also match images that show nothing.
 
-Level 1 is the most severe one, and 0 means that nothing was found, so "less than" takes both.
+Level 1 is the most severe one, and 0 means that nothing was found, so "less than" takes both. A report asks this, too,
+and need not load `policy.py`, whose covers need a decoder of pictures.
 """
 
 import duckdb

@@ -11,8 +11,8 @@
     members: listed
     files: as-is
 
-`when` is a SQL condition over the columns of `scoring.table` and `unknown_level` of `scoring.table`; it can reach
-nothing else (`scoring.sql.expressions`).
+`when` is a SQL condition over the columns of `scoring.table` and its `unknown_level`; it can reach nothing else
+(`scoring.sql.expressions`).
 A quarantined sample that is kept is copied as it is. A sample without readable bytes (`sha256` is null: a dangling
 link, a truncated tar, no image member) cannot be copied; `filter` drops it by the rule "(unreadable)".
 `members` says which files are released with a kept picture, see `ingest.formats.members`. If that cannot be released
@@ -24,7 +24,6 @@ picture if a detector then finds nothing more of it. Else it is dropped, or with
 A policy can be changed and applied again without another scan, since scores do not depend on it.
 """
 
-import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -33,18 +32,17 @@ from typing import Annotated, Any, Literal, get_args
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from ingest.errors import PolicyError, QueryError, did_you_mean
+from ingest.errors import PolicyError
 from ingest.formats.members import Members
-from ingest.images.covering import TARGETS, CoverMethod
+from ingest.images.covering import CoverMethod
 from scoring.privacy import SEVERITY_NAMES
-from scoring.sql.expressions import boolean_expression, columns_of, shown, without_values
+from scoring.sql.expressions import columns_of, shown, without_values
 from scoring.sql.limits import Limits, StoppedError, Watch
 from scoring.sql.names import literal
 from scoring.table import IMAGE_SCHEMA, LISTED, SCREENED, UNKNOWN_LEVEL, Col, not_presence_only, unknown_level_sql
 from scoring.taxonomy import KEYS
-from scoring.yaml_files import YamlError, load_yaml
 
 Action = Literal["keep", "flag", "redact", "drop"]
 PlainAction = Literal["keep", "flag", "drop"]
@@ -95,12 +93,14 @@ _NOT_SCANNED = frozenset([Col.UNSEEN, Col.UNSEEN_BYTES, Col.NUM_FRAMES, Col.NUM_
 """Columns that say nothing about the content that was scanned."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
+"""What is read from a policy's file has no other keys and no other types than declared."""
 
 
-class Rule(_Strict):
+class Rule(BaseModel):
     """One rule of a policy file."""
+
+    model_config = STRICT
 
     name: Text
     """Name, shown in decisions."""
@@ -116,39 +116,11 @@ class Rule(_Strict):
     cover: list[Text] = []
     """What `redact` covers: faces, text, codes, plates, vehicles, persons, attributes, or `image`."""
 
+    spare: list[Text] = []
+    """Kinds of evidence that `redact` leaves as they are, such as those of a box in the run."""
+
     fallback: Fallback = "drop"
     """What `redact` does with a picture in which something is left: drop it, or cover all of it."""
-
-
-class _PolicyFile(_Strict):
-    name: Text
-    rules: list[Rule]
-    default: PlainAction
-    quarantined: PlainAction = "drop"
-    screened: PlainAction | None = None
-    members: Members = "listed"
-    files: Files = "as-is"
-    cover_method: CoverMethod = "solid"
-
-
-_REQUIRED = tuple(name for name, field in _PolicyFile.model_fields.items() if field.is_required())
-_CHOICES = {
-    "members": ("setting", get_args(Members)),
-    "files": ("setting", get_args(Files)),
-    "cover_method": ("method", get_args(CoverMethod)),
-    "fallback": ("setting", get_args(Fallback)),
-}
-_PLAIN = ("default", "quarantined", "screened")
-"""Keys of which the value is an action that needs no rule."""
-
-_WANTED = {
-    "string_type": "write a text, in quotes",
-    "string_pattern_mismatch": "write a text",
-    "string_unicode": "it holds characters that are not valid UTF-8",
-    "list_type": "write a list of rules, each with a - before it",
-    "model_type": f"a rule has the keys {', '.join(Rule.model_fields)}",
-}
-"""Pydantic's name of an error -> what to do."""
 
 
 @dataclass(frozen=True)
@@ -341,118 +313,3 @@ def _may_match(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
         return bool(connection.execute(f"SELECT {sql} FROM nothing").fetchall()[0][0])
     except duckdb.Error:
         return True
-
-
-def load_policy(text: bytes, file: str) -> Policy:
-    """Load and check a policy from the bytes of its YAML file. PolicyError names the file, the rule and the problem."""
-    try:
-        return _checked(text, file)
-    except PolicyError as error:
-        raise PolicyError(f"{file}: {error}") from None
-
-
-def _checked(text: bytes, file: str) -> Policy:
-    try:
-        content = load_yaml(text, "the policy")
-    except YamlError as error:
-        raise PolicyError(str(error)) from None
-    if not isinstance(content, dict):
-        keys = ", ".join(_REQUIRED)
-        raise PolicyError(
-            f"the policy is {_kind(content)}; it needs the keys {keys}, see scoring/policies for examples"
-        )
-    try:
-        parsed = _PolicyFile.model_validate(content)
-    except ValidationError as error:
-        raise PolicyError(_explained(error)) from None
-    names = [rule.name for rule in parsed.rules]
-    for name in names:
-        if names.count(name) > 1:
-            raise PolicyError(f'two rules have the name "{name}"; give each its own')
-        if name.strip().startswith("(") and name.strip().endswith(")"):
-            reserved_names = f"{', '.join(RESERVED[:-1])} and {RESERVED[-1]}"
-            raise PolicyError(
-                f'a rule has the name "{name}", but names in brackets are kept for {reserved_names}; rename it'
-            )
-    for number, rule in enumerate(parsed.rules, 1):
-        _check_cover(number, rule)
-    return Policy(
-        file=file,
-        name=parsed.name,
-        sha256=hashlib.sha256(text).hexdigest(),
-        rules=tuple(parsed.rules),
-        default=parsed.default,
-        quarantined=parsed.quarantined,
-        screened=parsed.screened,
-        members=parsed.members,
-        files=parsed.files,
-        cover_method=parsed.cover_method,
-        sql=tuple(_condition(number, rule) for number, rule in enumerate(parsed.rules, 1)),
-    )
-
-
-def _condition(number: int, rule: Rule) -> str:
-    try:
-        return boolean_expression(rule.when, IMAGE_SCHEMA)
-    except QueryError as error:
-        raise PolicyError(f'rule {number} "{rule.name}", when: {error}') from None
-
-
-def _check_cover(number: int, rule: Rule) -> None:
-    where, known = f'rule {number} "{rule.name}"', (*TARGETS, WHOLE_IMAGE, *KEYS)
-    if rule.then != "redact":
-        for name in ("cover", "fallback"):
-            if name in rule.model_fields_set:
-                raise PolicyError(f"{where}: {name} is for then: redact; leave it out")
-        return
-    if not rule.cover:
-        raise PolicyError(f"{where}: redact needs cover: a list such as [faces, plates], or [image]")
-    for name in rule.cover:
-        if name not in known:
-            raise PolicyError(
-                f'{where}: "{name}" in cover is nothing that can be covered{did_you_mean(name, known)}; '
-                f"there are: {', '.join(known)}"
-            )
-
-
-def _explained(error: ValidationError) -> str:
-    # A misspelt key also leaves its right name missing: report the cause, not the consequence.
-    first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
-    path = [str(part + 1) if isinstance(part, int) else part for part in first["loc"]]
-    where = " ".join(path).replace("rules ", "rule ")
-    if first["type"] in ("extra_forbidden", "invalid_key"):  # invalid: such as a number
-        key = str(first["loc"][-1])
-        known = Rule.model_fields if first["loc"][0] == "rules" else _PolicyFile.model_fields
-        rule = where.removesuffix(key).strip()
-        return (
-            f'{rule + ": " if rule else ""}unknown key "{key}"{did_you_mean(key, known)}; there are: {", ".join(known)}'
-        )
-    value = first["input"]
-    if first["type"] == "literal_error":
-        noun, choices = _CHOICES.get(str(path[-1]), ("action", PLAIN_ACTIONS if where in _PLAIN else ACTIONS))
-        if not isinstance(value, str):
-            return f"{where} is {_kind(value)}; the {noun}s are: {', '.join(choices)}"
-        return (
-            f'{where}: "{value}" is not a known {noun}{did_you_mean(value, choices)}; there are: {", ".join(choices)}'
-        )
-    if first["type"] == "missing":
-        return f"{where} is missing"
-    wanted = "write a list such as [faces, plates]" if path[-1] == "cover" else _WANTED.get(first["type"])
-    if wanted is None:
-        return f"{where}: {first['msg'].lower()}"
-    return f"{where} is {_kind(value)}; {wanted}"
-
-
-def _kind(value: object) -> str:
-    """Describe in plain words what YAML read the value as."""
-    if isinstance(value, str):
-        return "a text" if value.strip() else "empty"
-    if value is None:
-        return "empty"
-    if isinstance(value, bool):
-        return f"{str(value).lower()}, a yes or no"
-    if isinstance(value, (int, float)):
-        return f"the number {value}"
-    if isinstance(value, dict):
-        return "a group of keys"
-    return f"a {type(value).__name__}"

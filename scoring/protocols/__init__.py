@@ -62,7 +62,7 @@ def protocol(name: str, options: ProtocolOptions) -> Protocol:
 
 def chosen_protocol(options: EngineOptions, default: str) -> Protocol:
     """Return the protocol that the user chose with the options of an engine. EngineError as in `protocol`."""
-    texts = ProtocolOptions(options.prompt_file, options.thresholds, bool(options.keep_rationale))
+    texts = ProtocolOptions(options.prompt_file, options.thresholds)
     return protocol(options.protocol or default, texts)
 
 

@@ -6,7 +6,7 @@ and anything else is a rejection. How else it is read:
 
 - `lenient`: the word anywhere in a short answer, for models that were not tuned.
 - `first`: nothing is generated; the probability of yes against no as the first token.
-- `reason`: the word first, then one sentence of explanation.
+- `reason`: the word first, then a sentence of explanation, which is not stored: it can repeat what the picture shows.
 
 Generated answers are left free, since a grammar would turn every refusal into an answer.
 """
@@ -28,8 +28,8 @@ from scoring.protocols.interface import (
     ProtocolOptions,
     TextAnswer,
 )
-from scoring.protocols.reading import how_probable, own_words, probabilities_of, text_of, unparsable
-from scoring.protocols.settings import refuse_rationale, refuse_thresholds, version, with_image
+from scoring.protocols.reading import how_probable, probabilities_of, text_of, unparsable
+from scoring.protocols.settings import refuse_thresholds, version, with_image
 from scoring.protocols.texts import Texts, Wording, fill, load_texts
 from scoring.protocols.yes_or_no import AnswerWords
 
@@ -81,7 +81,6 @@ class BinaryProtocol:
     prompt: Prompt
     reading: Reading
     answers: AnswerWords
-    keep_rationale: bool
     assessed: tuple[str, ...] = ()
     passes: int = 1
 
@@ -92,10 +91,8 @@ class BinaryProtocol:
         if isinstance(answer, Unscored):
             return answer
         is_yes: bool | Unscored
-        reason = ""
         if self.reading == "reason":
-            read = self.answers.first(answer.text)
-            is_yes, reason = (read, "") if isinstance(read, Unscored) else read
+            is_yes = self.answers.first(answer.text)
         elif self.reading == "lenient":
             is_yes = self.answers.anywhere(answer.text, is_cut_off=answer.is_cut_off)
         else:
@@ -103,14 +100,12 @@ class BinaryProtocol:
         if isinstance(is_yes, Unscored):
             return is_yes
         probability = _prob_yes(answer, self.answers.candidates, is_yes)
-        return _judged(is_yes, probability, own_words(reason) if self.keep_rationale else "")
+        return _judged(is_yes, probability)
 
 
 def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> BinaryProtocol:
     refuse_thresholds("binary", options)
     reading = _reading(variants)
-    if reading != "reason":
-        refuse_rationale("binary", options)
     written = _one_of("wording", [*WORDINGS, *EARLIER_WORDINGS], variants) or WORDINGS[0]
     wording = EARLIER_WORDINGS.get(written, written)
     language = _one_of("language", LANGUAGES, variants) or LANGUAGES[0]
@@ -128,8 +123,8 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> B
         wanted = Generate(MAX_TOKENS[reading], probability_tokens=texts.answers.candidates)
     prompt = Prompt(with_image(texts, texts.system, asked), wanted)
     names = [",".join([f"binary:{first}", *endings]) for first in (wording, written, _first_name(wording))]
-    full_version = version(names[1], revision, texts, [prompt], options, first_name=names[2])
-    return BinaryProtocol(names[0], full_version, prompt, reading, texts.answers, options.keep_rationale)
+    full_version = version(names[1], revision, texts, [prompt], first_name=names[2])
+    return BinaryProtocol(names[0], full_version, prompt, reading, texts.answers)
 
 
 def _first_name(wording: str) -> str:
@@ -162,15 +157,14 @@ def _more_probable(answer: Answer) -> Outcome:
     if not is_valid:  # NaN fails every comparison
         return unparsable("holds no valid probabilities of yes and no")
     yes, no = probabilities
-    return _judged(yes >= no, yes / (yes + no), "")
+    return _judged(yes >= no, yes / (yes + no))
 
 
-def _judged(is_private: bool, prob_private: float, reason: str) -> Assessment:
+def _judged(is_private: bool, prob_private: float) -> Assessment:
     """Build the assessment. prob_private: NaN if unknown."""
-    kinds = [f"private{how_probable(prob_private)}"] if is_private else []
     return Assessment(
         not_assessed(),
-        (*kinds, *([reason] if reason else [])),
+        (f"private{how_probable(prob_private)}",) if is_private else (),
         private=is_private,
         prob_private=None if np.isnan(prob_private) else prob_private,
     )

@@ -19,7 +19,7 @@ from ingest.errors import EngineError
 from scoring.assessment import Assessment, Outcome, Unscored, not_assessed
 from scoring.protocols.interface import Answer, Generate, Prompt, ProtocolOptions
 from scoring.protocols.reading import text_of, unparsable
-from scoring.protocols.settings import refuse_rationale, refuse_thresholds, version, with_image
+from scoring.protocols.settings import refuse_thresholds, version, with_image
 from scoring.protocols.texts import Texts, Wording, fill, load_texts
 from scoring.severity import BANDS
 
@@ -86,7 +86,6 @@ class SeverityProtocol:
 
 
 def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> SeverityProtocol:
-    refuse_rationale("severity", options)
     refuse_thresholds("severity", options)
     edition = None if revision == REVISIONS[-1] else revision
     texts = load_texts("severity", SeverityTexts, options.prompts, edition=edition)
@@ -106,4 +105,4 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> S
     asked = "\n\n".join([*(fill(part, getattr(texts, part), {}) for part in parts), scale])
     prompt = Prompt(with_image(texts, texts.system, asked), Generate(MAX_TOKENS, regex=form))
     fields = USUAL_FIELDS if field is None else (field,)
-    return SeverityProtocol(name, version(name, revision, texts, [prompt], options), prompt, fields, field)
+    return SeverityProtocol(name, version(name, revision, texts, [prompt]), prompt, fields, field)

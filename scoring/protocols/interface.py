@@ -158,9 +158,6 @@ class ProtocolOptions:
     thresholds: bytes | None = None
     """Content of the --thresholds file, YAML or JSON (`Thresholds` in `settings.py`)."""
 
-    keep_rationale: bool = False
-    """Whether the model's own words go into the row's rationale; they can repeat what the image shows."""
-
 
 class Protocol(typing.Protocol):
     """A protocol. name: with variants. version: `<name>-<revision> <hash>`, for `EngineDescription.protocol`; the hash

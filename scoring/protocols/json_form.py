@@ -13,7 +13,7 @@ import numpy as np
 from scoring.assessment import Assessment, Outcome, Unscored
 from scoring.protocols.interface import Answer, Generate, Prompt, ProtocolOptions
 from scoring.protocols.reading import DIGITS, evidence, form_probabilities, read_form, text_of
-from scoring.protocols.settings import Thresholds, load_thresholds, refuse_rationale, version, with_image
+from scoring.protocols.settings import Thresholds, load_thresholds, version, with_image
 from scoring.protocols.texts import OneQuestionTexts, load_texts
 from scoring.taxonomy import KEYS
 
@@ -55,14 +55,13 @@ class JsonProtocol:
 
 
 def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> JsonProtocol:
-    refuse_rationale("json", options)
     name = ":".join(["json", *variants])
     texts = load_texts("json", OneQuestionTexts, options.prompts)
     thresholds = load_thresholds(options.thresholds)
     instructions = texts.question(variants, {})
     wanted = Generate(MAX_TOKENS, form_schema(MEANING), probability_tokens=DIGITS)
     prompt = Prompt(with_image(texts, texts.system, instructions), wanted)
-    return JsonProtocol(name, version(name, revision, texts, [prompt], options, thresholds), prompt, thresholds)
+    return JsonProtocol(name, version(name, revision, texts, [prompt], thresholds), prompt, thresholds)
 
 
 def form_schema(meaning: Mapping[float, float]) -> dict[str, object]:

@@ -16,7 +16,6 @@ from scoring.taxonomy import KEYS
 MAX_ANSWER_CHARS = 50_000
 """Longer than any valid answer to any protocol; longer answers are not read."""
 
-MAX_RATIONALE_CHARS = 300
 """Limit of one reason in the model's own words."""
 
 DIGITS = ("0", "1", "2")
@@ -102,12 +101,6 @@ def probabilities_of(token: Token, candidates: Sequence[str], written: int) -> S
     is_valid = len(given) == len(candidates) and all(0 <= p <= 1.001 for p in given) and total > 0
     counts = is_valid and (token.text == candidates[written] or total >= MIN_SHARE) and given[written] == max(given)
     return [p / total for p in given] if counts else (float("nan"),) * len(candidates)
-
-
-def own_words(text: str) -> str:
-    """Return the model's own words as one bounded, printable line."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= MAX_RATIONALE_CHARS else line[: MAX_RATIONALE_CHARS - 1] + "…"
 
 
 def evidence(values: Values, probabilities: Probabilities | None = None) -> tuple[str, ...]:

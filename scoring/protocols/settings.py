@@ -54,7 +54,6 @@ def version(
     revision: int,
     texts: Texts,
     prompts: Sequence[Prompt],
-    options: ProtocolOptions,
     thresholds: "Thresholds | None" = None,
     first_name: str | None = None,
 ) -> str:
@@ -69,18 +68,9 @@ def version(
         "texts": texts.hashed(),
         "prompts": [dataclasses.asdict(prompt) for prompt in prompts],
         "thresholds": {key: t.model_dump() for key, t in thresholds.by_key.items()} if thresholds else {},
-        "keep_rationale": options.keep_rationale,
+        "keep_rationale": False,  # an option of 0.1.0; without it a version keeps its hash
     }
     return f"{name}-{revision} {hash_of(content)}"
-
-
-def refuse_rationale(protocol: str, options: ProtocolOptions) -> None:
-    """Raise EngineError if a rationale was requested from a protocol whose model gives no reasons."""
-    if options.keep_rationale:
-        raise EngineError(
-            f"the {protocol} protocol asks for no reasons, so there are none to keep; leave out --keep-rationale "
-            "or choose two-pass or binary:reason"
-        )
 
 
 def refuse_thresholds(protocol: str, options: ProtocolOptions) -> None:

@@ -13,7 +13,7 @@ from ingest.errors import EngineError
 from scoring.assessment import Assessment, Outcome
 from scoring.protocols.interface import Answer, Prompt, ProtocolOptions, SlotAnswer, Slots
 from scoring.protocols.reading import evidence, unparsable
-from scoring.protocols.settings import Thresholds, load_thresholds, most_probable, refuse_rationale, version, with_image
+from scoring.protocols.settings import Thresholds, load_thresholds, most_probable, version, with_image
 from scoring.protocols.texts import OneQuestionTexts, Wording, fill, load_texts, must_hold
 from scoring.taxonomy import KEYS
 
@@ -54,7 +54,6 @@ class SlotsProtocol:
 
 
 def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> SlotsProtocol:
-    refuse_rationale("slots", options)
     name = ":".join(["slots", *variants])
     texts = load_texts("slots", SlotsTexts, options.prompts)
     thresholds = load_thresholds(options.thresholds)
@@ -67,7 +66,7 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> S
         )
     instructions = texts.question(variants, {"placeholder": texts.placeholder})
     prompt = Prompt(with_image(texts, texts.system, instructions), wanted)
-    return SlotsProtocol(name, version(name, revision, texts, [prompt], options, thresholds), prompt, thresholds)
+    return SlotsProtocol(name, version(name, revision, texts, [prompt], thresholds), prompt, thresholds)
 
 
 def _pieces(form_line: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@ second pass, which sees only these words, turns them into 0, 0.5 and 1 (Tsaprazl
 not mention is 0.
 
 There are no probabilities: those of the second pass would only say how sure it is of the wording of the first.
-The reasons can repeat what the picture shows, so they are dropped unless the rationale is to be kept.
+The words can repeat what the picture shows, so they are dropped.
 
 Revision 1 asked for one line per attribute instead, and is still asked where a run began with it.
 """
@@ -16,7 +16,7 @@ from functools import partial
 from scoring.assessment import Assessment, Outcome, Unscored
 from scoring.protocols.interface import Answer, Generate, Message, Prompt, ProtocolOptions, Text, TextAnswer
 from scoring.protocols.json_form import form_schema
-from scoring.protocols.reading import evidence, own_words, read_form, text_of, unparsable
+from scoring.protocols.reading import evidence, read_form, text_of, unparsable
 from scoring.protocols.settings import refuse_thresholds, version, with_image, without_image
 from scoring.protocols.texts import TextsOfAttributes, Wording, fill, load_texts, must_hold
 from scoring.taxonomy import ATTRIBUTES, KEYS, TAXONOMY
@@ -28,6 +28,9 @@ MAX_TOKENS_FIRST = 1536
 MAX_TOKENS_SECOND = 1024
 MAX_NOTES_CHARS = 12_000
 """More than 1,536 tokens of any language; longer notes come from an endpoint that ignores the limit."""
+
+MAX_NOTE_CHARS = 300
+"""Limit of the line about one attribute in revision 1; the rest is cut off."""
 
 MEANING: Mapping[float, float] = {0: 0.0, 0.5: 0.5, 1: 1.0}
 """Number of the second pass -> value."""
@@ -67,15 +70,9 @@ class TextsByLevel(TwoPassTexts):
         return lines
 
 
-@dataclass(frozen=True)
-class Notes:
-    """The answer of the first pass."""
-
-    text: str
-    """What the second pass reads, without characters that a chat template could read as its own marks."""
-
-    reasons: Mapping[str, str]
-    """Attribute key -> what the rationale says of it: its line, or what was said of its level."""
+ReadNotes = Callable[[TextAnswer], str | Unscored]
+"""Reads the answer of the first pass: what the second pass reads, without characters that a chat template could read as
+its own marks."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +84,7 @@ class TwoPassProtocol:
     version: str
     prompt: Prompt
     second: Prompt
-    read: Callable[[TextAnswer], Notes | Unscored]
-    keep_rationale: bool
+    read: ReadNotes
     assessed: tuple[str, ...] = KEYS
     passes: int = 2
 
@@ -98,13 +94,12 @@ class TwoPassProtocol:
         if isinstance(notes, Unscored):
             return notes
         if len(answers) == 1:
-            return self._second(notes.text)
+            return self._second(notes)
         second = text_of(answers[1])
         values = second if isinstance(second, Unscored) else read_form(second, MEANING)
         if isinstance(values, Unscored):
             return values
-        shown = [notes.reasons[key] for key, value in zip(KEYS, values, strict=True) if value > 0]
-        return Assessment(values, tuple(dict.fromkeys(shown)) if self.keep_rationale else evidence(values))
+        return Assessment(values, evidence(values))
 
     def _second(self, notes: str) -> Prompt:
         messages = tuple(
@@ -117,7 +112,7 @@ class TwoPassProtocol:
 def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> TwoPassProtocol:
     refuse_thresholds("two-pass", options)
     texts: TwoPassTexts
-    read: Callable[[TextAnswer], Notes | Unscored]
+    read: ReadNotes
     if revision == 1:
         texts = load_texts("two-pass", TextsByLine, options.prompts, edition=1)
         fill("note_line", texts.note_line, {"key": "", "note": ""})
@@ -132,32 +127,28 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> T
     must_hold("second", texts.second, "notes", "the second pass has nothing to read")
     wanted = Generate(MAX_TOKENS_SECOND, form_schema(MEANING))
     second = Prompt(without_image(texts.second_system, asked), wanted)
-    full_version = version("two-pass", revision, texts, [first, second], options)
-    return TwoPassProtocol("two-pass", full_version, first, second, read, options.keep_rationale)
+    full_version = version("two-pass", revision, texts, [first, second])
+    return TwoPassProtocol("two-pass", full_version, first, second, read)
 
 
-def _read_levels(answer: TextAnswer) -> Notes | Unscored:
+def _read_levels(answer: TextAnswer) -> str | Unscored:
     """Read free text that speaks of all four levels.
 
     Unscored otherwise, or if it was cut off: a refusal or a missing end must not become "not mentioned", which is 0.
     """
     if len(answer.text) > MAX_NOTES_CHARS:
         return unparsable(f"has {len(answer.text):,} characters, more than any answer needs", answer)
-    lines = (
-        " ".join("".join(c if c.isprintable() else " " for c in line).split()) for line in answer.text.splitlines()
-    )
+    lines = map(_on_one_line, answer.text.splitlines())
     text = "\n".join(line.translate(_MARKUP) for line in lines if line)
-    starts: list[int] = []
+    num_levels = 0
     for heading in _LEVEL.finditer(text):
-        if int(heading[1]) == len(starts) + 1:
-            starts.append(heading.start())
-    if len(starts) < len(TAXONOMY.levels) or answer.is_cut_off:
-        return unparsable(f"speaks of {len(starts)} of the {len(TAXONOMY.levels)} levels", answer)
-    said = [own_words(text[start:end]) for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
-    return Notes(text, {attribute.key: said[attribute.level - 1] for attribute in ATTRIBUTES})
+        num_levels += int(heading[1]) == num_levels + 1
+    if num_levels < len(TAXONOMY.levels) or answer.is_cut_off:
+        return unparsable(f"speaks of {num_levels} of the {len(TAXONOMY.levels)} levels", answer)
+    return text
 
 
-def _read_lines(answer: TextAnswer, note_line: str) -> Notes | Unscored:
+def _read_lines(answer: TextAnswer, note_line: str) -> str | Unscored:
     """Read one line per attribute. Unscored if one is missing: a refusal must not become 22 times "absent"."""
     notes: dict[str, str] = {}
     for line in answer.text.splitlines():
@@ -166,9 +157,12 @@ def _read_lines(answer: TextAnswer, note_line: str) -> Notes | Unscored:
         key = match[1].lower()
         if key in notes:
             return unparsable("speaks of an attribute twice", answer)
-        if note := own_words(match[2].translate(_MARKUP)):
-            notes[key] = note
+        if note := _on_one_line(match[2].translate(_MARKUP)):
+            notes[key] = note if len(note) <= MAX_NOTE_CHARS else note[: MAX_NOTE_CHARS - 1] + "…"
     if len(notes) < len(KEYS):
         return unparsable(f"speaks of {len(notes)} of the {len(KEYS)} attributes", answer)
-    text = "\n".join(fill("note_line", note_line, {"key": key, "note": notes[key]}) for key in KEYS)
-    return Notes(text, {key: f"{key}: {notes[key]}" for key in KEYS})
+    return "\n".join(fill("note_line", note_line, {"key": key, "note": notes[key]}) for key in KEYS)
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -102,8 +102,8 @@ class AnswerWords(BaseModel):
             return self.rejection(text)
         return bool(ends_by_side[0])
 
-    def first(self, text: str) -> tuple[bool, str] | Unscored:
-        """Return whether the text begins with yes (True) or no (False), and the reason that follows it.
+    def first(self, text: str) -> bool | Unscored:
+        """Return whether the text begins with yes (True) or no (False).
 
         The word ends with the text, punctuation, a dash with a space after it, a line, or before an English word that
         begins a reason and cannot belong to "no": "No idea" and "No-one can say" are not answers.
@@ -119,7 +119,7 @@ class AnswerWords(BaseModel):
         )
         if read is None or self._withdraws(_plain(read["reason"]), []):
             return self.rejection(text)
-        return _plain(read["word"]) in set(map(_plain, self.yes)), read["reason"]
+        return _plain(read["word"]) in set(map(_plain, self.yes))
 
     def rejection(self, text: str) -> Unscored:
         """Return the kind of rejection."""

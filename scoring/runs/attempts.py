@@ -6,6 +6,7 @@ worker counts it as a death. Without this count, Ray would restart a worker that
 `RUN/engine-time.json`: how long the engines of a run worked, and for how long they had too few requests.
 """
 
+import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -23,6 +24,9 @@ ISOLATE_AFTER_DEATHS = 2
 
 GIVE_UP_AFTER_DEATHS = 5
 """After this many deaths the machine is probably at fault: the slice is left for the next scan."""
+
+WRITE_EVERY_S = 10.0
+"""How often the time of the engines is written, and once at the end."""
 
 
 @dataclass(frozen=True)
@@ -173,3 +177,23 @@ def add_engine_time(run: Place, more: EngineTime) -> None:
     """Add time to the file of the run. The caller must hold the lease."""
     before = engine_time(run) or EngineTime()
     run.at(ENGINE_TIME).write((before + more).model_dump_json().encode())
+
+
+class EngineTimeFile:
+    """Adds up time and writes it every `WRITE_EVERY_S` seconds. The caller must hold the lease."""
+
+    def __init__(self, run: Place):
+        self._run = run
+        self._not_written = EngineTime()
+        self._written_s = time.monotonic()
+
+    def add(self, more: EngineTime) -> None:
+        self._not_written += more
+        if time.monotonic() - self._written_s > WRITE_EVERY_S:
+            self.write()
+
+    def write(self) -> None:
+        """Write what was added since the last time; to be called at the end."""
+        if self._not_written.seconds:
+            add_engine_time(self._run, self._not_written)
+        self._not_written, self._written_s = EngineTime(), time.monotonic()

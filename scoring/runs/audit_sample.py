@@ -10,12 +10,11 @@ from itertools import count
 from typing import Annotated, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field
 
-from ingest.errors import RunError, StorageError
+from ingest.errors import RunError
+from ingest.storage.parquet_tables import read_table, refuse_damage, write_table
 from ingest.storage.place import Place
-from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import parsed
 from scoring.taxonomy import ATTRIBUTES, KEYS
@@ -141,10 +140,8 @@ def _lot(name: str) -> float:
 
 def write_sample(root: Place, sample: AuditSample) -> None:
     """Replace the sample of the run. StorageError if it cannot be written. root: the run."""
-    sink = pa.BufferOutputStream()
-    footer = {FOOTER_KEY: sample.design.model_dump_json().encode()}
-    pq.write_table(sample.table.cast(SAMPLE_SCHEMA).replace_schema_metadata(footer), sink)
-    root.at(AUDIT, SAMPLE).write(sink.getvalue().to_pybytes())
+    footer = {FOOTER_KEY: sample.design.model_dump_json()}
+    write_table(root.at(AUDIT, SAMPLE), sample.table.cast(SAMPLE_SCHEMA), footer)
 
 
 def keep_as_earlier(root: Place) -> Place:
@@ -167,21 +164,13 @@ def read_sample(root: Place) -> AuditSample:
     file = root.at(AUDIT, SAMPLE)
     if not file.exists():
         raise RunError(f"{root.path} has no audit sample; draw one with: privsieve audit sample {root.path}")
-    try:
-        with file.open() as stream:
-            table = pq.read_table(stream, page_checksum_verification=False)
-        footer = (table.schema.metadata or {})[FOOTER_KEY]
+    with refuse_damage(file.path, "is damaged or of another version; draw a new sample with audit sample --replace"):
+        table, footer = read_table(file, FOOTER_KEY)
         design = parsed(AuditDesign, footer)
         table = _with_later_attributes(table).select(SAMPLE_SCHEMA.names).cast(SAMPLE_SCHEMA)
         table.validate(full=True)
         _check(table, design)
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        if is_of_storage(error):
-            raise StorageError(f"cannot read {file.path}: {reason_of(error)}") from None
-        raise RunError(
-            f"{file.path} is damaged or of another version; draw a new sample with audit sample --replace"
-        ) from None
-    return AuditSample(table.replace_schema_metadata(None), design)
+    return AuditSample(table, design)
 
 
 def _with_later_attributes(table: pa.Table) -> pa.Table:

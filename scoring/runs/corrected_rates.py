@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from typing import Annotated
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from ingest.errors import RunError, StorageError
+from ingest.storage.parquet_tables import read_table, refuse_damage, write_table
 from ingest.storage.place import Place
-from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.audit_sample import SUBJECTS, AuditedRows, Count
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import parsed
@@ -116,10 +114,8 @@ class State(AuditedRows):
 
 def write_corrected_rates(root: Place, table: pa.Table, state: State) -> None:
     """Replace the corrected rates of a run. StorageError if they cannot be written. root: the run."""
-    sink = pa.BufferOutputStream()
-    footer = {FOOTER_KEY: state.model_dump_json().encode()}
-    pq.write_table(table.cast(CORRECTED_SCHEMA).replace_schema_metadata(footer), sink)
-    root.at(AUDIT, CORRECTED_RATES).write(sink.getvalue().to_pybytes())
+    footer = {FOOTER_KEY: state.model_dump_json()}
+    write_table(root.at(AUDIT, CORRECTED_RATES), table.cast(CORRECTED_SCHEMA), footer)
 
 
 def remove_corrected_rates(root: Place) -> None:
@@ -127,40 +123,22 @@ def remove_corrected_rates(root: Place) -> None:
     root.at(AUDIT, CORRECTED_RATES).remove()
 
 
-def read_state(root: Place) -> State | None:
-    """Read the state of the stored figures; None if there are none. RunError in one line if the file is damaged."""
-    stored = _read(root, is_header_only=True)
-    return None if stored is None else stored[1]
-
-
 def read_stored(root: Place) -> tuple[pa.Table, State] | None:
     """Read rows of `CORRECTED_SCHEMA` and their state; None if there are none. RunError in one line if damaged."""
-    return _read(root, is_header_only=False)
-
-
-def _read(root: Place, is_header_only: bool) -> tuple[pa.Table, State] | None:
     path = root.at(AUDIT, CORRECTED_RATES)
     if not path.exists():
         return None
-    try:
-        with path.open() as stream:
-            file = pq.ParquetFile(stream)
-            state = parsed(State, (file.schema_arrow.metadata or {})[FOOTER_KEY])
-            if file.schema_arrow.remove_metadata() != (
-                CORRECTED_SCHEMA if state.has_source_intervals else _OLDER_SCHEMA
-            ):
-                raise ValueError("other columns")
-            table = CORRECTED_SCHEMA.empty_table() if is_header_only else file.read()
-        if not state.has_source_intervals and not is_header_only:
+    with refuse_damage(path.path, "is damaged or of another version; remove it, or run audit apply again"):
+        table, footer = read_table(path, FOOTER_KEY)
+        state = parsed(State, footer)
+        if table.schema != (CORRECTED_SCHEMA if state.has_source_intervals else _OLDER_SCHEMA):
+            raise ValueError("other columns")
+        if not state.has_source_intervals:
             for name in _OF_SOURCE:
                 table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
         table.validate(full=True)
         _check(table)
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        if is_of_storage(error):
-            raise StorageError(f"cannot read {path.path}: {reason_of(error)}") from None
-        raise RunError(f"{path.path} is damaged or of another version; remove it, or run audit apply again") from None
-    return table.replace_schema_metadata(None), state
+    return table, state
 
 
 def _check(table: pa.Table) -> None:

@@ -30,10 +30,10 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.errors import RunError, StorageError
+from ingest.errors import RunError
 from ingest.sample import printable
+from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
-from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.layout import COMPACT, MANIFEST, SCORES
 from scoring.runs.ledger import older_shard_id, shard_id_of, shard_id_of_result
 from scoring.runs.results import Manifest, RowRange, RunListing, is_compacted, listing, manifest, remedy
@@ -260,7 +260,8 @@ def _read_all(run: Place, paths: Iterable[str]) -> Iterator[tuple[Place, Footer]
 def _footer(run: Place, path: str) -> Footer:
     """Read the footer of one file. RunError if it is missing, damaged, or states another number of rows."""
     result = run.at(path)
-    try:
+    name, what = f"the score file {printable(result.path)}", f"is damaged; {remedy(path)}"
+    with refuse_damage(name, what):
         with result.open() as stream:
             metadata = pq.read_metadata(stream)
         texts = {k.decode().removeprefix(_PREFIX): v.decode() for k, v in (metadata.metadata or {}).items()}
@@ -274,10 +275,7 @@ def _footer(run: Place, path: str) -> Footer:
                 num_bytes=sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups)),
                 columns=frozenset(metadata.schema.to_arrow_schema().names),
             )
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        if is_of_storage(error):
-            raise StorageError(f"cannot read the score file {printable(result.path)}: {reason_of(error)}") from None
-    raise RunError(f"the score file {printable(result.path)} is damaged; {remedy(path)}")
+    raise RunError(f"{name} {what}")
 
 
 def _num_with_category(metadata: pq.FileMetaData) -> int:

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field
 
-from ingest.errors import RunError, StorageError
+from ingest.errors import RunError
 from ingest.sample import printable
+from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
-from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, SCORES
 from scoring.runs.ledger import MAX_SLICES, Ledger, ledger_of, result_names, shard_id_in, shard_id_of_result
 from scoring.runs.record import parsed
@@ -214,16 +214,11 @@ def _parts(run: Place, compacted: Manifest) -> list[ResultPart]:
     """Read the positions of the rows of a compacted run's shards, in order. RunError if this does not fit the
     manifest's files."""
     file = run.at(COMPACT_SHARDS)
-    try:
-        with file.open() as stream:
-            table = pq.read_table(stream, page_checksum_verification=True)
+    with refuse_damage(file.path, "is damaged or missing; restore it from a copy"), file.open() as stream:
+        table = pq.read_table(stream, page_checksum_verification=True)
         if table.column_names == PARTS_SCHEMA.names[:-1]:
             table = table.append_column(PARTS_SCHEMA.names[-1], pa.array([""] * table.num_rows, pa.string()))
         table = table.cast(PARTS_SCHEMA)  # ValueError if it has other columns
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if is_of_storage(error):
-            raise StorageError(f"cannot read {file.path}: {reason_of(error)}") from None
-        raise RunError(f"{file.path} is damaged or missing; restore it from a copy") from None
     columns = table.to_pydict()
     parts = [ResultPart(*values) for values in zip(*(columns[name] for name in PARTS_SCHEMA.names), strict=True)]
     if any(column.null_count for column in table.columns) or not _fit(parts, compacted):

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from ingest.errors import SHARD_REASONS, RunError, StorageError, number_of
 from ingest.sample import printable
 from ingest.storage.place import Place
-from ingest.storage.retries import is_of_storage, reason_of
 from scoring.runs.layout import COMPACT
 from scoring.runs.record import READABLE, WHOLE, RunRecord
 from scoring.runs.results import RowRange, RunListing, is_compacted, remedy, row_ranges
@@ -99,19 +98,19 @@ def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | Non
     """
     import pyarrow as pa
 
+    from ingest.storage.parquet_tables import refuse_damage
     from scoring.table import SCHEMA, as_schema
 
     tables = [SCHEMA.empty_table().select(list(columns) if columns else SCHEMA.names)]
     for rows in ranges:
         file = run.at(rows.path)
         try:
-            tables.append(as_schema(_read(file, rows, columns), tables[0].schema))
-        except (pa.ArrowException, OSError, ValueError) as error:
+            with refuse_damage(f"the score file {printable(file.path)}", f"is damaged; {remedy(rows.path)}"):
+                tables.append(as_schema(_read(file, rows, columns), tables[0].schema))
+        except (RunError, StorageError):
             if not rows.path.startswith(f"{COMPACT}/") and is_compacted(run):
                 raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
-            if is_of_storage(error):
-                raise StorageError(f"cannot read the score file {printable(file.path)}: {reason_of(error)}") from None
-            raise RunError(f"the score file {printable(file.path)} is damaged; {remedy(rows.path)}") from None
+            raise
     return pa.concat_tables(tables)
 
 

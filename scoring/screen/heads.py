@@ -89,8 +89,7 @@ def fitted_heads(
             for penalty in PENALTIES
         ]
     stacked = np.stack([picture.values for picture in pictures]).astype(np.float64)
-    mean, scale = stacked.mean(axis=0), stacked.std(axis=0)
-    scale = np.where(scale < MIN_SCALE, 1.0, scale)
+    mean, scale = scaling(stacked)
     inputs = (stacked - mean) / scale
     heads = list[tuple[str, Head]]()
     for penalty in PENALTIES:
@@ -99,6 +98,12 @@ def fitted_heads(
         hidden, output = _network(inputs, truth, masses, penalty, seed)
         heads.append((f"hidden, {penalty:g}", Head(mean, scale, hidden, output)))
     return heads
+
+
+def scaling(stacked: Numbers) -> tuple[Numbers, Numbers]:
+    """Return mean and scale of each feature, shape (d,). stacked: shape (n, d)."""
+    scale = stacked.std(axis=0)
+    return stacked.mean(axis=0), np.where(scale < MIN_SCALE, 1.0, scale)
 
 
 def _sparse(pictures: Sequence[Features], length: int) -> Any:
@@ -159,5 +164,5 @@ def minimised(loss: Callable[[Numbers], tuple[float, Numbers]], first: Numbers) 
     """Return the parameters of least loss, by L-BFGS (Liu and Nocedal 1989). loss: parameters -> loss and gradient."""
     from scipy.optimize import minimize
 
-    found = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS})
-    return np.asarray(found.x, dtype=np.float64)
+    minimum = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS})
+    return np.asarray(minimum.x, dtype=np.float64)

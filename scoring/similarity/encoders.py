@@ -37,7 +37,7 @@ class PictureEncoder:
 
 
 def frozen_encoder() -> PictureEncoder:
-    """The features that are installed with the detectors. EngineError if they are not installed."""
+    """Return the features that are installed with the detectors. EngineError if they are not installed."""
     features = PictureFeatures()
     return PictureEncoder(
         f"frozen features of open_nsfw ({FROZEN_SHA256[:12]})",
@@ -47,7 +47,7 @@ def frozen_encoder() -> PictureEncoder:
 
 
 def trained_encoder(path: Path) -> PictureEncoder:
-    """An encoder of `similarity train`. EngineError if the file is none, or a package that it needs is missing."""
+    """Load an encoder of `similarity train`. EngineError if the file is none, or a package that it needs is missing."""
     card, tensors, sha256 = _read(path)
     name = f"{path.name}, {card.network} ({sha256[:12]})"
     if card.network == "head":

@@ -41,8 +41,10 @@ class Lpips:
             raise EngineError(f"{path}: is no LPIPS; it has not two inputs and one output")
 
     def distance(self, a: Pixels, b: Pixels) -> float:
-        """0 for equal pictures. a, b: of the same shape; small ones are enlarged. EngineError if the model does not
-        take their size."""
+        """Return the distance, 0 for equal pictures. EngineError if the model does not take their size.
+
+        a, b: of the same shape; small ones are enlarged.
+        """
         given = {name: _scaled(pixels) for name, pixels in zip(self._inputs, (a, b), strict=True)}
         try:
             output = np.asarray(self._session.run(None, given)[0])

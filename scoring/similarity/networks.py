@@ -31,7 +31,7 @@ _MEAN, _DEVIATION = 127.5, 63.75
 
 
 def made(network: Network) -> torch.nn.Module:
-    """A network with random weights: a batch of its inputs -> features, shape (batch, dimensions)."""
+    """Make a network with random weights: a batch of its inputs -> features, shape (batch, dimensions)."""
     if network == "head":
         return torch.nn.Linear(NUM_FEATURES, HEAD_DIMENSIONS)
     whole: torch.nn.Module = getattr(torchvision.models, network)(weights=None)
@@ -40,7 +40,7 @@ def made(network: Network) -> torch.nn.Module:
 
 
 def square(pixels: Pixels, side_px: int) -> Pixels:
-    """The picture as a whole network takes it, shape (side_px, side_px, 3)."""
+    """Fit the picture to what a whole network takes, shape (side_px, side_px, 3)."""
     return np.asarray(Image.fromarray(pixels).resize((side_px, side_px), Image.Resampling.BILINEAR, reducing_gap=2.0))
 
 
@@ -55,7 +55,7 @@ def as_batch(inputs: npt.NDArray[Any]) -> torch.Tensor:
 def loaded(
     network: Network, side_px: int, tensors: dict[str, Any], name: str
 ) -> Callable[[Pixels], npt.NDArray[np.float32]]:
-    """A whole network with stored weights, as a function of pixels. EngineError, with `name`, if they do not fit."""
+    """Load stored weights into a network, as a function of pixels. EngineError, with `name`, if they do not fit."""
     model = made(network)
     try:
         model.load_state_dict({key: torch.from_numpy(tensor) for key, tensor in tensors.items()})
@@ -102,7 +102,7 @@ def train(
     held_back: Sequence[Triplets],
     on_epoch: Callable[[int], None],
 ) -> TrainedEncoder:
-    """inputs: of all pictures, as `networks.as_batch` takes them. on_epoch: takes the number of epochs done.
+    """Train a network. inputs: of all pictures, as `as_batch` takes them. on_epoch: takes the number of epochs done.
 
     The same inputs and seed give the same weights on one machine. IncompleteError if the loss is no number.
     """
@@ -148,7 +148,7 @@ def _features(model: Any, inputs: npt.NDArray[Any], batch_size: int, device: str
 
 
 def _in_order(features: npt.NDArray[np.float32], triplets: Sequence[Triplets]) -> float:
-    """Each unrecognised version counts; of each recognised version the same."""
+    """Return the share of unrecognised versions that are farther than the recognised one, mean over the triplets."""
     shares = []
     for each in triplets:
         near = np.linalg.norm(features[each.recognised] - features[each.original])

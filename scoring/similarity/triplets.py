@@ -52,7 +52,10 @@ class Triplets:
 
 
 def labelled_versions(paths: Iterable[str]) -> LabelledVersions:
-    """paths: of the pictures below the folder, without their extensions. LabelsError if no original can be used."""
+    """Read labels from names of pictures. LabelsError if no original can be used.
+
+    paths: of the pictures below the folder, without their extensions.
+    """
     originals, recognised = dict[tuple[str, str], str](), defaultdict[tuple[str, str], list[str]](list)
     unrecognised, of_class = defaultdict[tuple[str, str], list[str]](list), defaultdict[str, list[str]](list)
     others, num_files = list[str](), 0

@@ -115,7 +115,7 @@ def _checked(text: str, schema: pa.Schema) -> tuple[str, str]:
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """An empty database without access to files. Kept, since starting one takes longer than the checks."""
+    """Return an empty database without access to files. It is kept, since starting one takes longer than the checks."""
     connection = duckdb.connect()
     connection.execute(
         "SET python_enable_replacements = false; SET temp_directory = ''; "
@@ -129,9 +129,9 @@ def _parse(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads(parsed)
     if answer["error"]:
         position = int(answer.get("position", 0)) - len(_HEAD) + 1
-        at = f" at character {position}" if 0 < position <= len(text) else ""
+        where = f" at character {position}" if 0 < position <= len(text) else ""
         what = without_advice(answer["error_message"]) if position <= len(text) else _UNFINISHED
-        raise QueryError(f"{shown(what)}{at}: {shown(text)}")
+        raise QueryError(f"{shown(what)}{where}: {shown(text)}")
     node = answer["statements"][0]["node"]
     simple = node["type"] == "SELECT_NODE" and node["from_table"]["type"] == "EMPTY" and not node["modifiers"]
     extra = any(node.get(part) for part in ("where_clause", "group_expressions", "having", "qualify", "sample"))

@@ -42,7 +42,7 @@ def _name_word(word: str) -> bool:
 
 
 def value_shape(text: str) -> str | None:
-    """How the value of a field "name" reads: "full" (2-5 words), "single", or None where it is no person's.
+    """Say how the value of a field "name" reads: "full" (2-5 words), "single", or None if it is no person's.
 
     >>> value_shape("Okafor, Harriet"), value_shape("ANNA"), value_shape("Contoso Ltd")
     ('full', 'single', None)
@@ -62,7 +62,7 @@ def value_shape(text: str) -> str | None:
 
 
 def _is_on_ticket(text: str, is_titled: bool) -> bool:
-    """ "NOVAK/PETRA"; with gaps ("NOVAK / PETRA") many other pairs of words look alike."""
+    """Recognise "NOVAK/PETRA"; with gaps ("NOVAK / PETRA") many other pairs of words look alike."""
     if re.fullmatch(r"[A-Z]{2,}/[A-Z ]{2,}", text):
         return True
     is_pair = bool(re.fullmatch(r"[A-Z]{2,}\s?/\s?[A-Z ]{2,}", text))
@@ -75,12 +75,12 @@ def _is_vocabulary(text: str) -> bool:
 
 
 def known_name(text: str) -> bool:
-    """A full name of which at least one word is in the lists."""
+    """Return whether the text is a full name of which at least one word is in the lists."""
     return value_shape(text) == "full" and any(_may_be_given(w) or _is_family(w) for w in _tokens(text))
 
 
 def titled(text: str) -> bool:
-    """A title with a name behind it ("Dr. Lindqvist"), enough to identify a person within a place."""
+    """Return whether a title has a name behind it ("Dr. Lindqvist"), enough to identify a person within a place."""
     return any(text[match.end() :][:1].isupper() for match in _TITLE.finditer(text) if text[match.start()].isupper())
 
 
@@ -89,8 +89,8 @@ def only_title(text: str) -> bool:
     return bool(_TITLE.fullmatch(text.strip() + " "))
 
 
-def _vowels(found: list[str]) -> bool:
-    return any(set(plain(word)) & set("aeiouy") for word in found)
+def _vowels(words_of_name: list[str]) -> bool:
+    return any(set(plain(word)) & set("aeiouy") for word in words_of_name)
 
 
 _MAX_LABELS = 8
@@ -98,7 +98,7 @@ _MAX_LABELS = 8
 
 
 def names_person(text: str) -> bool:
-    """Whether a line names a person with first and last name.
+    """Return whether a line names a person with first and last name.
 
     A listed given name before a listed family name is enough anywhere; before an unknown word the line must
     hold nothing else, a label of any kind before a colon apart.
@@ -107,7 +107,7 @@ def names_person(text: str) -> bool:
 
 
 def _behind_labels(text: str) -> Iterator[str]:
-    """The line, then what stands behind its first label, its second, …"""
+    """Yield the line, then what follows its first label, its second, …"""
     yield text
     for _ in range(_MAX_LABELS):
         label, colon, behind = text.partition(":")
@@ -138,19 +138,19 @@ def _hold_name(tokens: list[str]) -> bool:
 
 
 def _may_stand_between(word: str) -> bool:
-    """An initial or a particle, which a given and a family name may have between them."""
+    """Return whether the word is an initial or a particle, which may be between a given and a family name."""
     return len(word.rstrip(".")) == 1 or plain(word) in words("particles.txt")
 
 
 def _is_name(word: str, rest: list[str], alone: bool) -> bool:
-    """rest: the words behind, initials and particles left out."""
+    """Return whether the words are a name. rest: those that follow, without initials and particles."""
     if not _capitalised(word) or len(rest[0]) < 2 or not _name_word(rest[0]):
         return False
     return word.isupper() == rest[0].isupper() and not _is_place(rest) and _pair(word, rest, alone)
 
 
 def _is_place(rest: list[str]) -> bool:
-    """ "Martin Luther Street", "John Lewis Store"."""
+    """Recognise "Martin Luther Street", "John Lewis Store"."""
     return len(rest) > 1 and _capitalised(rest[1]) and plain(rest[1]).rstrip(".") in words("not_names.txt")
 
 

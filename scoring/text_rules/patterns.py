@@ -38,7 +38,7 @@ def iban(number: str) -> bool:
 
 
 def aba_routing(number: str) -> bool:
-    """The nine digits of a bank on US cheques: weights 3, 7, 1.
+    """Check the nine digits of a bank on US cheques: weights 3, 7, 1.
 
     >>> aba_routing("011000015")
     True
@@ -54,7 +54,7 @@ def mrz_digit(field: str) -> int:
 
 
 def mrz_dates_hold(line: str) -> bool:
-    """Whether birth and expiry dates of an MRZ line carry right check digits (TD3/TD2 line 2 or TD1 line 2).
+    """Return whether birth and expiry dates of an MRZ line carry right check digits (TD3/TD2 line 2 or TD1 line 2).
 
     The line is compact: no spaces. Both dates must hold, so chance is 1 in 100.
     """
@@ -128,7 +128,7 @@ def is_year(text: str) -> bool:
 
 
 def has_years(text: str) -> bool:
-    """A span of years: of a life, a job, a school."""
+    """Find a span of years: of a life, a job, a school."""
     return bool(
         re.search(r"(?<!\d)(?:1[89]|20)\d\d\s?[-\u2013\u2014]\s?(?:(?:1[89]|20)\d\d(?!\d)|present|heute)", text)
     )
@@ -140,7 +140,7 @@ def has_card_expiry(text: str) -> bool:
 
 
 def without_dates(text: str) -> str:
-    """The text without its dates, so that they are not taken for other numbers."""
+    """Return the text without its dates, so that they are not taken for other numbers."""
     for pattern in _DATES:
         text = pattern.sub(" ", text)
     return text
@@ -154,7 +154,7 @@ _BORN = re.compile(
 
 
 def tells_birth(text: str) -> bool:
-    """A date behind a word for being born, anywhere in the line."""
+    """Find a date that follows a word for being born, anywhere in the line."""
     return any(has_date(text[match.end() : match.end() + 20]) for match in _BORN.finditer(text))
 
 
@@ -168,13 +168,13 @@ def is_clock_time(text: str) -> bool:
 
 
 def email_parts(text: str) -> tuple[str, str] | None:
-    """(before, behind the @) of the first address."""
+    """Return the first address as (before the @, behind it)."""
     match = _EMAIL.search(text)
     return (match[1].lower(), match[2].lower()) if match else None
 
 
 def has_handle(text: str) -> bool:
-    """A user name such as those of social networks."""
+    """Find a user name such as those of social networks."""
     return bool(_HANDLE.search(text)) and not _EMAIL.search(text)
 
 
@@ -195,7 +195,7 @@ def is_toll_free(text: str) -> bool:
 
 
 def has_network_address(text: str) -> bool:
-    """An IPv4 address that is not a version number: not all parts below 10."""
+    """Find an IPv4 address that is not a version number: not all parts below 10."""
     match = _ADDRESS_NUMBER.search(text)
     return bool(match) and any(int(part) > 9 for part in match[0].split("."))  # type: ignore[index]
 
@@ -205,7 +205,7 @@ def has_ssn(text: str) -> bool:
 
 
 def card_number(text: str) -> str | None:
-    """ "valid" where the Luhn digit holds, "shaped" where only grouping and first digit are a card's."""
+    """Return "valid" if the Luhn digit holds, "shaped" if only grouping and first digit are a card's."""
     numbers = [match[0] for match in _CARD.finditer(text)]
     if any(luhn(number) for number in numbers):
         return "valid"
@@ -228,7 +228,7 @@ def has_iban(text: str) -> bool:
 
 
 def has_cheque_line(text: str) -> bool:
-    """A bank's nine digits with their check digit, among other numbers."""
+    """Find a bank's nine digits with their check digit, among other numbers."""
     runs = re.findall(r"\d{3,}", text)
     return len(runs) >= 2 and any(aba_routing(number) for number in _CHEQUE.findall(text))
 
@@ -243,12 +243,12 @@ def count_amounts(text: str) -> int:
 
 
 def has_price(text: str) -> bool:
-    """An amount with a currency."""
+    """Find an amount with a currency."""
     return bool(_AMOUNT.search(text))
 
 
 def mrz_kind(text: str) -> str | None:
-    """ "names" or "dates, check digits valid" for a line of a machine-readable zone (ICAO Doc 9303)."""
+    """Return "names" or "dates, check digits valid" for a line of a machine-readable zone (ICAO Doc 9303)."""
     compact = re.sub(r"\s", "", text.upper()).replace("«", "<<").replace("≤", "<")
     for match in _MRZ.finditer(compact):
         if _MRZ_NAMES.match(match[0]) and match[0].count("<") >= 4:
@@ -292,5 +292,5 @@ def has_street_address(text: str) -> bool:
 
 
 def has_city_line(text: str) -> bool:
-    """A city with a US ZIP code or a UK postcode."""
+    """Find a city with a US ZIP code or a UK postcode."""
     return bool(_CITY.search(text) or _POSTCODE.search(text))

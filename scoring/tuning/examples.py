@@ -54,8 +54,10 @@ class Example:
 class Encoder:
     """Makes examples of one protocol's prompt for one model."""
 
-    def __init__(self, prompter: Prompter, prompt: Prompt):
+    def __init__(self, prompter: Prompter, prompt: Prompt, text_tokens: int | None = None):
+        """text_tokens: see `Recipe.text_tokens`."""
         self._prompter = prompter
+        self._text_tokens = text_tokens
         self._tokens = prompter.tokens(prompt)
         self._prompt = prompt
         self.candidate_ids = self._tokens.candidate_ids if isinstance(prompt.wanted, Slots) else ()
@@ -69,7 +71,8 @@ class Encoder:
             try:
                 image = prepared(decoded.views[0], max_pixels)
                 if item.target.turns is not None:
-                    return dialogue_example(self._prompter, self._prompt, item.target.turns, image, printable(item.key))
+                    key, turns = printable(item.key), item.target.turns
+                    return dialogue_example(self._prompter, self._prompt, turns, image, key, self._text_tokens)
                 return self.example_of(image, item.target)
             except (EngineError, LabelsError):
                 raise
@@ -96,7 +99,9 @@ class Encoder:
         return Example(per_token, per_image, tuple(range(-len(written), 0)), written)
 
 
-def dialogue_example(prompter: Prompter, prompt: Prompt, turns: Turns, image: Image.Image, key: str) -> Example:
+def dialogue_example(
+    prompter: Prompter, prompt: Prompt, turns: Turns, image: Image.Image, key: str, text_tokens: int | None = None
+) -> Example:
     """Encode a conversation in the model's own chat template, the picture in its first turn, on the side of the text
     on which the protocol's prompt has it. Targets are the assistant's turns, each with the token that ends it.
 
@@ -131,6 +136,11 @@ def dialogue_example(prompter: Prompter, prompt: Prompt, turns: Turns, image: Im
         spans.append((len(before), end + 1))
     text = chat(messages)
     all_ids = ids(text)
+    if text_tokens is not None and len(all_ids) > text_tokens:
+        raise LabelsError(
+            f"{key}: its conversation has {len(all_ids):,} tokens of text, and the recipe's text_tokens are "
+            f"{text_tokens:,}; shorten it"
+        )
     made = prompter.processed(text, image)
     if (num := len(made["input_ids"][0])) > tokenizer.model_max_length:
         raise LabelsError(f"{key}: its conversation has {num:,} tokens, more than the model takes; shorten it")

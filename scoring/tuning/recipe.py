@@ -1,20 +1,21 @@
-"""Hyper-parameters of a tuning run. `cprt` and `privtune` are those of two papers; a user can give a file instead.
+"""Hyper-parameters of a tuning run. The shipped ones are those of two papers; a user can give a file instead.
 
 Fields that a paper does not give are our choice: a recipe lists them under `our_choices`, and the adapter's card marks
 them.
 """
 
+from collections.abc import Mapping
 from importlib import resources
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ingest.errors import LabelsError, MissingFileError, did_you_mean
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from scoring.yaml_files import YamlError, load_yaml
 
-SHIPPED = ("cprt", "privtune")
+SHIPPED = ("cprt", "cprt-80", "cprt-160", "privtune", "privtune-internvl")
 MAX_RECIPE_BYTES = 100_000
 
 
@@ -39,7 +40,19 @@ class Recipe(BaseModel):
     batch_size: Annotated[int, Field(ge=1, le=65536)]
     """Pictures per step, over all devices."""
 
-    epochs: Annotated[float, Field(gt=0, le=10_000)]
+    epochs: Annotated[float, Field(gt=0, le=10_000)] | None = None
+    """How often the training set is gone through; None if `max_steps` says how long."""
+
+    max_steps: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    """Steps in all, whatever the size of the set; None if `epochs` says how long."""
+
+    text_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Most tokens of a conversation with its prompt, without those of the picture; a longer one is refused. None: as
+    many as the model takes."""
+
+    tunes_on_all: bool = False
+    """Whether the source tunes on all pictures that it has: a set that holds some back then gets a caution."""
+
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
     vision: bool = False
@@ -51,6 +64,16 @@ class Recipe(BaseModel):
     source: str = ""
     """Source of the other values."""
 
+    def stored(self) -> dict[str, object]:
+        """Return what a card or a run that was begun keeps of the recipe. JSON types."""
+        return self.model_dump(mode="json", exclude_none=True, exclude={"tunes_on_all"})
+
+    @model_validator(mode="after")
+    def _has_one_length(self) -> Self:
+        if (self.epochs is None) == (self.max_steps is None):
+            raise ValueError("give epochs or max_steps, one of them")
+        return self
+
     @field_validator("our_choices")
     @classmethod
     def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -58,6 +81,14 @@ class Recipe(BaseModel):
             if name not in cls.model_fields:
                 raise ValueError(f'there is no field "{name:.40}"{did_you_mean(name, cls.model_fields)}')
         return names
+
+
+def other_setting(former: Mapping[str, object], wanted: Mapping[str, object]) -> str | None:
+    """Return the first field that decides what is tuned, and differs between two recipes as `Recipe.stored` gives them.
+    Those of older versions lack later fields."""
+    decides_nothing = ("our_choices", "source", "text_tokens")
+    fields = (field for field in {**wanted, **former} if field not in decides_nothing)
+    return next((field for field in fields if former.get(field) != wanted.get(field)), None)
 
 
 def recipe(name_or_file: str) -> Recipe:
@@ -85,8 +116,9 @@ def recipe(name_or_file: str) -> Recipe:
         where = ".".join(str(part) for part in first["loc"])
         has_value = first["type"] != "missing" and where != "our_choices"
         value = f" is {first['input']!r:.40};" if has_value else ":"
+        which = f"{where}{value} " if where else ""  # nothing if fields contradict each other
         reason = first["msg"].removeprefix("Value error, ")
-        raise LabelsError(f"the recipe {name_or_file}: {where}{value} {reason[0].lower()}{reason[1:]}") from None
+        raise LabelsError(f"the recipe {name_or_file}: {which}{reason[0].lower()}{reason[1:]}") from None
 
 
 def _given(file: str) -> bytes:

@@ -101,6 +101,9 @@ def batches(recipe: Recipe, num_pictures: int, micro_batch_size: int, num_proces
             "--num-gpus that divides it"
         )
     micro = max(size for size in range(1, min(share, micro_batch_size) + 1) if share % size == 0)
+    if recipe.epochs is None:
+        assert recipe.max_steps is not None
+        return Batches(micro, share // micro, num_processes, recipe.max_steps)
     num_batches = math.ceil(num_pictures / (micro * num_processes))
     steps_per_epoch = math.ceil(num_batches / (share // micro))
     return Batches(micro, share // micro, num_processes, math.ceil(recipe.epochs * steps_per_epoch))
@@ -116,7 +119,7 @@ def train(request: TrainingRequest, on_step: Callable[[int, int], None], num_pro
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # else tokenizers warn when reading processes start
     set_seed(request.seed)
     prompter = Prompter(request.checkpoint.folder, request.max_pixels)
-    encoder = Encoder(prompter, request.protocol.prompt)
+    encoder = Encoder(prompter, request.protocol.prompt, request.recipe.text_tokens)
     pictures, held_back = (
         Examples(request.training_set.items(split), encoder, request.max_pixels) for split in ("train", "validation")
     )
@@ -216,7 +219,8 @@ def arguments(request: TrainingRequest, shared: Batches, *, has_held_back: bool)
         per_device_train_batch_size=shared.micro,
         per_device_eval_batch_size=shared.micro,
         gradient_accumulation_steps=shared.accumulated,
-        num_train_epochs=recipe.epochs,
+        num_train_epochs=recipe.epochs or 1,
+        max_steps=recipe.max_steps or -1,  # if above 0, it decides
         learning_rate=recipe.learning_rate,
         lr_scheduler_type="constant_with_warmup" if is_constant else recipe.schedule,
         warmup_steps=math.ceil(recipe.warmup_share * shared.num_steps),
@@ -279,7 +283,7 @@ def check(request: TrainingRequest, num_processes: int) -> None:
         [*items, *request.training_set.items("validation")], is_slots=isinstance(request.protocol.prompt.wanted, Slots)
     )
     shared = batches(request.recipe, len(items), request.micro_batch_size, num_processes)
-    first = Encoder(prompter, request.protocol.prompt).example(items[0], request.max_pixels)
+    first = Encoder(prompter, request.protocol.prompt, request.recipe.text_tokens).example(items[0], request.max_pixels)
     refuse_too_large(request, shared.micro, len(first.per_token["input_ids"]))
 
 

@@ -261,12 +261,12 @@ def _fetch(source: Place, slot: Slot, entry: CacheEntry, known: dict[str, str | 
 
 
 def _part(folder: Path, name: str) -> Path:
-    """The file while it is incomplete."""
+    """Return the path of the file while it is incomplete."""
     return folder / f"{name}{PART}"
 
 
 def _note(folder: Path, name: str) -> Path:
-    """The length of the incomplete file that is on the disk for sure, and its SHA-256."""
+    """Return the path of the note: how much of the incomplete file is on the disk for sure, and its SHA-256."""
     return folder / f"{name}.noted{PART}"
 
 
@@ -324,7 +324,7 @@ def _begun(stream: BinaryIO, note: Path, num_bytes: int) -> "hashlib._Hash":
 
 
 def _in_background(read: Callable[[int, int], bytes], start: int, end: int) -> Future[bytes]:
-    """As of an executor, but in a thread that does not keep an interrupted process alive while a server is silent."""
+    """Read in a thread that, unlike an executor's, keeps no interrupted process alive while a server is silent."""
     future = Future[bytes]()
 
     def work() -> None:

@@ -24,7 +24,7 @@ from reports.run.warehouse import open_run
 from scoring.assessment import EngineOptions
 from scoring.engines import canned
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
-from scoring.policies.policy import load_policy
+from scoring.policies.policy_file import load_policy
 from scoring.runs import record
 from scoring.runs.audit_sample import write_sample
 from scoring.table import Facts, to_table

@@ -2,6 +2,7 @@
 
 import os
 import platform
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,12 @@ import pytest
 from ingest.errors import EngineError, SourceError
 from jobs.runtime import on_worker as module
 from jobs.runtime.cluster import ray_session
-from jobs.runtime.on_worker import on_worker
+from jobs.runtime.on_worker import Said, on_worker
 from jobs.runtime.progress import SILENT
 from tests.clusters.conftest import RayCluster
 from tests.clusters.submitted import CORPUS, command
 from tests.conftest import joined, ray_head
+from tests.recorded import RecordedMeter
 
 pytestmark = pytest.mark.ray(own=True)
 
@@ -43,20 +45,30 @@ def test_another_program_on_the_workers_is_refused(monkeypatch: pytest.MonkeyPat
     with ray_head({}) as address, joined(address), ray_session(address):
         monkeypatch.setattr(module, "code_hash", lambda: "changed since the workers were installed")
         with pytest.raises(EngineError, match=r"it has other code of privsieve .* install the same on all machines"):
-            on_worker(lambda: 1, 1, 0, SILENT, lambda _: None)
+            on_worker(lambda: 1, 1, 0, SILENT, RecordedMeter())
 
 
 def _fails() -> None:
     raise SourceError("s3://corpus/00000.tar: access denied")
 
 
+def _says() -> Iterator[Said]:
+    yield Said("fetching micro, 2.9 MB")
+    yield Said("fetching micro: 1.0 MB of 2.9 MB", is_logged=False)
+
+
 def test_an_error_of_a_worker_keeps_its_kind_and_names_the_machine() -> None:
-    waited: list[str] = []
+    meter = RecordedMeter()
     with ray_head({}) as address, joined(address), ray_session(address):
         with pytest.raises(SourceError, match=rf"machine {platform.node()}: s3://corpus/00000.tar: access denied"):
-            on_worker(_fails, 1, 0, SILENT, waited.append)
-        assert on_worker(lambda: 6 * 7, 1, 0, SILENT, lambda _: None).found == 42
-    assert waited == ["waiting for a machine with 1 free CPU", f"looking at machine {platform.node()}"]
+            on_worker(_fails, 1, 0, SILENT, meter, before=_says)
+        assert on_worker(lambda: 6 * 7, 1, 0, SILENT, RecordedMeter()).found == 42
+    assert meter.phases == [
+        ("waiting for a machine with 1 free CPU", True),
+        (f"looking at machine {platform.node()}", True),
+        (f"machine {platform.node()}: fetching micro, 2.9 MB", True),
+        (f"machine {platform.node()}: fetching micro: 1.0 MB of 2.9 MB", False),
+    ]
 
 
 def test_a_look_that_kills_its_process_is_tried_twice_and_no_more(tmp_path: Path) -> None:
@@ -71,7 +83,7 @@ def test_a_look_that_kills_its_process_is_tried_twice_and_no_more(tmp_path: Path
     where = rf"machine ({platform.node()}|of the cluster)"
     ends = pytest.raises(EngineError, match=rf"{where}: the process that checked it ended 2 times")
     with ray_head({}) as address, joined(address), ray_session(address), ends:
-        on_worker(dies, 1, 0, SILENT, lambda _: None)
+        on_worker(dies, 1, 0, SILENT, RecordedMeter())
     assert tries.read_text() == "xx"
 
 

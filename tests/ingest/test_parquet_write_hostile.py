@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.formats import parquet, parquet_batches, parquet_release
+from ingest.formats import parquet, parquet_release
 from ingest.formats.released import Kept, Written
 from ingest.storage.place import place
 from tests.ingest.large_parquet import LARGE, MAX_MB, read_in_a_child, repeated
@@ -80,7 +80,7 @@ def test_a_row_that_takes_too_much_is_dropped(file: Path, tmp_path: Path, kind: 
 
 
 def test_a_row_group_that_takes_too_much_costs_its_kept_samples(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_batches, "MAX_ROW_BYTES", 20_000)
+    monkeypatch.setattr(parquet_release, "MAX_ROW_BYTES", 20_000)
     captions = ["a", "b" * 30_000, "c", "d", "e", "f"]
     pq.write_table(pa.table({"image": PICTURES, "caption": captions}), file, row_group_size=2)
     written, found = release(file, range(1, 6))
@@ -90,7 +90,7 @@ def test_a_row_group_that_takes_too_much_costs_its_kept_samples(file: Path, monk
 
 
 def test_kept_rows_are_written_a_part_at_a_time(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_batches, "MAX_BYTES", 2000)
+    monkeypatch.setattr(parquet_release, "MAX_BYTES", 2000)
     monkeypatch.setattr(parquet_release, "MAX_BYTES", 2000)
     labels = pa.array([*"abcabc"]).dictionary_encode()
     table = pa.table({"image": PICTURES, "label": labels, "tags": [["x", None], None, [], ["y"], ["x"], []]})

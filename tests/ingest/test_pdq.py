@@ -11,8 +11,7 @@ import pytest
 from PIL import Image, ImageEnhance
 
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.pdq import MAX_DISTANCE, NUM_HASHES, hashes_of, pdq_of, turned
-from ingest.images.pdq_search import PdqSearch
+from ingest.images.pdq import MAX_DISTANCE, NUM_HASHES, PdqSearch, hashes_of, pdq_of, turned
 from ingest.images.pixels import ImageLimits, Pixels
 from tests.ingest.hiding import HIDING, SHOWING, card, frames
 

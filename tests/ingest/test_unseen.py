@@ -17,8 +17,7 @@ from ingest.images.files import jpeg as jpeg_walker
 from ingest.images.files import png as png_walker
 from ingest.images.files import tiff as tiff_walker
 from ingest.images.files import webp as webp_walker
-from ingest.images.files.pieces import Piece
-from ingest.images.files.unseen_kinds import UNSEEN_KINDS
+from ingest.images.files.pieces import UNSEEN_KINDS, Piece
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from jobs.scan.batch import BatchScorer

@@ -87,12 +87,17 @@ PICTURES = {
 }
 
 
+URL = "https://{}.example.org/picture.jpg"
+"""Of each picture in tars, with the first letter of its key."""
+
+
 def make_corpus(folder: Path, layout: str) -> Path:
     source = folder / layout
     source.mkdir()
     if layout == "tars":
         captions = {f"{name[0]}.txt": b"a caption" for name in PICTURES}
-        tar(source / "0.tar", dict(sorted({**PICTURES, **captions}.items())))
+        urls = {f"{name[0]}.json": json.dumps({"url": URL.format(name[0])}).encode() for name in PICTURES}
+        tar(source / "0.tar", dict(sorted({**PICTURES, **captions, **urls}.items())))
     elif layout == "tree":
         for name, content in PICTURES.items():
             (source / name).write_bytes(content)
@@ -110,11 +115,11 @@ def pictures(release: Path, layout: str) -> Iterator[tuple[str, bytes]]:
             for member in archive:
                 content = archive.extractfile(member)
                 assert content is not None
-                if not member.name.endswith(".txt"):
+                if not member.name.endswith((".txt", ".json")):
                     yield member.name.split(".")[0], content.read()
     elif layout == "tree":
         for path in sorted(release.glob("*.*")):
-            if path.name not in ("release.json", "decisions.parquet", "README.md", "croissant.json"):
+            if path.name not in ("release.json", "decisions.parquet", "removed.parquet", "README.md", "croissant.json"):
                 yield path.name, path.read_bytes()
     else:
         for image in pq.read_table(release / "0.parquet")["image"].to_pylist():

@@ -25,3 +25,11 @@ def test_the_engines_and_the_sample_of_plan(corpus: Path, capsys: Capture) -> No
     ]
     assert "with 2 GPUs or processes" in out
     assert "from 5 sampled images" in out
+
+
+def test_an_option_that_was_removed_says_why(tmp_path: Path, capsys: Capture) -> None:
+    assert privsieve("scan", tmp_path, "--run", tmp_path / "run", "--keep-rationale") == 2
+    assert (
+        "--keep-rationale was removed: a model's own words can repeat what a picture shows" in capsys.readouterr().err
+    )
+    assert not (tmp_path / "run").exists()

@@ -15,7 +15,7 @@ from reports.report.opened import open_run
 from reports.report.words import findings
 from reports.run.design import Overall
 from reports.words import spread
-from scoring.policies.policy import load_policy
+from scoring.policies.policy_file import load_policy
 from scoring.table import SCHEMA
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve, rows
@@ -177,14 +177,14 @@ def test_a_report_says_that_a_screen_left_pictures_out(run: Path, capsys: pytest
     with open_run(str(run)) as opened:
         report = opened.summary()
     total, overall = report.total, report.overall
-    guarded = f"{total.num_missed:,} of {total.num_guarded:,} guarded images"
+    guarded = f"is estimated by {total.num_guarded:,} guarded images, {total.num_missed:,} of them private"
     assert total.num_guarded
     estimate = total.num_private + total.num_missed / total.num_guarded * total.num_screened
     assert overall.rate == pytest.approx(estimate / 440)
-    (finding,) = [line for line in text.splitlines() if "stand for the" in line]
+    (finding,) = [line for line in text.splitlines() if "guarded images" in line and "An est" in line]
     assert f"(95 % interval {spread(overall.low, overall.high)})" in finding
     assert f"{total.num_private:,} of {total.num_judged:,} images that could be judged were found private" in finding
-    assert f"{guarded} stand for the {total.num_screened:,} that a screen left out" in finding
+    assert f"the share of the {total.num_screened:,} that a screen left out {guarded}" in finding
 
 
 def test_without_a_guarded_picture_a_report_gives_no_rate_over_all(run: Path) -> None:

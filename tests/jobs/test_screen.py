@@ -12,6 +12,7 @@ import pytest
 from jobs.console.requests import asked
 from jobs.screen.request import EvaluateScreenRequest, FitRequest
 from jobs.screen.run import FitResult, run_screen_evaluate, run_screen_fit
+from privsieve import screen_evaluate, screen_fit
 from reports.screening.bounds import miss_high
 from tests.jobs.made import privsieve, tar
 from tests.screens import planted_corpus, write_labels
@@ -54,6 +55,16 @@ def test_a_screen_says_what_its_labels_prove(fitted: FitResult) -> None:
     assert record.labelled.num_private == 100
     assert 0.2 < record.labelled.num_screened / record.labelled.num_pictures < 0.7
     assert record.levels == ()  # the labels give no attributes
+
+
+def test_python_gives_what_the_command_writes(corpus: Path, fitted: FitResult, tmp_path: Path) -> None:
+    made = screen_fit(
+        corpus / "shards", corpus / "labels.csv", tmp_path / "screen", target_miss=TARGET, modality=["caption"]
+    )
+    assert made.screen.record == fitted.screen.record
+    write_labels(tmp_path / "others.csv", planted_corpus(tmp_path / "others", 60, 90, 2, noise=0.02))
+    judged = screen_evaluate(tmp_path / "screen", tmp_path / "others", tmp_path / "others.csv")
+    assert judged.evaluation.missing.num_private == 60
 
 
 def test_the_same_labels_give_the_same_screen(corpus: Path, fitted: FitResult, tmp_path: Path) -> None:

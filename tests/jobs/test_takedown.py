@@ -3,23 +3,25 @@
 import json
 import shutil
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import StorageError
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_tree
 from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
-from jobs.takedown import TakedownRequest, run_takedown
+from jobs.takedown.run import TakedownRequest, run_takedown
 from scoring.runs.lease import Lease, lease
 from tests.jobs.made import privsieve
-from tests.jobs.releases import Capture, asked, decisions, files, pictures
+from tests.jobs.releases import FIRST_DROPPED, URL, Capture, asked, decisions, files, pictures, with_policy
 
 
-def held(release: Path) -> dict[str, bytes]:
-    """The first letter of each key -> content."""
-    return {key[0]: content for key, content in pictures(release, release.name.split("-")[0])}
+def held(release: Path, layout: str | None = None) -> dict[str, bytes]:
+    """The first letter of each key -> content. layout: by default as the name of the release says."""
+    return {key[0]: content for key, content in pictures(release, layout or release.name.split("-")[0])}
 
 
 @pytest.mark.parametrize("name", ["sha256", "released_sha256", "key", "shard/key"])
@@ -55,14 +57,111 @@ def test_lines_that_find_nothing_are_named_by_their_number(tars: Path, capsys: C
     assert output == (
         "1 picture in 1 shard was taken down, of 4 lines of the list\n"
         "  1 line: not in the release any more, or never (5)\n"
-        f"  2 lines: no picture of the release's run (4, 6)\nnext: privsieve verify {tars}\n"
+        "  2 lines: no picture that the release knows (4, 6)\n"
+        f"next: privsieve verify {tars}\n"
     )
     assert privsieve("takedown", tars, requests) == 1
     assert capsys.readouterr().out == (
         "0 pictures in 0 shards were taken down, of 4 lines of the list\n"
         "  2 lines: not in the release any more, or never (3, 5)\n"
-        "  2 lines: no picture of the release's run (4, 6)\n"
+        "  2 lines: no picture that the release knows (4, 6)\n"
     )
+
+
+def test_a_url_and_a_domain_name_pictures(tars: Path, capsys: Capture) -> None:
+    assert privsieve("takedown", tars, asked(tars, URL.format("b"))) == 0
+    assert set(held(tars)) == {"c", "d", "f"}
+    assert decisions(tars)["b"]["rule"] == "(takedown)"
+    capsys.readouterr()
+    assert privsieve("takedown", tars, asked(tars, URL.format("a"), URL.format("b"), "https://example.org/")) == 1
+    assert capsys.readouterr().out == (
+        "0 pictures in 0 shards were taken down, of 3 lines of the list\n"
+        "  1 line: not in the release any more, or never (4)\n"
+        "  2 lines: no picture that the release knows (3, 5)\n"
+    )
+    assert privsieve("takedown", tars, asked(tars, "domain Example.org")) == 0
+    assert held(tars) == {}
+    assert privsieve("verify", tars) == 0
+    by = {row["key"]: row["by"] for row in pq.read_table(tars / "removed.parquet").to_pylist()}
+    assert by == {"b": "url", "c": "domain", "d": "domain", "f": "domain"}
+
+
+def test_the_decisions_name_no_url_of_what_is_not_released(tars: Path) -> None:
+    assert {key: row["domain"] for key, row in decisions(tars).items()} == dict.fromkeys("bcdf", "example.org") | {
+        "a": None,
+        "e": None,
+    }
+    assert decisions(tars)["a"]["url_sha256"] is None
+
+
+def test_a_part_of_a_domain_and_a_release_without_urls_are_refused(
+    tars: Path, releases: dict[str, Path], tmp_path: Path, capsys: Capture
+) -> None:
+    assert privsieve("takedown", tars, asked(tars, "domain b.example.org")) == 2
+    assert "requests.txt, line 3: is no registered domain, such as example.org" in capsys.readouterr().err
+    policy = with_policy(tmp_path, FIRST_DROPPED + "members: image-only\n")
+    run, alone = releases["tars-as-is"].parent / "run-tars", tmp_path / "alone"
+    assert privsieve("filter", run, "--policy", policy, "--out", alone, "--quiet") == 0
+    for line, what in ((URL.format("b"), "a URL"), ("domain example.org", "a domain")):
+        assert privsieve("takedown", alone, asked(alone, line)) == 2
+        assert f"line 3 of the list names {what}, and {alone} records none" in capsys.readouterr().err
+    assert {row["domain"] for row in decisions(alone).values()} == {None}
+
+
+def test_removed_parquet_says_when_and_why_and_nothing_of_the_picture(tars: Path) -> None:
+    row = decisions(tars)["c"]
+    options = ("--received", "2026-11-02", "--why", "objection")
+    assert privsieve("takedown", tars, asked(tars, "c"), *options) == 0
+    assert privsieve("takedown", tars, asked(tars, "b")) == 0
+    table = pq.read_table(tars / "removed.parquet")
+    assert table.schema.names == ["shard", "key", "sha256", "released_sha256", "received", "done", "why", "by"]
+    first, second = table.to_pylist()
+    assert first == {
+        **{name: row[name] for name in ("shard", "key", "sha256", "released_sha256")},
+        **{"received": date(2026, 11, 2), "done": date.today(), "why": "objection", "by": "key"},
+    }
+    assert (second["key"], second["received"], second["why"]) == ("b", None, None)
+    assert privsieve("verify", tars) == 0
+    (tars / "removed.parquet").write_bytes(b"")
+    assert privsieve("verify", tars) == 1
+
+
+def test_what_another_release_removed_is_a_list_too(
+    tars: Path, releases: dict[str, Path], tmp_path: Path, capsys: Capture
+) -> None:
+    assert privsieve("takedown", tars, asked(tars, "c", "b"), "--received", "2026-11-02", "--why", "erasure") == 0
+    other = tmp_path / "other"
+    shutil.copytree(releases["tars-clean"], other)
+    assert privsieve("takedown", other, tars / "removed.parquet") == 0
+    assert not {"b", "c"} & set(held(other, "tars"))
+    rows = pq.read_table(other / "removed.parquet").to_pylist()
+    assert {(row["key"], row["received"], row["why"]) for row in rows} == {
+        ("b", date(2026, 11, 2), "erasure"),
+        ("c", date(2026, 11, 2), "erasure"),
+    }
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_bytes((tars / "removed.parquet").read_bytes()[:-40])
+    for file in (damaged, tars / "decisions.parquet"):
+        capsys.readouterr()
+        assert privsieve("takedown", other, file) == 2
+        assert f"{file} is Parquet, and not the removed.parquet of a release, or it is damaged" in (
+            capsys.readouterr().err
+        )
+
+
+def test_counts_of_what_was_not_scanned_follow_a_takedown(releases: dict[str, Path], tmp_path: Path) -> None:
+    """The pictures c (frames after the 16th) and b and f (data behind the end) hold such content."""
+    for name in ("tars-as-is", "tars-clean"):
+        release = tmp_path / name
+        shutil.copytree(releases[name], release)
+        before = json.loads((release / "release.json").read_text())
+        assert privsieve("takedown", release, asked(release, "c", "d")) == 0
+        after = json.loads((release / "release.json").read_text())
+        which = "num_unseen_removed" if name == "tars-clean" else "num_unseen_kept"
+        assert (before[which], after[which]) == (3, 2)
+        assert (before["unseen_kept"].get("frames"), after["unseen_kept"].get("frames")) == (
+            (None, None) if name == "tars-clean" else (1, None)
+        )
 
 
 def stopped_at(monkeypatch: pytest.MonkeyPatch, number: int) -> Callable[[], None]:
@@ -81,7 +180,7 @@ def stopped_at(monkeypatch: pytest.MonkeyPatch, number: int) -> Callable[[], Non
 
     for name in ("write", "create", "remove"):
         monkeypatch.setattr(Place, name, failing(getattr(Place, name)))
-    monkeypatch.setattr("jobs.takedown.remove_tree", failing(remove_tree))
+    monkeypatch.setattr("jobs.takedown.journal.remove_tree", failing(remove_tree))
     return monkeypatch.undo
 
 
@@ -188,7 +287,7 @@ def test_two_takedowns_at_once_are_refused(tars: Path, capsys: Capture) -> None:
 def test_what_cannot_be_done_is_one_line_and_changes_nothing(tars: Path, tmp_path: Path, capsys: Capture) -> None:
     before = files(tars)
     cases = {
-        "# nobody\n": "names no picture; write one a line: its sha256, its key, or SHARD/KEY",
+        "# nobody\n": "names no picture; write one a line: its sha256, its key, SHARD/KEY, its URL, domain",
         "\udcff": "is not text in UTF-8; write one picture a line",
     }
     for text, message in cases.items():

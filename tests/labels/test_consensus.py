@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from ingest.errors import LabelsError
 from scoring.labels import dawid_skene
-from scoring.labels.consensus import consensus
+from scoring.labels.consensus import consensus, most_common
 from scoring.labels.judgements import judgements
-from scoring.labels.majority import most_common
 from scoring.labels.table import LabelsOrigin, read_labels, read_labels_and_origin, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process

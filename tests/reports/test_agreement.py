@@ -181,6 +181,15 @@ def test_the_command_compares_attributes_levels_private_and_class(
         "num_items": 4,
         "mean": 0.75,
         "bands": {"none": 1, "poor": 0, "moderate": 0, "high": 3},
+        "groups": [
+            {"category": None, "majority": "private", "num_items": 1, "mean": 1.0, "band": "high"},
+            {"category": None, "majority": "public", "num_items": 2, "mean": 1.0, "band": "high"},
+            {"category": "a", "majority": None, "num_items": 1, "mean": 1.0, "band": "high"},
+            {"category": "a", "majority": "private", "num_items": 1, "mean": 1.0, "band": "high"},
+            {"category": "b", "majority": None, "num_items": 1, "mean": 1.0, "band": "high"},
+            {"category": "b", "majority": "public", "num_items": 1, "mean": 1.0, "band": "high"},
+            {"category": "c", "majority": None, "num_items": 1, "mean": 0.0, "band": "none"},
+        ],
     }
     assert privsieve("labels", "agreement", first, second) == 0
     shown = capsys.readouterr().out

@@ -30,20 +30,25 @@ def ran(command: object, *arguments: object) -> Result:
 
 
 def test_report_text_says_first_what_it_rests_on(make_run: MakeRun) -> None:
-    lines = ran(report, make_run()).stdout.splitlines()
-    assert lines[0] == "MAY BE UNFINISHED: the source cannot be listed now"
-    assert lines[1] == "MADE-UP ANSWERS: the canned engine looks at no picture"
-    found = "50.0 % of the scored images were found private (3 of 6 images that could be judged), most often for"
-    assert lines[2] == f"{found} “Biometrics”."
-    assert lines[3].startswith("Which category has the highest rate cannot be said: there are too few images")
-    assert lines[4].startswith("Not measured on this run: the rates are what the engine answered, right or wrong.")
-    assert lines[7] == "source      /data/corpus"
-    assert lines[8] == "engine      canned · sha256"
-    assert lines[9] == "images      8: 6 scored, 2 quarantined"
-    assert lines[10] == "attributes  the engine assesses 22 of 22"
-    total = next(n for n, line in enumerate(lines) if line.startswith("the scanned images: 3 private of 6 scored"))
-    assert lines[total + 1].startswith("private: an attribute of level 1 or 2 is present (our choice; --private")
-    text = "\n".join(lines)
+    text = ran(report, make_run()).stdout
+    in_this_order = (
+        "MAY BE UNFINISHED: the source cannot be listed now\n",
+        "MADE-UP ANSWERS: the canned engine looks at no picture\n",
+        "50.0 % of the scored images were found private (3 of 6 images that could be judged), most often for",
+        "“Biometrics”.\n",
+        "Which category has the highest rate cannot be said: there are too few images",
+        "Not measured on this run: the rates are what the engine answered, right or wrong.",
+        "source      /data/corpus\n",
+        "engine      canned · sha256\n",
+        "images      8: 6 scored, 2 quarantined\n",
+        "attributes  the engine assesses 22 of 22\n",
+        "the scanned images: 3 private of 6 scored",
+        "private: an attribute of level 1 or 2 is present (our choice; --private",
+    )
+    assert text.startswith(in_this_order[0])
+    positions = [text.find(words) for words in in_this_order]
+    assert -1 not in positions
+    assert positions == sorted(positions)
     assert "truncated" in text
     assert "\x1b" not in text
     assert "secret-key" not in text

@@ -115,8 +115,6 @@ def test_prob_private_speaks_of_the_word_that_was_written(
     assert outcome.prob_private == (prob_private if prob_private is None else pytest.approx(prob_private))
 
 
-def test_the_binary_reason_is_dropped_unless_it_is_to_be_kept() -> None:
+def test_the_reason_of_a_binary_answer_is_not_in_the_row() -> None:
     answer = TextAnswer("Yes. A letter to Jane Roe is readable.")
     assert assessed(ask("binary:reason").parse([answer])).evidence == ("private",)
-    kept = assessed(ask("binary:reason", keep_rationale=True).parse([answer]))
-    assert kept.evidence == ("private", "A letter to Jane Roe is readable.")

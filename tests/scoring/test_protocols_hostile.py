@@ -62,8 +62,7 @@ NAMES = tuple(LIKELY)
 
 @cache
 def ask(name: str) -> Protocol:
-    keeps = ProtocolOptions(keep_rationale=name in ("two-pass", "two-pass-1", "binary:reason"))
-    return protocol(name, keeps)
+    return protocol(name, ProtocolOptions())
 
 
 def check(outcome: Outcome) -> None:

@@ -37,14 +37,13 @@ def test_the_version_follows_every_text(name: str) -> None:
     assert ask(name).version not in versions
 
 
-def test_the_version_follows_questions_thresholds_variants_and_the_rationale() -> None:
+def test_the_version_follows_questions_thresholds_and_variants() -> None:
     versions = [
         ask("slots").version,
         ask("slots", prompts=b"questions: {age: 'Present: an age.'}").version,
         ask("slots", thresholds=b"age: 0.5").version,
         ask("slots", thresholds=b"age: 0.6").version,
         ask("two-pass").version,
-        ask("two-pass", keep_rationale=True).version,
         *(ask(name).version for name in ALL_NAMES if ":" in name),
     ]
     assert len(set(versions)) == len(versions)
@@ -108,8 +107,6 @@ def test_a_protocol_travels_to_other_processes(name: str) -> None:
         ("binary:lenient,reason", {}, "reads an answer in one way, not lenient and reason; leave one out"),
         ("two-pass:x", {}, 'the two-pass protocol has no variant "x"; it has none'),
         ("binary:ours-1,ours-2", {}, "one wording at a time, not ours-1 and ours-2"),
-        ("slots", {"keep_rationale": True}, "asks for no reasons, so there are none to keep"),
-        ("binary", {"keep_rationale": True}, "asks for no reasons, so there are none to keep"),
         ("two-pass", {"thresholds": b"age: 1"}, "gives no probabilities of the attributes; leave out --thresholds"),
         ("slots", {"prompts": b"sytem: x"}, 'no text is named "sytem" (did you mean "system"?)'),
         ("slots", {"prompts": b"questions: {gov_id: x}"}, 'no attribute is named "gov_id" (did you mean "gov_ids"?)'),

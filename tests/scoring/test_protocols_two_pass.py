@@ -58,16 +58,9 @@ def test_free_text_becomes_numbers_and_is_dropped() -> None:
     assert outcome.probabilities is None
 
 
-def test_what_was_said_of_the_levels_that_are_shown_is_kept_on_request() -> None:
-    asked = ask("two-pass", keep_rationale=True)
-    first = TextAnswer(SAID.replace("passport", "pass\x1bport\ud800").replace("barely", "x" * 999))
-    outcome = assessed(asked.parse([first, TextAnswer(form(gov_ids=1, biometrics=0.5, age=0.5))]))
-    assert [said.partition(".")[0][:45] for said in outcome.evidence] == [
-        "**Level 1: unique identifiers** A pass port o",
-        "Level 3 - somebody's age might be guessed, if",
-    ]
-    assert outcome.evidence[1].endswith("xx…")
-    assert len(outcome.evidence[1]) == 300
+def test_no_word_that_the_model_said_of_the_picture_is_in_the_row() -> None:
+    outcome = assessed(ask("two-pass").parse([TextAnswer(SAID), TextAnswer(form(gov_ids=1, biometrics=0.5, age=0.5))]))
+    assert outcome.evidence == ("gov_ids",)
 
 
 @pytest.mark.parametrize("name", ["two-pass", "two-pass-1"])
@@ -102,14 +95,15 @@ def test_a_first_pass_that_was_cut_off_is_not_taken_for_silence_about_the_rest()
 
 
 def test_lines_of_revision_1_are_still_read() -> None:
-    asked = ask("two-pass-1", keep_rationale=True)
+    asked = ask("two-pass-1")
     first = TextAnswer("Here they are:\n" + lines(gov_ids="yes, a pass\x1bport", age="unclear, " + "x" * 999))
     prompt = asked.parse([first])
     assert isinstance(prompt, Prompt)
     assert "- gov_ids: yes, a pass port" in texts_of(prompt)
+    note = next(line for line in texts_of(prompt).splitlines() if line.startswith("- age: "))
+    assert note == "- age: unclear, " + "x" * (300 - len("unclear, …")) + "…"
     outcome = assessed(asked.parse([first, TextAnswer(form(gov_ids=1, age=0.5))]))
-    assert outcome.evidence[0] == "gov_ids: yes, a pass port"
-    assert len(outcome.evidence[1]) == len("age: ") + 300
+    assert outcome.evidence == ("gov_ids",)
 
 
 @pytest.mark.parametrize(

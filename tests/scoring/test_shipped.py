@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import PrivsieveError
-from scoring.policies.policy import load_policy
+from scoring.policies.policy_file import load_policy
 from scoring.policies.shipped import SHIPPED, policy_bytes
 
 

@@ -1,14 +1,13 @@
 """The row per image."""
 
-from pathlib import Path
-
 import numpy as np
 
 from ingest.errors import Fault
 from scoring.assessment import Assessment, Box, EngineOptions, Unscored, worst
 from scoring.engines import canned
-from scoring.table import COLUMNS, SCHEMA, Facts, columns_document, to_table
+from scoring.table import COLUMNS, SCHEMA, Facts, to_table
 from scoring.taxonomy import KEYS
+from tests.scoring.columns_page import PAGE, columns_document
 
 NAN = float("nan")
 
@@ -69,5 +68,4 @@ def test_the_canned_engine_gives_every_kind_of_value_and_always_the_same() -> No
 
 
 def test_the_columns_page_is_up_to_date() -> None:
-    page = Path(__file__).parents[2] / "docs" / "columns.md"
-    assert page.read_text() == columns_document()
+    assert PAGE.read_text() == columns_document()

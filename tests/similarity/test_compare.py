@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from jobs.similarity.areas import changed_areas
 from jobs.similarity.changing import METHODS, methods_of
+from jobs.similarity.comparing import changed_areas
 from tests.jobs.made import privsieve, tar
 from tests.similarity.made import FACE, blurred, covered_face, folder, png, scene, unchanged
 

@@ -5,9 +5,17 @@ import pytest
 import scipy.linalg
 from sklearn.metrics import roc_auc_score
 
-from reports.statistics.feature_likeness import Moments, distance, frechet_distance, nearest, unit
-from reports.statistics.picture_likeness import mean_squared_error, psnr, ssim
-from reports.statistics.rank_correlation import area_under_curve, rank_correlation
+from reports.statistics.correlation import area_under_curve, rank_correlation
+from reports.statistics.likeness import (
+    Moments,
+    distance,
+    frechet_distance,
+    mean_squared_error,
+    nearest,
+    psnr,
+    ssim,
+    unit,
+)
 
 RANDOM = np.random.default_rng(5)
 

@@ -49,11 +49,14 @@ def test_the_page_says_what_people_must_know(short: Path) -> None:
     assert "eval_loss" in output
 
 
-@pytest.mark.parametrize(("name", "ours", "given"), [("cprt", "alpha", "rank"), ("privtune", "dropout", "epochs")])
+@pytest.mark.parametrize(
+    ("name", "ours", "given"),
+    [("cprt", "alpha", "rank"), ("privtune", "dropout", "epochs"), ("cprt-80", "learning_rate", "max_steps")],
+)
 def test_what_a_paper_does_not_say_is_marked_as_our_choice(name: str, ours: str, given: str, short: Path) -> None:
     card = read_card(short)
     assert card is not None
-    lines = page(card.model_copy(update={"recipe": recipe(name).model_dump(mode="json")})).splitlines()
+    lines = page(card.model_copy(update={"recipe": recipe(name).stored()})).splitlines()
     row = {line.split(" | ")[0].removeprefix("| "): line for line in lines if line.startswith("| ")}
     assert row[ours].endswith("| our choice |")
     assert row[given].endswith(f"| `{name}` |")
@@ -83,6 +86,21 @@ def test_a_model_that_says_one_thing_is_called_out(
     assert "**Caution:** the model gives one answer to 100%" in (tmp_path / "out" / "README.md").read_text()
     assert not (tmp_path / "out" / "checkpoints").exists()
     assert list((tmp_path / "out" / "tensorboard").iterdir())
+
+
+def test_a_recipe_may_say_how_many_steps_and_that_its_source_holds_nothing_back(
+    few_set: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = make_recipe(tmp_path / "steps.yaml", epochs=None, max_steps=3, tunes_on_all=True)
+    assert privsieve(*tune_command(few_set, recipe, tmp_path / "out")) == 0
+    card = read_card(tmp_path / "out")
+    assert card is not None
+    assert (card.num_steps, card.recipe["max_steps"], "epochs" in card.recipe) == (3, 3, False)
+    num_held_back = card.counts["validation"]["pictures"]
+    assert num_held_back > 0
+    caution = f"the source of the recipe tunes on all pictures, and the set holds back {num_held_back}"
+    assert f"caution: {caution}" in capsys.readouterr().out
+    assert any(each.startswith(caution) for each in card.cautions)
 
 
 def test_nothing_but_the_result_is_printed(few_set: Path, tmp_path: Path) -> None:

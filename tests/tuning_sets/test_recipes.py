@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import LabelsError, PrivsieveError, StorageError
-from scoring.tuning.recipe import MAX_RECIPE_BYTES, SHIPPED, Recipe, recipe
+from scoring.tuning.recipe import MAX_RECIPE_BYTES, SHIPPED, Recipe, other_setting, recipe
 
 GOOD = {"name": "mine", "rank": 8, "alpha": 16, "learning_rate": 0.001, "batch_size": 4, "epochs": 2}
 
@@ -18,13 +18,25 @@ def written(tmp_path: Path, **fields: object) -> str:
 
 
 def test_the_shipped_recipes_have_the_values_of_the_papers() -> None:
-    cprt, privtune = (recipe(name) for name in SHIPPED)
+    cprt, cprt_80, cprt_160, privtune, internvl = (recipe(name) for name in SHIPPED)
     assert (cprt.rank, cprt.learning_rate, cprt.batch_size, cprt.epochs) == (64, 1e-5, 128, 5)
     assert (privtune.rank, privtune.alpha, privtune.learning_rate) == (32, 64, 2e-5)
     assert (privtune.batch_size, privtune.epochs, privtune.warmup_share) == (8, 20, 0.03)
     assert privtune.schedule == "cosine"
     assert "schedule" not in privtune.our_choices
-    assert {"alpha", "schedule"} <= set(cprt.our_choices)
+    assert {"alpha", "schedule", "learning_rate"} <= set(cprt.our_choices)
+    assert (cprt_80.max_steps, cprt_160.max_steps, cprt_80.epochs, cprt.max_steps) == (80, 160, None, None)
+    assert other_setting(cprt_80.stored(), cprt_160.stored() | {"name": "cprt-80"}) == "max_steps"
+    assert (internvl.rank, internvl.text_tokens, privtune.text_tokens) == (16, 8192, 3072)
+    assert "alpha" in internvl.our_choices
+    assert {recipe(name).tunes_on_all for name in SHIPPED} == {True}  # no paper says that it holds pictures back
+
+
+def test_recipes_of_older_versions_are_the_same_where_nothing_else_differs() -> None:
+    now = recipe("privtune").stored()
+    before = {name: value for name, value in now.items() if name != "text_tokens"} | {"our_choices": []}
+    assert other_setting(before, now) is None
+    assert other_setting(before | {"rank": 8}, now) == "rank"
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -34,7 +46,8 @@ def test_what_a_shipped_recipe_does_not_give_is_marked_as_our_choice(name: str) 
     from scoring.yaml_files import load_yaml
 
     given = load_yaml(resources.files("scoring.tuning").joinpath(f"recipes/{name}.yaml").read_bytes(), name)
-    assert set(Recipe.model_fields) - set(given) <= set(given["our_choices"])
+    assert len({"epochs", "max_steps"} & set(given)) == 1
+    assert set(Recipe.model_fields) - set(given) - {"epochs", "max_steps"} <= set(given["our_choices"])
     assert given["source"]
 
 
@@ -65,6 +78,9 @@ def test_a_recipe_of_a_user_has_defaults(tmp_path: Path) -> None:
         ({"vision": 1}, "vision is 1; input should be a valid boolean"),
         ({"our_choices": "[alfa]"}, 'our_choices: there is no field "alfa" (did you mean "alpha"?)'),
         ({"name": "[a, b]"}, "name is ['a', 'b']; input should be a valid string"),
+        ({"epochs": None}, ": give epochs or max_steps, one of them"),
+        ({"max_steps": 3}, ": give epochs or max_steps, one of them"),
+        ({"epochs": None, "max_steps": 0}, "max_steps is 0; input should be greater than or equal to 1"),
     ],
     ids=str,
 )

@@ -10,16 +10,22 @@ import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 import s3fs
 from moto.server import ThreadedMotoServer
 
+from ingest import __version__
 from tests.clusters.submitted import CORPUS, rows_of
 from tests.conftest import free_ports, ray_folder, ray_node
+from tests.faults.drill import make_shards
 
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]  # of torch, vLLM and moto about themselves
 
@@ -41,11 +47,18 @@ class Cluster:
     folder: Path
     """From where jobs are submitted."""
 
+    another_worker: Callable[[], AbstractContextManager[Callable[[], None]]]
+    """A machine of two CPUs that joins for the length of a block. The function kills it."""
+
     def submit(self, entrypoint: str, *more: str) -> "subprocess.CompletedProcess[str]":
+        return self.submit_installed(entrypoint, "--working-dir", str(self.tree), *more)
+
+    def submit_installed(self, entrypoint: str, *more: str) -> "subprocess.CompletedProcess[str]":
+        """As `submit`, but each machine has the program that is installed on it."""
         head = Path(os.environ["PRIVSIEVE_HEAD"])
         command = [str(head / "ray"), "job", "submit", "--address", self.dashboard_url, *more]
         return subprocess.run(
-            [*command, "--working-dir", str(self.tree), "--", *entrypoint.split()],
+            [*command, "--", *entrypoint.split()],
             cwd=self.folder,
             env=self.environment,
             capture_output=True,
@@ -105,9 +118,12 @@ def cluster(bucket: dict[str, str], models: Path, tmp_path_factory: pytest.TempP
     store.put(str(CORPUS), f"{BUCKET}/corpus", recursive=True)
     store.put(str(models / "base"), f"{BUCKET}/models/base", recursive=True)
     store.put(str(models / "adapter"), f"{BUCKET}/models/adapter", recursive=True)
-    tree = tmp_path_factory.mktemp("tree")
+    tree, older = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("older")
     for room in ("ingest", "scoring", "reports", "jobs"):
-        shutil.copytree(ROOT / room, tree / room, ignore=shutil.ignore_patterns("__pycache__", "corpus"))
+        for copy in (tree, older):
+            shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("__pycache__", "corpus"))
+    sign = older / "ingest" / "__init__.py"
+    sign.write_text(sign.read_text().replace(f'__version__ = "{__version__}"', '__version__ = "0.0.9"'))
 
     def with_path(programs: Path) -> dict[str, str]:
         return environment | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
@@ -116,13 +132,22 @@ def cluster(bucket: dict[str, str], models: Path, tmp_path_factory: pytest.TempP
         head = ["--head", "--num-cpus", "0", "--num-gpus", "0", "--temp-dir", str(folder), "--port", str(port)]
         head += ["--dashboard-port", str(dashboard), "--dashboard-agent-listen-port", "0"]
         head += ["--ray-client-server-port", str(client)]
-        worker = ["--address", f"127.0.0.1:{port}", "--num-cpus", "2", "--num-gpus", "1"]
-        worker += ["--temp-dir", str(folder / "worker"), "--dashboard-agent-listen-port", "0"]
+        join = ["--address", f"127.0.0.1:{port}", "--num-cpus", "2", "--dashboard-agent-listen-port", "0"]
+        # What the worker has installed; a job with --working-dir brings its own.
+        of_worker = with_path(Path(sys.executable).parent) | {"PYTHONPATH": str(older)}
+        worker = [*join, "--num-gpus", "1", "--temp-dir", str(folder / "worker")]
+        another = [*join, "--num-gpus", "0", "--temp-dir", str(folder / "another")]
         with (
-            ray_node(head, with_path(head_programs), folder / "head.log", python=str(head_programs / "python")),
-            ray_node(worker, with_path(Path(sys.executable).parent), folder / "worker.log"),
+            ray_node(head, with_path(head_programs), folder / "head.log", str(head_programs / "python"), folder),
+            ray_node(worker, of_worker, folder / "worker.log"),
         ):
-            yield Cluster(f"http://127.0.0.1:{dashboard}", environment, tree, tmp_path_factory.mktemp("somewhere-else"))
+            yield Cluster(
+                f"http://127.0.0.1:{dashboard}",
+                environment,
+                tree,
+                tmp_path_factory.mktemp("somewhere-else"),
+                partial(ray_node, another, of_worker, folder / "another.log"),
+            )
 
 
 @pytest.fixture(scope="module")
@@ -165,12 +190,39 @@ def test_a_bucket_without_the_weights_is_one_line_with_the_machine_and_no_run(
     assert not store.exists(f"{BUCKET}/lost")
 
 
+def test_a_worker_of_another_version_is_refused_with_both_versions(cluster: Cluster, store: s3fs.S3FileSystem) -> None:
+    where = f"s3://{BUCKET}/corpus --run s3://{BUCKET}/other-version"
+    done = cluster.submit_installed(f"privsieve scan {where} --engine canned")
+    assert done.returncode == 1
+    refusal = rf"it has privsieve 0\.0\.9, and the command is of {re.escape(__version__)}: make them equal"
+    assert re.search(rf"^privsieve: machine \S+: {refusal}$", done.stdout, re.MULTILINE), done.stdout[-2000:]
+    assert not store.exists(f"{BUCKET}/other-version")
+
+
+def test_a_worker_that_is_killed_costs_no_row(cluster: Cluster, store: s3fs.S3FileSystem, tmp_path: Path) -> None:
+    make_shards(tmp_path / "many", 12, 40)
+    store.put(str(tmp_path / "many"), f"{BUCKET}/many", recursive=True)
+    with cluster.another_worker() as kill, ThreadPoolExecutor(1) as pool:
+        scan = f"python -m jobs scan s3://{BUCKET}/many --run s3://{BUCKET}/killed --engine canned"
+        waiting = pool.submit(cluster.submit, scan)
+        while not waiting.done() and not store.glob(f"{BUCKET}/killed/scores/**/*.parquet"):
+            time.sleep(0.1)
+        kill()
+        done = waiting.result()
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "480 images in 12 of 12 shards: 480 scored, 0 quarantined" in done.stdout
+    store.get(f"{BUCKET}/killed", str(tmp_path / "killed"), recursive=True)
+    rows = rows_of(tmp_path / "killed")
+    assert len({(row["shard"], row["index"]) for row in rows}) == len(rows) == 480
+
+
 def test_rows_of_a_submitted_scan_are_those_of_a_local_one(
     cluster: Cluster, store: s3fs.S3FileSystem, models: Path, tmp_path: Path
 ) -> None:
     done = cluster.submit(scan_of("run"))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in done.stdout
+    assert re.search(r"machine \S+: fetching base, [\d.]+ MB", done.stdout + done.stderr)
     assert "fake/Secret" not in done.stdout
     store.get(f"{BUCKET}/run", str(tmp_path / "there"), recursive=True)
     local = f"python -m jobs scan {CORPUS} --run {tmp_path / 'here'} --engine vllm --executor inline --quiet {QUESTION}"

@@ -10,7 +10,9 @@ from tests.tuning_sets import made
 TURNS = (("user", "Is it private?"), ("assistant", "Yes, a face."), ("user", "Sure?"), ("assistant", "Yes."))
 
 
-def example(checkpoint: Path, turns: tuple[tuple[str, str], ...], texts: bytes | None = None):  # type: ignore[no-untyped-def]
+def example(  # type: ignore[no-untyped-def]
+    checkpoint: Path, turns: tuple[tuple[str, str], ...], texts: bytes | None = None, text_tokens: int | None = None
+):
     from PIL import Image
 
     from scoring.engines.vlm.prompting import Prompter
@@ -20,7 +22,8 @@ def example(checkpoint: Path, turns: tuple[tuple[str, str], ...], texts: bytes |
 
     prompter = Prompter(checkpoint, 64 * 64)
     prompt = protocol("binary", ProtocolOptions(texts)).prompt
-    return prompter, dialogue_example(prompter, prompt, turns, Image.new("RGB", (64, 64), "red"), "k")
+    image = Image.new("RGB", (64, 64), "red")
+    return prompter, dialogue_example(prompter, prompt, turns, image, "k", text_tokens)
 
 
 def test_targets_are_the_turns_of_the_assistant_and_their_ends(checkpoint: Path) -> None:
@@ -50,6 +53,17 @@ def test_a_special_token_in_a_text_is_refused_without_repeating_the_text(checkpo
         with pytest.raises(LabelsError, match=r"^k: its conversation holds a special token of the model") as error:
             example(checkpoint, (("user", hostile), TURNS[1]))
         assert "secret" not in str(error.value)
+
+
+def test_a_conversation_longer_than_the_recipe_allows_is_refused_without_repeating_it(checkpoint: Path) -> None:
+    prompter, _ = example(checkpoint, TURNS)
+    messages = [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in TURNS]
+    messages[0]["content"].append({"type": "image"})  # type: ignore[attr-defined]
+    num = len(prompter.tokenizer(prompter.processor.apply_chat_template(messages, tokenize=False))["input_ids"])
+    example(checkpoint, TURNS, text_tokens=num)
+    with pytest.raises(LabelsError, match=rf"^k: its conversation has {num} tokens of text, .* are {num - 1}") as error:
+        example(checkpoint, TURNS, text_tokens=num - 1)
+    assert "face" not in str(error.value)
 
 
 def test_a_model_is_tuned_on_conversations(checkpoint: Path, tmp_path: Path) -> None:

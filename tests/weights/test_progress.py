@@ -6,29 +6,22 @@ from contextlib import contextmanager
 
 import pytest
 
+from ingest.errors import EngineError
 from jobs.models import fetch_weights
+from jobs.runtime.on_worker import Said, fetch_with_progress
 from jobs.runtime.progress import Feedback, Meter
+from scoring.assessment import EngineOptions
+from tests.recorded import RecordedMeter
 from tests.weights.served import PIECE, Served, large_model
-
-
-class Recorded(Meter):
-    """Keeps each phase that it is told."""
-
-    def __init__(self, label: str, num_images: int | None):
-        self.phases = list[tuple[str, bool]]()
-        super().__init__(label, num_images, clock=lambda: 0.0)
-
-    def phase(self, text: str, *, is_logged: bool = True) -> None:
-        self.phases.append((text, is_logged))
 
 
 def test_bytes_rate_and_time_left_are_shown(served: Served) -> None:
     large_model(served, "large", 3 * PIECE)
-    meters = list[Recorded]()
+    meters = list[RecordedMeter]()
 
     @contextmanager
     def meter(label: str, num_images: int | None) -> Iterator[Meter]:
-        meters.append(Recorded(label, num_images))
+        meters.append(RecordedMeter(label, num_images))
         yield meters[-1]
 
     fetch_weights(served.url("large"), Feedback(meter, lambda line: None))
@@ -49,3 +42,22 @@ def test_nothing_is_shown_where_nothing_is_fetched(served: Served) -> None:
         pytest.fail("a meter was opened")
 
     fetch_weights(served.url("micro"), Feedback(meter, lambda line: None))  # type: ignore[arg-type]
+
+
+def test_a_machine_of_a_cluster_says_how_far_it_is(served: Served) -> None:
+    large_model(served, "large", 3 * PIECE)
+    said = list(fetch_with_progress("transformers", EngineOptions(model=served.url("large"))))
+    assert said[0] == Said("fetching large, 100.8 MB")
+    assert said[-1].text.startswith("fetching large: 100.8 MB of 100.8 MB")
+    assert [line.is_logged for line in said].count(True) == 1
+    assert list(fetch_with_progress("transformers", EngineOptions(model=served.url("large")))) == []
+
+
+def test_a_machine_of_a_cluster_fetches_nothing_for_an_engine_without_local_weights(served: Served) -> None:
+    assert list(fetch_with_progress("openai", EngineOptions(model=served.url("micro")))) == []
+    assert served.asked == []
+
+
+def test_a_fetch_that_fails_on_a_machine_of_a_cluster_is_its_error(served: Served) -> None:
+    with pytest.raises(EngineError, match="/absent holds no file of a model, or does not exist"):
+        list(fetch_with_progress("transformers", EngineOptions(model=served.url("absent"))))

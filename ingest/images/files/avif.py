@@ -7,8 +7,18 @@ Source: ISO/IEC 14496-12 (boxes and tracks), ISO/IEC 23008-12 (items).
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ingest.images.files.pieces import METADATA, Piece, Range, merged, num_bytes_of, unclaimed
-from ingest.images.files.unseen_kinds import EMBEDDED_IMAGE, FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
+from ingest.images.files.pieces import (
+    EMBEDDED_IMAGE,
+    FRAMES,
+    METADATA,
+    TRAILING_DATA,
+    UNKNOWN_CHUNK,
+    Piece,
+    Range,
+    merged,
+    num_bytes_of,
+    unclaimed,
+)
 
 _HOLDERS = frozenset([b"mdat", b"idat"])
 """Boxes of nothing but data, for which items and samples account."""

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image, ImageFile
 
-from ingest.images.files.pieces import METADATA, Piece, unclaimed
-from ingest.images.files.unseen_kinds import TRAILING_DATA, UNKNOWN_CHUNK
+from ingest.images.files.pieces import METADATA, TRAILING_DATA, UNKNOWN_CHUNK, Piece, unclaimed
 
 _COMMENT = re.compile(rb"#[^\r\n]*")
 _WHITESPACE = b" \t\n\x0b\x0c\r"

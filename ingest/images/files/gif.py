@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from ingest.images.files.kept import Cleaned
 from ingest.images.files.magic import is_text
-from ingest.images.files.pieces import METADATA, PIXELS, Piece
-from ingest.images.files.unseen_kinds import FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
+from ingest.images.files.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
 
 _SCREEN_BYTES, _IMAGE_BYTES = 13, 10
 _EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B

@@ -10,8 +10,7 @@ import numpy as np
 
 from ingest.images.files.kept import Cleaned, KeptFacts
 from ingest.images.files.magic import is_text
-from ingest.images.files.pieces import METADATA, Piece, Range, unclaimed
-from ingest.images.files.unseen_kinds import EMBEDDED_IMAGE, TRAILING_DATA, UNKNOWN_CHUNK
+from ingest.images.files.pieces import EMBEDDED_IMAGE, METADATA, TRAILING_DATA, UNKNOWN_CHUNK, Piece, Range, unclaimed
 
 _SOI_BYTES, _EOI, _SOS = 2, 0xD9, 0xDA
 _APP0, _COM = 0xE0, 0xFE

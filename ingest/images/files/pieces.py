@@ -1,7 +1,23 @@
-"""The pieces of a file outside of the scanned pictures, as walkers report them."""
+"""The pieces of a file outside of the scanned pictures, as walkers report them, and the kinds of what no engine sees.
+
+Imports no decoder, since the schema of the rows needs the kinds.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+FRAMES = "frames"
+TRAILING_DATA = "trailing_data"
+EMBEDDED_IMAGE = "embedded_image"
+UNKNOWN_CHUNK = "unknown_chunk"
+
+UNSEEN_KINDS = {
+    EMBEDDED_IMAGE: "another picture inside the file, unless it is a smaller copy of what was scanned",
+    FRAMES: "frames or pages after those that were scanned",
+    TRAILING_DATA: "data after the end of the picture",
+    UNKNOWN_CHUNK: "a part of the file that is neither a picture nor known metadata",
+}
+"""Every kind and its meaning."""
 
 METADATA, PIXELS = "metadata", "pixels"
 """Kinds that count only if they contain another picture."""

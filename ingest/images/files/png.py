@@ -14,8 +14,7 @@ from ingest.images.files.deflated import used_bytes
 from ingest.images.files.kept import Cleaned, KeptFacts
 from ingest.images.files.magic import is_text
 from ingest.images.files.metadata import PNG_MAGIC, chunk_text, png_chunks, raw_profile
-from ingest.images.files.pieces import METADATA, PIXELS, Piece
-from ingest.images.files.unseen_kinds import FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
+from ingest.images.files.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
 
 _METADATA_CHUNKS = frozenset([b"eXIf", b"caBX"])
 _TEXTS = frozenset([b"tEXt", b"zTXt", b"iTXt"])

@@ -10,9 +10,20 @@ from dataclasses import dataclass, field
 
 from ingest.images.files import jpeg
 from ingest.images.files.deflated import used_bytes
-from ingest.images.files.pieces import METADATA, PIXELS, Piece, Range, merged, num_bytes_of, unclaimed
+from ingest.images.files.pieces import (
+    EMBEDDED_IMAGE,
+    FRAMES,
+    METADATA,
+    PIXELS,
+    TRAILING_DATA,
+    UNKNOWN_CHUNK,
+    Piece,
+    Range,
+    merged,
+    num_bytes_of,
+    unclaimed,
+)
 from ingest.images.files.tiff_file import Directory, TiffEntry, TiffFile
-from ingest.images.files.unseen_kinds import EMBEDDED_IMAGE, FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
 
 _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _SAMPLES, _PLANAR = 256, 257, 258, 259, 277, 284
 _STRIP_OFFSETS, _ROWS_PER_STRIP, _STRIP_BYTES = 273, 278, 279

@@ -16,8 +16,17 @@ from ingest.images.files import avif, bare, gif, jpeg, png, tiff, webp
 from ingest.images.files.copies import Scanned
 from ingest.images.files.jpeg import Stream
 from ingest.images.files.pictures import Inner, InnerPictures, PictureSearch, inner_pictures
-from ingest.images.files.pieces import IGNORED_BYTES, METADATA, PIXELS, Piece, unclaimed
-from ingest.images.files.unseen_kinds import EMBEDDED_IMAGE, FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
+from ingest.images.files.pieces import (
+    EMBEDDED_IMAGE,
+    FRAMES,
+    IGNORED_BYTES,
+    METADATA,
+    PIXELS,
+    TRAILING_DATA,
+    UNKNOWN_CHUNK,
+    Piece,
+    unclaimed,
+)
 
 MAX_INNER = 64
 """Limit of `Unseen.pictures` of one file; a None at the end means that there are more."""
@@ -28,7 +37,7 @@ class Unseen:
     """Content of a file that is not scanned."""
 
     kinds: tuple[str, ...]
-    """Keys of `ingest.images.files.unseen_kinds.UNSEEN_KINDS`, sorted; empty if everything is scanned."""
+    """Keys of `ingest.images.files.pieces.UNSEEN_KINDS`, sorted; empty if everything is scanned."""
 
     num_bytes: int
     """Its size in the file."""

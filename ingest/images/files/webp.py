@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from PIL import Image
 
 from ingest.images.files.kept import Cleaned, KeptFacts
-from ingest.images.files.pieces import METADATA, PIXELS, Piece
-from ingest.images.files.unseen_kinds import FRAMES, TRAILING_DATA, UNKNOWN_CHUNK
+from ingest.images.files.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
 
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 12, 16
 _METADATA_CHUNKS = frozenset([b"ICCP", b"EXIF", b"XMP ", b"C2PA"])

@@ -46,9 +46,9 @@ def picture(rng: np.random.Generator, name: str) -> npt.NDArray[np.uint8]:
     if name in PRIVATE and name != UNMARKED:
         other = [q for q in range(4) if q != quarter][rng.integers(3)]
         top, left = _corner(other)
-        at = (top + MARK_PX * int(rng.integers(2)), left + MARK_PX * int(rng.integers(2)))
-        pixels[at[0] : at[0] + MARK_PX, at[1] : at[1] + MARK_PX] = 1
-        _paint(pixels, at, _MARK, np.array([1.0, 0.0, 0.0]))
+        corner = (top + MARK_PX * int(rng.integers(2)), left + MARK_PX * int(rng.integers(2)))
+        pixels[corner[0] : corner[0] + MARK_PX, corner[1] : corner[1] + MARK_PX] = 1
+        _paint(pixels, corner, _MARK, np.array([1.0, 0.0, 0.0]))
     made: npt.NDArray[np.uint8] = (pixels.clip(0, 1) * 255).astype(np.uint8)
     return made
 
@@ -87,12 +87,12 @@ def _corner(quarter: int) -> tuple[int, int]:
 
 def _paint(
     pixels: npt.NDArray[np.float64],
-    at: tuple[int, int],
+    corner: tuple[int, int],
     shape: npt.NDArray[np.floating],
     colour: npt.NDArray[np.float64],
 ) -> None:
     """Colours the pixels where `shape` is 1."""
-    window = pixels[at[0] : at[0] + shape.shape[0], at[1] : at[1] + shape.shape[1]]
+    window = pixels[corner[0] : corner[0] + shape.shape[0], corner[1] : corner[1] + shape.shape[1]]
     window[shape > 0] = colour
 
 

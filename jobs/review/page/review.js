@@ -351,6 +351,7 @@ async function begin() {
   boxes = new Boxes($("boxes"), (key) => titles[key] ?? "box");
   $("box-attribute").append(...state.attributes.map(({ key, title }) => new Option(title, key)));
   drawAnswers();
+  rows($("rule-list"), state.rules);
   if (state.judged === "attributes") drawAttributes();
   $("review").hidden = $("progress-button").hidden = false;
   listen();

@@ -5,9 +5,9 @@ the picture as it would be released. If something is left, "wider" covers it too
 If something is still left, "image" covers the whole picture where the rule allows that; else the picture is not
 released.
 
-So a covered picture in a release is always one in which the detectors found nothing of the targets; what they cannot
-see stays. Where faces are covered, all is covered that may be one, also what is too small or too unsure to count in a
-row.
+So a covered picture in a release is always one in which the detectors found nothing of the targets, except for what
+people or the rule have spared (`Judged`); what the detectors cannot see stays. Where faces are covered, all is covered
+that may be one, also what is too small or too unsure to count in a row.
 """
 
 import hashlib
@@ -77,6 +77,44 @@ class _Look:
     areas: tuple[Area, ...]
     """With margins; also of what is too unsure to be `left`."""
 
+    has_spared: bool
+    """Whether there is evidence of the targets that `Judged` spares."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is known of a picture and wins over what the detectors see in it."""
+
+    covered: tuple[Area, ...] = ()
+    """Areas that people have marked. They are covered as they are, without a margin."""
+
+    spared: tuple[tuple[str | None, Area], ...] = ()
+    """Attribute and area of boxes that people have removed: such evidence there is not covered, and is not `left`."""
+
+    kinds: frozenset[str] = frozenset()
+    """Kinds of evidence that the rule spares, and whatever is in the same place. `face` spares `face, sharp`, too."""
+
+    def spares(self, attribute: str | None, kind: str | None, area: Area) -> bool:
+        """Return whether this evidence is spared."""
+        return self.has_kind(kind) or any(
+            attribute == other and _is_same_place(area, place) for other, place in self.spared
+        )
+
+    def has_kind(self, kind: str | None) -> bool:
+        return kind is not None and (kind in self.kinds or kind.partition(",")[0] in self.kinds)
+
+
+NOTHING_JUDGED = Judged()
+
+
+def _is_same_place(first: Area, second: Area) -> bool:
+    """Return whether each area holds the middle of the other."""
+    return all(
+        outer[n] <= (inner[n] + inner[n + 2]) / 2 <= outer[n + 2]
+        for outer, inner in ((first, second), (second, first))
+        for n in (0, 1)
+    )
+
 
 class _NotExaminedError(Exception):
     """The picture cannot be examined; the message says why."""
@@ -91,22 +129,33 @@ def cover_whole(encoded: bytes, method: CoverMethod) -> Rewritten | NotReleased:
 
 
 def cover_targets(
-    encoded: bytes, targets: Sequence[str], boxes: Sequence[Mapping[str, Any]], method: CoverMethod, falls_back: bool
+    encoded: bytes,
+    targets: Sequence[str],
+    boxes: Sequence[Mapping[str, Any]],
+    method: CoverMethod,
+    falls_back: bool,
+    judged: Judged = NOTHING_JUDGED,
 ) -> Rewritten | NotReleased:
     """Cover all that shows one of the targets, as the module says.
 
     targets: of `TARGETS`, and keys of attributes. boxes: of the picture's row, see `scoring.table.BOX_TYPE`.
-    falls_back: whether the whole picture is covered if something is left, or nothing was found.
+    falls_back: whether the whole picture is covered if something is left, or nothing was found. If all that there is to
+    cover is spared, the picture is released with nothing covered.
     """
     steps: list[CoverStep] = []
     try:
-        first = _look(encoded, targets, ())
-        areas = [*(_with_margin(_area_of(box), box["kind"]) for box in boxes if _shows(box, targets)), *first.areas]
+        first = _look(encoded, targets, (), judged)
+        shown = [box for box in boxes if _shows(box, targets)]
+        of_row = [box for box in shown if not judged.spares(box["attribute"], box["kind"], _area_of(box))]
+        areas = [*judged.covered, *(_with_margin(_area_of(box), box["kind"]) for box in of_row), *first.areas]
+        if not areas and not first.left and (first.has_spared or len(of_row) < len(shown)):
+            content = covered(encoded, (), method)
+            return _not_coverable(()) if content is None else Rewritten(content, (CoverStep("boxes", 0, 0.0),))
         for name in STEPS if areas else ():
             content = covered(encoded, areas, method)
             if content is None:
                 return _not_coverable(steps)
-            seen = _look(content, targets, areas)
+            seen = _look(content, targets, areas, judged)
             steps.append(CoverStep(name, len(areas), share_of(areas), seen.left))
             if not seen.left:
                 return Rewritten(content, tuple(steps))
@@ -129,35 +178,48 @@ def _not_coverable(steps: Sequence[CoverStep]) -> NotReleased:
     return NotReleased(NOT_COVERED, message, tuple(steps))
 
 
-def _look(encoded: bytes, targets: Sequence[str], hidden: Sequence[Area]) -> _Look:
-    """hidden: areas that are covered already; in the first look none."""
+def _look(encoded: bytes, targets: Sequence[str], hidden: Sequence[Area], judged: Judged) -> _Look:
+    """Examine the picture. hidden: areas that are covered already; none at the first look."""
     image = decode(encoded, ImageLimits(max_side_px=second_look().max_side_px))
     if not isinstance(image, DecodedImage):
         raise _NotExaminedError(f"it cannot be examined again ({image.reason})")
     sha256 = hashlib.sha256(encoded).hexdigest()
-    left, areas = dict[str, None](), list[Area]()
+    left, areas, has_spared = dict[str, None](), list[Area](), False
     for view in [View(pixels, image.metadata, sha256) for pixels in image.views]:
-        seen = _look_at(view, targets, hidden)
+        seen = _look_at(view, targets, hidden, judged)
         left |= dict.fromkeys(seen.left)
         areas += seen.areas
-    return _Look(tuple(left), tuple(areas))
+        has_spared = has_spared or seen.has_spared
+    return _Look(tuple(left), tuple(areas), has_spared)
 
 
-def _look_at(view: View, targets: Sequence[str], hidden: Sequence[Area]) -> _Look:
+def _look_at(view: View, targets: Sequence[str], hidden: Sequence[Area], judged: Judged) -> _Look:
     [outcome] = _engine().assess([view])
     if not isinstance(outcome, Assessment):
         raise _NotExaminedError(f"it cannot be examined again ({outcome.reason})")
-    boxes = [box for box in map(vars, outcome.boxes) if _shows(box, targets)]
+    evidence = [vars(box) for box in outcome.boxes]
+    of_kinds = [_area_of(box) for box in evidence if judged.has_kind(box["kind"])]
+
+    def is_spared(attribute: str | None, area: Area) -> bool:
+        return judged.spares(attribute, None, area) or any(_is_same_place(area, place) for place in of_kinds)
+
+    unspared = [box for box in evidence if not is_spared(box["attribute"], _area_of(box))]
+    boxes = [box for box in unspared if _shows(box, targets)]
     left = [target for target in TARGETS if target in targets and any(_shows(box, [target]) for box in boxes)]
     for key in targets:
         value = outcome.values[KEYS.index(key)] if key in KEYS else 0.0
         is_unknown = bool(np.isnan(value)) and key not in second_look().presence_only
-        left += [key] if is_unknown or value > 0 else []
+        is_all_spared = any(box["attribute"] == key for box in evidence) and not any(
+            box["attribute"] == key for box in unspared
+        )
+        left += [key] if is_unknown or (value > 0 and not is_all_spared) else []
     areas = [_with_margin(_area_of(box), box["kind"]) for box in boxes]
     if {"faces", "biometrics"} & set(targets):
-        areas += _possible_faces(view.pixels, is_wider=bool(hidden))
+        faces = _possible_faces(view.pixels, is_wider=bool(hidden))
+        areas += [_with_margin(area, "face") for area in faces if not is_spared("biometrics", area)]
     if "text" in targets:
         lines = [line for line in _engine().text.read(view.pixels) if _is_line(line, hidden)]
+        lines = [line for line in lines if not is_spared(None, line.area)]
         _engine().text.forget()
         areas += [_with_margin(line.area, "text") for line in lines]
         left += ["text"] if any(line.text for line in lines) else []
@@ -165,7 +227,8 @@ def _look_at(view: View, targets: Sequence[str], hidden: Sequence[Area]) -> _Loo
         things, things_left = _things(view.pixels, targets)
         areas += things
         left += things_left
-    return _Look(tuple(dict.fromkeys(left)), tuple(areas))
+    has_spared = len(boxes) < sum(_shows(box, targets) for box in evidence)
+    return _Look(tuple(dict.fromkeys(left)), tuple(areas), has_spared)
 
 
 def _is_line(line: "TextLine", hidden: Sequence[Area]) -> bool:
@@ -191,13 +254,13 @@ def _shows(box: Mapping[str, Any], targets: Sequence[str]) -> bool:
 
 
 def _possible_faces(pixels: Pixels, is_wider: bool) -> list[Area]:
-    """Return all that may be a face in the picture or in its mirror image."""
+    """Return all that may be a face in the picture or in its mirror image, without margins."""
     finder, width = _engine().faces, pixels.shape[1]
     least = {"least": _WIDER_CONFIDENCE} if is_wider else {}
     faces = [(face.x_min, face.y_min, face.x_max, face.y_max) for face in finder.possible(pixels, **least)]
     mirrored = finder.possible(np.ascontiguousarray(pixels[:, ::-1]), **least)
     faces += [(width - face.x_max, face.y_min, width - face.x_min, face.y_max) for face in mirrored]
-    return [_with_margin(fractions(*face, *pixels.shape[1::-1]), "face") for face in faces]
+    return [fractions(*face, *pixels.shape[1::-1]) for face in faces]
 
 
 def _things(pixels: Pixels, targets: Sequence[str]) -> tuple[list[Area], list[str]]:

@@ -62,7 +62,7 @@ _PERSONAL_FIELDS = ("birth_date", "membership", "id_number", "ssn", "account")
 
 
 def unlabelled_names(page: Page) -> Iterator[Finding]:
-    """A name without a label on a personal paper: above an address, on a card, next to a user name."""
+    """Find a name without a label on a personal paper: above an address, on a card, next to a user name."""
     about_somebody = any(page.terms(kind) for kind in ("medical_strong", "card", "identity"))
     about_somebody |= any(patterns.has_years(line.text) for line in page.short)
     about_somebody |= any(field.kind in _PERSONAL_FIELDS and field.values for field in page.fields)
@@ -77,7 +77,7 @@ def unlabelled_names(page: Page) -> Iterator[Finding]:
 
 
 def stacked_names(page: Page) -> Iterator[Finding]:
-    """A name over two lines of a badge, or below a title on its own line."""
+    """Find a name over two lines of a badge, or below a title on its own line."""
     badge = len(page.readable) <= 8 and bool(page.terms("job"))
     for line in page.short:
         below = _next_below(page, line)

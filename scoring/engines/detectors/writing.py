@@ -47,7 +47,7 @@ class WritingFinder:
     """Finds the positions of lines in a picture."""
 
     def __init__(self, model: Any) -> None:
-        """model: a RapidOCR whose detection stage is loaded."""
+        """Take a model: a RapidOCR whose detection stage is loaded."""
         self._model = model
         self._earlier: list[tuple[Image, list[Quad]]] = []
 

@@ -77,12 +77,12 @@ class Card(BaseModel):
 
 
 def read_card(adapter: Path) -> Card | None:
-    """The card of an adapter folder; None if it was not made by privsieve. EngineError if it is damaged."""
+    """Read the card of an adapter folder; None if it was not made by privsieve. EngineError if it is damaged."""
     return card_at(place(str(adapter)), str(adapter))
 
 
 def card_at(adapter: Place, name: str) -> Card | None:
-    """As `read_card`, of any storage. name: of the adapter, for messages."""
+    """Read the card of an adapter on any storage, as `read_card` does. name: of the adapter, for messages."""
     file = adapter.at(CARD)
     try:
         if file.size() > MAX_CARD_BYTES:
@@ -98,12 +98,12 @@ def card_at(adapter: Place, name: str) -> Card | None:
 
 
 def scan_command(model: str, adapter: str) -> str:
-    """How the adapter is used; protocol, texts and picture size come from its card."""
+    """Return the command that uses the adapter; protocol, texts and picture size come from its card."""
     return f"privsieve scan SOURCE --run RUN --engine {ENGINE} --model {model} --adapter {adapter}"
 
 
 def page(card: Card) -> str:
-    """README.md: Markdown with the header that model hubs read."""
+    """Write README.md: Markdown with the header that model hubs read."""
     ours = card.recipe.get("our_choices") or ()
     assert isinstance(ours, list | tuple)
     recipe = _code(str(card.recipe["name"]))
@@ -141,6 +141,7 @@ def page(card: Card) -> str:
         f"- licence of labels and pictures: {', '.join(map(_code, card.licences)) or 'not given'}",
         f"- left out because an evaluation set holds them: {card.num_excluded.get('sha256', 0)} the same file, "
         f"{card.num_excluded.get('phash', 0)} near duplicates",
+        *([f"- left out by a list: {card.num_excluded['drop_list']}"] if "drop_list" in card.num_excluded else []),
         *(f"- {_code(name)}: {num}" for name, num in train.items() if name != "pictures"),
         f"- set.json {card.set_sha256}, labels {card.labels_sha256}",
         "",
@@ -180,7 +181,7 @@ def page(card: Card) -> str:
 
 
 def _code(text: str) -> str:
-    """A name from a labels file, as Markdown shows it without obeying it."""
+    """Escape a name from a labels file, so that Markdown shows it and does not obey it."""
     return f"`{printable(text).replace('`', chr(39))}`"
 
 

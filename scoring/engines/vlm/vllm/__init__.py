@@ -64,7 +64,7 @@ def load(options: EngineOptions) -> "VllmEngine":
 
 
 def _chosen(options: EngineOptions, *, with_weights: bool) -> VlmSettings:
-    """As `settings`; EngineError also where the model's own files refuse the prompt, which no picture changes."""
+    """Choose as `settings` does. EngineError also if the model's own files refuse the prompt, whatever the picture."""
     options.refuse_all_but(NAME, TAKEN)
     model_name(NAME, options)
     vllm_options(options.vllm_option)

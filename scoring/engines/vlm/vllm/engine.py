@@ -103,8 +103,9 @@ class VllmEngine:
         return self.assess_with(self._protocol, views)
 
     def assess_with(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
-        """As `assess`, for another protocol: all that generate share an engine, `slots` and `binary:first` need one
-        each. EngineError if the engine no longer answers."""
+        """Assess with another protocol. All that generate share an engine; `slots` and `binary:first` need one each.
+
+        EngineError if the engine no longer answers."""
         outcomes = self._asked(protocol, views)
         self._circuit_breaker.check(outcomes, lambda plain: self._asked(protocol, plain))
         return outcomes
@@ -237,12 +238,12 @@ class VllmEngine:
         text = self.prompter.tokenizer.decode(ids, skip_special_tokens=True)
         if not candidates:
             return TextAnswer(text, (), is_cut_off)
-        spreads = [tuple(float(np.exp(at[token].logprob)) for token in candidates) for at in written.logprobs]
+        spreads = [tuple(float(np.exp(step[token].logprob)) for token in candidates) for step in written.logprobs]
         tokens_of_text = generated_tokens(self.prompter.tokenizer, ids, spreads[: len(ids)], tokens, wanted)
         return TextAnswer(text, tokens_of_text, is_cut_off)
 
     async def _finished(self, ask: Any, asked: dict[str, Any], wanted: Any) -> Any:
-        """The last output of a request; there are others only where an engine streams."""
+        """Return the last output of a request; there are others only if an engine streams."""
         number = str(next(self._numbers))
         outputs = [output async for output in ask(asked, wanted, number, lora_request=self._adapter)]
         if getattr(outputs[-1], "error", None) is not None:
@@ -336,5 +337,5 @@ def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup) -> Async
 
 
 def _lora_rank(rank: int) -> int:
-    """vLLM reserves room for ranks of its own list."""
+    """Return the rank that vLLM reserves room for: the next one of its own list."""
     return next((room for room in (8, 16, 32, 64, 128, 256, 320, 512) if room >= rank), rank)

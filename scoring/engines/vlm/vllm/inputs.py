@@ -31,7 +31,7 @@ class InputMaker:
         self._patterns: OrderedDict[tuple[str, tuple[int, int]], dict[str, Any] | None] = OrderedDict()
 
     def made(self, tokens: TokenPrompt, image: Image, name: str) -> dict[str, Any]:
-        """name: of the picture, by which vLLM's caches know it."""
+        """Make the input of one picture. name: by which vLLM's caches know it."""
         key = tokens.text, image.size
         with self._lock:
             pattern = self._patterns.get(key)
@@ -92,7 +92,7 @@ class InputMaker:
 
 
 def _patches(image: Image, side_px: int, merged: int, frames: int) -> torch.Tensor:
-    """The patches of a still picture, shape (patches, 3 * frames * side_px²), in a third of the processor's time.
+    """Cut a still picture into patches, shape (patches, 3 * frames * side_px²), in a third of the processor's time.
 
     Blocks of merged x merged patches that the model joins follow each other; a patch holds each colour `frames` times.
     """

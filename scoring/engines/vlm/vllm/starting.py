@@ -71,7 +71,7 @@ def last_words() -> Iterator[Callable[[], str]]:
 
 
 def reason_in(log: str) -> str:
-    """The last error that a log of vLLM names, with what to do where memory was short; empty without one."""
+    """Return the last error that a log of vLLM names, with what to do if memory was short; empty without one."""
     errors = REASON.findall(log)
     if not errors:
         return ""

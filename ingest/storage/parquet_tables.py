@@ -1,0 +1,45 @@
+"""Small Parquet tables, read and written whole, with JSON texts in the footer that say what the rows are."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.errors import PrivsieveError, RunError, StorageError
+from ingest.storage.place import Place
+from ingest.storage.retries import is_of_storage, reason_of
+
+
+def write_table(file: Place, table: pa.Table, footer: Mapping[bytes, str] = {}) -> None:
+    """Write a table, whole or not at all. StorageError if it cannot be written.
+
+    footer: key -> JSON text. Metadata that the table has itself are not written.
+    """
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.replace_schema_metadata(footer or None), sink)
+    file.write(sink.getvalue().to_pybytes())
+
+
+def read_table(file: Place, key: bytes) -> tuple[pa.Table, bytes]:
+    """Read a table, without metadata, and the JSON text that its footer has under a key.
+
+    Read within `refuse_damage`: damage is a pyarrow.ArrowException, OSError, ValueError or, without the key, KeyError.
+    """
+    with file.open() as stream:
+        table = pq.read_table(stream, page_checksum_verification=False)
+    return table.replace_schema_metadata(None), (table.schema.metadata or {})[key]
+
+
+@contextmanager
+def refuse_damage(name: str, what: str, kind: type[PrivsieveError] = RunError) -> Iterator[None]:
+    """Turn any error of a damaged file into one line, "<name> <what>", since errors of Parquet may quote its content.
+
+    StorageError if the store failed to read an existing file.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        if is_of_storage(error):
+            raise StorageError(f"cannot read {name}: {reason_of(error)}") from None
+        raise kind(f"{name} {what}") from None

@@ -1,0 +1,157 @@
+"""`privsieve lookup RELEASE PICTURE|URL`: whether a release, or a copy of its shards, holds a picture."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import click
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.errors import PrivsieveError, number_of
+from ingest.formats import open_source
+from ingest.formats.released import RELEASE
+from ingest.formats.shard import MAX_IMAGE_BYTES
+from ingest.images.pdq import MAX_DISTANCE, Hashes
+from ingest.sample import printable, url_sha256_of
+from ingest.storage.given_files import given_content
+from ingest.storage.place import place
+from jobs.console.request_options import QUIET, takes
+from jobs.console.requests import Name, Option, Url, checked_request
+from jobs.console.terminal import write_line
+from jobs.filter.record import TAKEDOWN_JOURNAL
+from jobs.runtime.progress import SILENT, Feedback, on_terminal
+from jobs.takedown.entries import looked_for
+from jobs.takedown.matching import read_decisions
+from jobs.takedown.pictures import held_pictures, pdq_hashes
+from jobs.takedown.run import PdqDistance
+from scoring.policies.policy import TAKEDOWN
+
+MAX_PRINTED = 100
+
+_URL = re.compile("https?://", re.IGNORECASE)
+
+State = Literal["released", "taken down", "dropped"]
+
+
+@checked_request
+class LookupRequest:
+    release: Annotated[Url, Option(argument="RELEASE")]
+    """Folder or fsspec URL of a release, or of a copy of its shards."""
+
+    wanted: Annotated[Name, Option(argument="PICTURE|URL")]
+    """File of a picture, or the URL that the source of the release gives for it; no server is asked."""
+
+    pdq_distance: PdqDistance = MAX_DISTANCE
+    """Number of bits, of 256, in which the PDQ hashes of near pictures may differ."""
+
+    exact: bool = False
+    """Search for the same bytes only. With a release, no picture is read."""
+
+
+@dataclass(frozen=True)
+class PictureMatch:
+    """A picture that was found."""
+
+    state: State
+
+    name: str
+    """SHARD/KEY."""
+
+    distance: int | None = None
+    """Number of bits in which the PDQ hashes differ, of 256; None if its bytes or its URL are the same."""
+
+
+@dataclass(frozen=True)
+class LookupResult:
+    matches: tuple[PictureMatch, ...]
+    """First those whose bytes or URL are the same, then the others, the nearest first."""
+
+    num_not_compared: int = 0
+    """Pictures of the release that cannot be decoded."""
+
+    is_decodable: bool = True
+    """Whether the picture that is looked for can be compared with others than its copies."""
+
+
+def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupResult:
+    """Search by bytes, and unless the request is exact by PDQ hashes; or by the URL. PrivsieveError without such a
+    picture or release."""
+    root = place(request.release)
+    if root.at(TAKEDOWN_JOURNAL).exists():
+        raise PrivsieveError(f"{request.release}: a takedown is unfinished; run the same takedown again")
+    if _URL.match(request.wanted):
+        column, name, hashes = "url_sha256", url_sha256_of(request.wanted) or "", None
+    else:
+        content = given_content(place(request.wanted), request.wanted, MAX_IMAGE_BYTES)
+        column, name = "sha256", hashlib.sha256(content).hexdigest()
+        hashes = None if request.exact else pdq_hashes(content)
+    is_decodable = column == "url_sha256" or request.exact or hashes is not None
+    by_records = list[PictureMatch]()
+    if root.at(RELEASE).exists():
+        by_records += _by_records(read_decisions(root, request.release), column, name)
+        if hashes is None:
+            return LookupResult(tuple(by_records), is_decodable=is_decodable)
+    known = {match.name for match in by_records if match.state == "released"}
+    exact, near, num_not_compared = list[PictureMatch](), list[PictureMatch](), 0
+    wanted = looked_for([]) if hashes is None else _both_hashes(hashes)
+    with feedback.meter("compare pictures", None) as meter:
+        for picture in held_pictures(open_source(request.release, None, None), wanted, meter):
+            shown, distance = f"{printable(picture.shard)}/{picture.key}", picture.nearest()
+            if shown in known or picture.sha256 is None:
+                continue
+            if name in (picture.sha256, picture.url_sha256):
+                exact.append(PictureMatch("released", shown))
+            elif hashes is not None and distance is None:
+                num_not_compared += 1
+            elif distance is not None and distance <= request.pdq_distance:
+                near.append(PictureMatch("released", shown, distance))
+    near.sort(key=lambda match: (match.distance or 0, match.name))
+    return LookupResult((*by_records, *exact, *near), num_not_compared, is_decodable)
+
+
+def _both_hashes(hashes: Hashes) -> Hashes:
+    """Return the hashes of each frame at its own size and at a very large one; shape (hashes, 4)."""
+    return hashes[:, [0, -1]].reshape(-1, 4)
+
+
+def _by_records(decisions: pa.Table, column: str, name: str) -> Iterator[PictureMatch]:
+    """Yield what the decisions of a release say of pictures with these bytes, or with this URL. PrivsieveError if they
+    say no URLs."""
+    if decisions[column].null_count == decisions.num_rows and column == "url_sha256":
+        raise PrivsieveError("the release records no URLs, since its source or its policy gives none; give the picture")
+    is_named = pc.equal(decisions[column], name).fill_null(False)
+    if column == "sha256":
+        is_named = pc.or_(is_named, pc.equal(decisions["released_sha256"], name).fill_null(False))
+    for row in decisions.filter(is_named).to_pylist():
+        state: State = "taken down" if row["rule"] == TAKEDOWN else "dropped"
+        yield PictureMatch("released" if row["released_sha256"] is not None else state, f"{row['shard']}/{row['key']}")
+
+
+@click.command()
+@takes(LookupRequest)
+@QUIET
+def lookup(request: LookupRequest, quiet: bool) -> int:
+    """Say whether RELEASE holds a picture, under which shard and key.
+
+    A picture is found by its bytes, as scanned or as released, and if it is near, such as another encoding or size,
+    turned or mirrored; crops are not found. A URL is found if the source gave it. The exit code is 0 if the release
+    holds it, else 1.
+    """
+    result = run_lookup(request, on_terminal(quiet))
+    for match in result.matches[:MAX_PRINTED]:
+        how = "the same URL" if _URL.match(request.wanted) else "the same bytes"
+        how = how if match.distance is None else f"near: {match.distance} of 256 bits differ"
+        write_line(f"{match.state:10}  {match.name}  {how}")
+    if len(result.matches) > MAX_PRINTED:
+        write_line(f"and {number_of(len(result.matches) - MAX_PRINTED, 'more picture')}")
+    is_released = any(match.state == "released" for match in result.matches)
+    if not is_released:
+        write_line(f"not in {request.release}{'' if request.exact else '; crops of a picture are not found'}")
+    if not result.is_decodable:
+        write_line("the file is no picture that can be decoded, so only the same bytes were searched for")
+    if result.num_not_compared:
+        write_line(f"{number_of(result.num_not_compared, 'picture')} of the release cannot be decoded, so not compared")
+    return 0 if is_released else 1

@@ -1,0 +1,59 @@
+"""`privsieve takedown RELEASE LIST`: pictures leave a release that exists already."""
+
+from collections.abc import Sequence
+
+import click
+
+from ingest.errors import number_of
+from ingest.formats.released import SIGNATURE
+from jobs.console.request_options import QUIET, takes
+from jobs.console.terminal import write_line
+from jobs.runtime.progress import on_terminal
+from jobs.takedown.matching import NearMatch
+from jobs.takedown.run import TakedownRequest, run_takedown
+
+MAX_PRINTED = 20
+
+
+def write_near(near: Sequence[NearMatch], num_not_compared: int) -> None:
+    """Print what PDQ hashes found, since a near picture can be another one."""
+    for match in near[:MAX_PRINTED]:
+        write_line(f"  line {match.number}: {match.name}, {match.distance} of 256 bits differ")
+    if len(near) > MAX_PRINTED:
+        write_line(f"  and {number_of(len(near) - MAX_PRINTED, 'more near picture')}")
+    if num_not_compared:
+        write_line(f"  {number_of(num_not_compared, 'picture')} cannot be decoded, so not compared with PDQ hashes")
+
+
+def write_numbers(numbers: Sequence[int], why: str) -> None:
+    """Print lines of the list by their numbers. The lines themselves may name people."""
+    if numbers:
+        shown = ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
+        write_line(f"  {number_of(len(numbers), 'line')}: {why} ({shown})")
+
+
+@click.command()
+@takes(TakedownRequest)
+@QUIET
+def takedown(request: TakedownRequest, quiet: bool) -> int:
+    """Take the pictures on LIST out of RELEASE.
+
+    Their shards are written again, decisions.parquet names the pictures with the rule "(takedown)", removed.parquet
+    says when and why, and release.json counts them. Copies with the same bytes go too. A PDQ hash finds other encodings
+    of a picture, also turned or mirrored ones; nothing finds crops.
+
+    May be interrupted at any moment; the same command continues. The exit code is 1 if a line names no picture that
+    the release knows, so that a misspelled request does not pass for an honoured one.
+    """
+    result = run_takedown(request, on_terminal(quiet))
+    pictures, shards = number_of(result.num_pictures, "picture"), number_of(result.num_shards, "shard")
+    verb = "would be" if request.dry_run else "was" if result.num_pictures == 1 else "were"
+    write_line(f"{pictures} in {shards} {verb} taken down, of {number_of(result.num_entries, 'line')} of the list")
+    write_near(result.near, result.num_not_compared)
+    write_numbers(result.gone_before, "not in the release any more, or never")
+    write_numbers(result.unknown, "no picture that the release knows")
+    if result.is_signature_void:
+        write_line(f"the signature was of the release as it was, so {SIGNATURE} is removed; --sign-key signs anew")
+    if not request.dry_run and result.num_pictures:
+        write_line(f"next: privsieve verify {request.release}")
+    return 1 if result.unknown else 0

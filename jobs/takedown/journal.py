@@ -1,0 +1,105 @@
+"""How pictures leave a release, or a copy of its shards, so that it may be interrupted at any moment.
+
+All that changes is written into a folder of this takedown below `takedown.unfinished/`. Once all of it is there,
+`takedown.unfinished.json` says what replaces what. Until then nothing has changed. From then on, `verify` says that a
+takedown is unfinished, and the next one first does what that file says. A lease keeps others out; since two that begin
+at the same moment may both get it, each has its own folder, and the file has the hashes of what it puts into place.
+"""
+
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ValidationError
+
+from ingest.errors import IncompleteError
+from ingest.formats import FORMATS, Source
+from ingest.formats.members import name_fault
+from ingest.formats.released import Kept
+from ingest.sample import printable
+from ingest.storage.place import Place
+from ingest.storage.removal import remove_tree
+from jobs.filter.record import TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, Sha256
+from jobs.verify import sha256_of
+from scoring.runs.lease import Lease
+
+BLOCK_BYTES = 2**22
+
+
+def _within(name: str) -> str:
+    if name_fault(name) is not None:
+        raise ValueError("leads out of the release")
+    return name
+
+
+FileName = Annotated[str, AfterValidator(_within)]
+"""Path below a release: what its files say is not trusted."""
+
+
+class Journal(BaseModel):
+    """What is left to do once everything is written."""
+
+    folder: FileName
+    """Folder below `takedown.unfinished/` with the new files."""
+
+    replaced: dict[FileName, Sha256]
+    """New files that take the place of those of the release, and their hashes."""
+
+    removed: list[FileName]
+    """Files of the release that go."""
+
+
+def write_rest(source: Source, shard: str, rest: Kept, staged: Place) -> dict[str, str]:
+    """Write a shard without the pictures that go, and return file -> sha256."""
+    written = FORMATS[source.format].write(source.root, shard, rest, staged)
+    if written.num_samples != len(rest.sha256):
+        raise IncompleteError(f"{printable(shard)} cannot be written again as it is; nothing was taken down")
+    return written.files
+
+
+def put_in_place(root: Place, held: Lease, write: Callable[[str], Journal]) -> None:
+    """Write all that changes, then put it into its place. If writing fails, nothing has changed.
+
+    held: lease of the release. write: takes the name of the folder below `takedown.unfinished/` to write into.
+    """
+    try:
+        journal = write(held.id)
+        held.confirm()
+    except BaseException:
+        remove_tree(root.at(TAKEDOWN_STAGED, held.id))
+        if not root.at(TAKEDOWN_STAGED).names():
+            remove_tree(root.at(TAKEDOWN_STAGED))
+        raise
+    root.at(TAKEDOWN_JOURNAL).write(journal.model_dump_json().encode())
+    finish_takedown(root)
+
+
+def finish_takedown(root: Place) -> None:
+    """Do what the journal of an interrupted takedown says; without one, remove what was written for it."""
+    journal = root.at(TAKEDOWN_JOURNAL)
+    if journal.exists():
+        try:
+            left = Journal.model_validate_json(journal.read())
+        except ValidationError:
+            raise IncompleteError(f"{journal.path} is damaged; restore the release from a copy") from None
+        for name, sha256 in left.replaced.items():
+            staged = root.at(TAKEDOWN_STAGED, left.folder, name)
+            if staged.exists():
+                _copy(staged, root.at(name))
+                staged.remove()
+            elif not root.at(name).exists() or sha256_of(root.at(name)) != sha256:
+                raise IncompleteError(
+                    f"{name} is not what the takedown wrote, and its copy below {TAKEDOWN_STAGED}/ is gone; "
+                    "restore the release from a copy"
+                )
+        for name in left.removed:
+            if root.at(name).exists():
+                root.at(name).remove()
+    remove_tree(root.at(TAKEDOWN_STAGED))
+    if journal.exists():
+        journal.remove()
+
+
+def _copy(file: Place, copy: Place) -> None:
+    with file.open() as stream, copy.create() as target:
+        while block := stream.read(BLOCK_BYTES):
+            target.write(block)

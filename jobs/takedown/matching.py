@@ -1,0 +1,161 @@
+"""Which pictures of a release the lines of a list name, by `decisions.parquet`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ingest.errors import IncompleteError, PrivsieveError
+from ingest.formats import open_source
+from ingest.formats.released import DECISIONS
+from ingest.sample import printable
+from ingest.storage.place import Place
+from jobs.filter.decisions import DECISIONS_SCHEMA
+from jobs.runtime.progress import Feedback
+from jobs.takedown.entries import Entry, looked_for, pdq_names
+from jobs.takedown.pictures import held_pictures
+
+
+@dataclass(frozen=True)
+class NearMatch:
+    """A picture that a PDQ hash found."""
+
+    number: int
+    """Number of the line."""
+
+    name: str
+    """SHARD/KEY."""
+
+    distance: int
+    """Number of bits that differ, of 256."""
+
+
+@dataclass(frozen=True)
+class Near:
+    """What PDQ hashes found in a release or in a copy of its shards."""
+
+    pictures: tuple[tuple[str, str, str, int], ...] = ()
+    """The hash, shard and sha256 of a picture, and the number of bits that differ."""
+
+    num_not_compared: int = 0
+    """Pictures that cannot be decoded."""
+
+
+@dataclass(frozen=True)
+class Matches:
+    """What the lines of a list name."""
+
+    taken: dict[int, Entry]
+    """Row of a picture in the release -> the first line that names it."""
+
+    gone_before: tuple[int, ...]
+    """Numbers of lines whose pictures the release does not hold: dropped by its policy, or taken down before."""
+
+    unknown: tuple[int, ...]
+    """Numbers of lines that name no picture that the release knows."""
+
+    near: tuple[NearMatch, ...]
+
+
+def read_decisions(root: Place, url: str) -> pa.Table:
+    try:
+        with root.at(DECISIONS).open() as stream:
+            # Without threads, as in `jobs.verify`.
+            decisions = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True).read(
+                use_threads=False
+            )
+    except (pa.ArrowException, FileNotFoundError):
+        raise IncompleteError(f"{url}: {DECISIONS} cannot be read; privsieve verify {url} says more") from None
+    if not decisions.schema.equals(DECISIONS_SCHEMA):
+        raise PrivsieveError(
+            f"{url} was written by another version, which did not record the released pictures; filter again"
+        )
+    return decisions
+
+
+def near_pictures(url: str, entries: Sequence[Entry], max_distance: int, feedback: Feedback) -> Near:
+    """Compare every picture of a release with the PDQ hashes of a list."""
+    names = pdq_names(entries)
+    if not names:
+        return Near()
+    near, num_not_compared = list[tuple[str, str, str, int]](), 0
+    with feedback.meter("compare pictures", None) as meter:
+        for picture in held_pictures(open_source(url, None, None), looked_for(names), meter):
+            if picture.distances is None or picture.sha256 is None:
+                num_not_compared += 1
+                continue
+            for number in np.flatnonzero(picture.distances <= max_distance).tolist():
+                distance = int(picture.distances[number])
+                near.append((names[number], printable(picture.shard), picture.sha256, distance))
+    return Near(tuple(near), num_not_compared)
+
+
+def matched(decisions: pa.Table, entries: Sequence[Entry], url: str, near: Near) -> Matches:
+    """Find the rows of a list. Only rows that it names become Python objects. near: as `near_pictures` returns it.
+
+    PrivsieveError if a key is that of several pictures, or if the release does not record what a line names.
+    """
+    rows_of = _rows_of_names(decisions, entries, url)
+    distances = dict[tuple[int, str], int]()
+    for name, row, distance in _rows_of_near(decisions, near):
+        rows_of.setdefault(("pdq", name), []).append(row)
+        distances[row, name] = distance
+    is_released = pc.is_valid(decisions["released_sha256"]).to_numpy()
+    taken, gone, unknown, shown = dict[int, Entry](), list[int](), list[int](), list[NearMatch]()
+    for entry in entries:
+        rows_of_entry = rows_of.get((entry.kind, entry.name), [])
+        released = sorted({row for row in rows_of_entry if is_released[row]})
+        if entry.kind == "key" and len(released) > 1:
+            raise PrivsieveError(
+                f"line {entry.number} of the list is the key of {len(released):,} pictures; write SHARD/KEY, or the "
+                "sha256"
+            )
+        for row in released:
+            taken.setdefault(row, entry)
+            if entry.kind == "pdq":
+                name = f"{decisions['shard'][row].as_py()}/{decisions['key'][row].as_py()}"
+                shown.append(NearMatch(entry.number, name, distances[row, entry.name]))
+        if not released:
+            (gone if rows_of_entry else unknown).append(entry.number)
+    return Matches(taken, tuple(gone), tuple(unknown), tuple(shown))
+
+
+def _rows_of_near(decisions: pa.Table, near: Near) -> Iterator[tuple[str, int, int]]:
+    """Yield the hash, the row of a picture, and the number of bits that differ."""
+    hashes = pa.array({sha256 for _, _, sha256, _ in near.pictures}, pa.string())
+    rows = np.flatnonzero(pc.is_in(decisions["released_sha256"], hashes).to_numpy()).tolist()
+    places = decisions.select(["shard", "released_sha256"]).take(pa.array(rows, pa.int64())).to_pylist()
+    rows_of: dict[tuple[str, str], list[int]] = {}
+    for row, picture in zip(rows, places, strict=True):
+        rows_of.setdefault((picture["shard"], picture["released_sha256"]), []).append(row)
+    for name, shard, sha256, distance in near.pictures:
+        for row in rows_of.get((shard, sha256), ()):
+            yield name, row, distance
+
+
+def _rows_of_names(decisions: pa.Table, entries: Sequence[Entry], url: str) -> dict[tuple[str, str], list[int]]:
+    """Return kind and name of an entry -> rows. PrivsieveError where the release does not record what is named."""
+    paths = pc.binary_join_element_wise(decisions["shard"], decisions["key"], "/")
+    columns: dict[str, tuple[pa.ChunkedArray, ...]] = {
+        "sha256": (decisions["sha256"], decisions["released_sha256"], decisions["key"], paths),
+        "key": (decisions["key"], paths),
+        "url": (decisions["url_sha256"],),
+        "domain": (decisions["domain"],),
+    }
+    rows_of: dict[tuple[str, str], list[int]] = {}
+    for kind, searched in columns.items():
+        names = pa.array({entry.name for entry in entries if entry.kind == kind}, pa.string())
+        for column in searched if len(names) else ():
+            rows = np.flatnonzero(pc.is_in(column, names).to_numpy())
+            for row, name in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
+                rows_of.setdefault((kind, name), []).append(row)
+        if len(names) and kind in ("url", "domain") and columns[kind][0].null_count == decisions.num_rows:
+            number = next(entry.number for entry in entries if entry.kind == kind)
+            raise PrivsieveError(
+                f"line {number} of the list names a {'URL' if kind == 'url' else kind}, and {url} records none, since "
+                "its source or its policy gives none; write the sha256, or SHARD/KEY"
+            )
+    return rows_of

@@ -1,0 +1,178 @@
+"""Reads the YAML file of a policy and refuses mistakes in it, naming the rule, the value and what to write instead."""
+
+import hashlib
+from typing import get_args
+
+from pydantic import BaseModel, ValidationError
+
+from ingest.errors import PolicyError, QueryError, did_you_mean
+from ingest.formats.members import Members
+from ingest.images.covering import TARGETS, CoverMethod
+from scoring.policies.policy import (
+    ACTIONS,
+    PLAIN_ACTIONS,
+    RESERVED,
+    STRICT,
+    WHOLE_IMAGE,
+    Fallback,
+    Files,
+    PlainAction,
+    Policy,
+    Rule,
+    Text,
+)
+from scoring.sql.expressions import boolean_expression
+from scoring.table import IMAGE_SCHEMA
+from scoring.taxonomy import KEYS
+from scoring.yaml_files import YamlError, load_yaml
+
+
+class _PolicyFile(BaseModel):
+    model_config = STRICT
+
+    name: Text
+    rules: list[Rule]
+    default: PlainAction
+    quarantined: PlainAction = "drop"
+    screened: PlainAction | None = None
+    members: Members = "listed"
+    files: Files = "as-is"
+    cover_method: CoverMethod = "solid"
+
+
+_REQUIRED = tuple(name for name, field in _PolicyFile.model_fields.items() if field.is_required())
+_CHOICES = {
+    "members": ("setting", get_args(Members)),
+    "files": ("setting", get_args(Files)),
+    "cover_method": ("method", get_args(CoverMethod)),
+    "fallback": ("setting", get_args(Fallback)),
+}
+_PLAIN = ("default", "quarantined", "screened")
+"""Keys of which the value is an action that needs no rule."""
+
+_LISTS = {"cover": "write a list such as [faces, plates]", "spare": "write a list such as [face]"}
+"""Key of a rule that takes a list -> what to do."""
+
+_WANTED = {
+    "string_type": "write a text, in quotes",
+    "string_pattern_mismatch": "write a text",
+    "string_unicode": "it holds characters that are not valid UTF-8",
+    "list_type": "write a list of rules, each with a - before it",
+    "model_type": f"a rule has the keys {', '.join(Rule.model_fields)}",
+}
+"""Pydantic's name of an error -> what to do."""
+
+
+def load_policy(text: bytes, file: str) -> Policy:
+    """Load and check a policy from the bytes of its YAML file. PolicyError names the file, the rule and the problem."""
+    try:
+        return _checked(text, file)
+    except PolicyError as error:
+        raise PolicyError(f"{file}: {error}") from None
+
+
+def _checked(text: bytes, file: str) -> Policy:
+    try:
+        content = load_yaml(text, "the policy")
+    except YamlError as error:
+        raise PolicyError(str(error)) from None
+    if not isinstance(content, dict):
+        keys = ", ".join(_REQUIRED)
+        raise PolicyError(
+            f"the policy is {_kind(content)}; it needs the keys {keys}, see scoring/policies for examples"
+        )
+    try:
+        parsed = _PolicyFile.model_validate(content)
+    except ValidationError as error:
+        raise PolicyError(_explained(error)) from None
+    names = [rule.name for rule in parsed.rules]
+    for name in names:
+        if names.count(name) > 1:
+            raise PolicyError(f'two rules have the name "{name}"; give each its own')
+        if name.strip().startswith("(") and name.strip().endswith(")"):
+            reserved_names = f"{', '.join(RESERVED[:-1])} and {RESERVED[-1]}"
+            raise PolicyError(
+                f'a rule has the name "{name}", but names in brackets are kept for {reserved_names}; rename it'
+            )
+    for number, rule in enumerate(parsed.rules, 1):
+        _check_cover(number, rule)
+    return Policy(
+        file=file,
+        name=parsed.name,
+        sha256=hashlib.sha256(text).hexdigest(),
+        rules=tuple(parsed.rules),
+        default=parsed.default,
+        quarantined=parsed.quarantined,
+        screened=parsed.screened,
+        members=parsed.members,
+        files=parsed.files,
+        cover_method=parsed.cover_method,
+        sql=tuple(_condition(number, rule) for number, rule in enumerate(parsed.rules, 1)),
+    )
+
+
+def _condition(number: int, rule: Rule) -> str:
+    try:
+        return boolean_expression(rule.when, IMAGE_SCHEMA)
+    except QueryError as error:
+        raise PolicyError(f'rule {number} "{rule.name}", when: {error}') from None
+
+
+def _check_cover(number: int, rule: Rule) -> None:
+    where, known = f'rule {number} "{rule.name}"', (*TARGETS, WHOLE_IMAGE, *KEYS)
+    if rule.then != "redact":
+        for name in ("cover", "spare", "fallback"):
+            if name in rule.model_fields_set:
+                raise PolicyError(f"{where}: {name} is for then: redact; leave it out")
+        return
+    if not rule.cover:
+        raise PolicyError(f"{where}: redact needs cover: a list such as [faces, plates], or [image]")
+    for name in rule.cover:
+        if name not in known:
+            raise PolicyError(
+                f'{where}: "{name}" in cover is nothing that can be covered{did_you_mean(name, known)}; '
+                f"there are: {', '.join(known)}"
+            )
+
+
+def _explained(error: ValidationError) -> str:
+    # A misspelt key also leaves its right name missing: report the cause, not the consequence.
+    first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
+    path = [str(part + 1) if isinstance(part, int) else part for part in first["loc"]]
+    where = " ".join(path).replace("rules ", "rule ")
+    if first["type"] in ("extra_forbidden", "invalid_key"):  # invalid: such as a number
+        key = str(first["loc"][-1])
+        known = Rule.model_fields if first["loc"][0] == "rules" else _PolicyFile.model_fields
+        rule = where.removesuffix(key).strip()
+        return (
+            f'{rule + ": " if rule else ""}unknown key "{key}"{did_you_mean(key, known)}; there are: {", ".join(known)}'
+        )
+    value = first["input"]
+    if first["type"] == "literal_error":
+        noun, choices = _CHOICES.get(str(path[-1]), ("action", PLAIN_ACTIONS if where in _PLAIN else ACTIONS))
+        if not isinstance(value, str):
+            return f"{where} is {_kind(value)}; the {noun}s are: {', '.join(choices)}"
+        return (
+            f'{where}: "{value}" is not a known {noun}{did_you_mean(value, choices)}; there are: {", ".join(choices)}'
+        )
+    if first["type"] == "missing":
+        return f"{where} is missing"
+    wanted = _LISTS.get(path[-1]) if path[-1] in _LISTS else _WANTED.get(first["type"])
+    if wanted is None:
+        return f"{where}: {first['msg'].lower()}"
+    return f"{where} is {_kind(value)}; {wanted}"
+
+
+def _kind(value: object) -> str:
+    """Describe in plain words what YAML read the value as."""
+    if isinstance(value, str):
+        return "a text" if value.strip() else "empty"
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return f"{str(value).lower()}, a yes or no"
+    if isinstance(value, (int, float)):
+        return f"the number {value}"
+    if isinstance(value, dict):
+        return "a group of keys"
+    return f"a {type(value).__name__}"

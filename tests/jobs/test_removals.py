@@ -1,0 +1,266 @@
+"""Near pictures, in releases and in copies of their shards: `takedown`, `apply-removals` and `lookup`."""
+
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pdq import PdqSearch, distances
+from ingest.images.pixels import ImageLimits
+from ingest.storage.place import place
+from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
+from jobs.takedown.pictures import pdq_hashes
+from scoring.runs.lease import lease
+from tests.jobs.in_process import scan_in_process
+from tests.jobs.made import privsieve, tar
+from tests.jobs.releases import KEEP_ALL, Capture, asked, files, with_policy
+from tests.nasty import encoded
+
+LAYOUTS = ("tars", "tree", "parquet")
+
+
+def picture(seed: int) -> Image.Image:
+    noise = np.random.default_rng(seed).integers(0, 255, (11, 13, 3), np.uint8)
+    return Image.fromarray(noise).resize((320, 270), Image.Resampling.BICUBIC)
+
+
+def copy_of(seed: int) -> bytes:
+    """Smaller, mirrored and compressed."""
+    return encoded(picture(seed).resize((240, 200)).transpose(Image.Transpose.FLIP_LEFT_RIGHT), "JPEG", quality=70)
+
+
+def pdq(seed: int) -> str:
+    image = decode(encoded(picture(seed), "PNG"), ImageLimits(has_pdq=True))
+    assert isinstance(image, DecodedImage)
+    assert image.pdq is not None
+    return str(image.pdq[0])[:64]
+
+
+PICTURES = {
+    "one.png": encoded(picture(1), "PNG"),
+    "one-smaller.jpg": copy_of(1),
+    "three.png": encoded(picture(3), "PNG"),
+    "broken.png": encoded(picture(4), "PNG")[:400],
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A release in each layout."""
+    folder = tmp_path_factory.mktemp("near")
+    releases = dict[str, Path]()
+    for layout in LAYOUTS:
+        source = folder / layout
+        source.mkdir()
+        if layout == "tars":
+            texts = {f"{name.partition('.')[0]}.txt": b"a caption" for name in PICTURES}
+            url = {"three.json": json.dumps({"url": "https://www.example.org/3.png"}).encode()}
+            tar(source / "0.tar", dict(sorted({**PICTURES, **texts, **url}.items())))
+            tar(source / "1.tar", {"five.png": encoded(picture(5), "PNG")})
+        elif layout == "tree":
+            for name, content in {**PICTURES, "three.txt": b"a caption", "one.json": b"{}"}.items():
+                (source / name).write_bytes(content)
+        else:
+            images = [{"bytes": content, "path": name} for name, content in PICTURES.items()]
+            pq.write_table(pa.table({"image": images}), source / "0.parquet")
+        scan_in_process(source, folder / f"run-{layout}", max_frames=16)
+        releases[layout] = folder / f"release-{layout}"
+        options = ("--policy", with_policy(folder, KEEP_ALL), "--out", releases[layout], "--quiet")
+        assert privsieve("filter", folder / f"run-{layout}", *options) == 0
+    return releases
+
+
+OWN = {"release.json", "decisions.parquet", "README.md", "croissant.json", "SHA256SUMS"}
+
+
+@pytest.fixture(params=LAYOUTS)
+def release(request: pytest.FixtureRequest, whole: dict[str, Path], tmp_path: Path) -> Path:
+    shutil.copytree(whole[request.param], tmp_path / request.param)
+    return tmp_path / str(request.param)
+
+
+@pytest.fixture
+def shards(release: Path) -> Path:
+    """A copy of the shards alone."""
+    copy = release.parent / "copy" / release.name
+    shutil.copytree(release, copy, ignore=lambda folder, names: OWN)
+    return copy
+
+
+@pytest.fixture
+def tars(whole: dict[str, Path], tmp_path: Path) -> Path:
+    shutil.copytree(whole["tars"], tmp_path / "tars")
+    return tmp_path / "tars"
+
+
+def keys(folder: Path, layout: str) -> set[str]:
+    if layout == "tree":
+        return {path.name for path in folder.iterdir() if path.name not in OWN and path.suffix != ".parquet"}
+    if layout == "parquet":
+        return {image["path"] for image in pq.read_table(folder / "0.parquet")["image"].to_pylist()}
+    return {name for path in folder.glob("*.tar") for name in tarfile.open(path).getnames()}
+
+
+def test_distances_are_those_of_the_search_for_hash_lists() -> None:
+    listed = np.array([[1, 2, 3, 4], [2**64 - 1, 0, 5, 7]], np.uint64)
+    decoded = [pdq_hashes(PICTURES[name]) for name in ("one.png", "one-smaller.jpg", "three.png")]
+    hashes = np.concatenate([each for each in decoded if each is not None])
+    listed = np.concatenate([listed, hashes[:1, 0], hashes[2:, 4]])
+    bits = distances(listed, hashes)
+    assert bits.shape == (3, 4)
+    assert (bits[0, 2], bits[2, 3]) == (0, 0)
+    assert bits[1, 2] <= 31
+    assert bits[:, :2].min() > 64
+    assert PdqSearch(listed).near(hashes).tolist() == (bits.min(axis=1) <= 31).tolist()
+
+
+def test_a_pdq_hash_takes_a_picture_and_its_mirrored_copy(release: Path, capsys: Capture) -> None:
+    listed = asked(release, f"pdq {pdq(1)}")
+    capsys.readouterr()
+    assert privsieve("takedown", release, listed, "--dry-run", "--quiet") == 0
+    output = capsys.readouterr().out.splitlines()
+    assert output[0] == "2 pictures in 1 shard would be taken down, of 1 line of the list"
+    assert sum("one, 0 of 256" in line or "one.png, 0 of 256" in line for line in output[1:3]) == 1
+    assert all(line.startswith("  line 3: ") and line.endswith(" of 256 bits differ") for line in output[1:3])
+    assert output[3] == "  1 picture cannot be decoded, so not compared with PDQ hashes"
+    assert privsieve("takedown", release, listed, "--quiet") == 0
+    left = keys(release, release.name)
+    assert not {name for name in left if name.startswith("one")}
+    assert {name for name in left if name.startswith("three")}
+    assert privsieve("verify", release) == 0
+    assert {row["by"] for row in pq.read_table(release / "removed.parquet").to_pylist()} == {"pdq"}
+
+
+def test_a_smaller_distance_leaves_what_is_less_near(tars: Path) -> None:
+    assert privsieve("takedown", tars, asked(tars, f"pdq {pdq(1)}"), "--pdq-distance", "0", "--quiet") == 0
+    assert "one.png" not in keys(tars, "tars")
+    assert "one-smaller.jpg" in keys(tars, "tars")
+
+
+def test_removed_parquet_cleans_a_copy_of_the_shards(release: Path, shards: Path, capsys: Capture) -> None:
+    before = files(shards)
+    assert privsieve("takedown", release, asked(release, f"pdq {pdq(1)}"), "--quiet") == 0
+    command = ("apply-removals", shards, release / "removed.parquet", "--quiet")
+    capsys.readouterr()
+    assert privsieve(*command, "--dry-run") == 0
+    assert capsys.readouterr().out == "2 pictures in 1 shard would be removed, by 2 lines of the list\n"
+    assert files(shards) == before
+    assert privsieve(*command) == 0
+    assert {name: content for name, content in files(release).items() if name not in {*OWN, "removed.parquet"}} == (
+        files(shards)
+    )
+    capsys.readouterr()
+    assert privsieve(*command) == 0
+    assert capsys.readouterr().out == (
+        "0 pictures in 0 shards were removed, by 2 lines of the list\n  2 lines: no picture of this copy (1, 2)\n"
+    )
+
+
+@pytest.mark.parametrize("line", ["three", "0.tar/three", "https://www.example.org/3.png", "domain example.org"])
+def test_a_copy_takes_the_lines_of_a_takedown(tars: Path, line: str) -> None:
+    for name in OWN:
+        (tars / name).unlink()
+    assert privsieve("apply-removals", tars, asked(tars, line), "--quiet") == 0
+    assert not {name for name in keys(tars, "tars") if name.startswith("three")}
+    assert {"one.png", "one.txt", "five.png", "broken.png"} <= keys(tars, "tars")
+
+
+def test_other_files_of_a_copied_folder_stay(whole: dict[str, Path], tmp_path: Path) -> None:
+    """A text goes with the last picture of its stem."""
+    copy = tmp_path / "copy"
+    shutil.copytree(whole["tree"], copy, ignore=lambda folder, names: OWN)
+    (copy / "notes.txt").write_text("my own")
+    assert privsieve("apply-removals", copy, asked(copy, "three.png", "one.png"), "--quiet") == 0
+    assert keys(copy, "tree") == {"notes.txt", "one-smaller.jpg", "broken.png"}
+
+
+def test_what_is_no_copy_of_shards_is_refused_and_stays(tars: Path, tmp_path: Path, capsys: Capture) -> None:
+    before = files(tars)
+    assert privsieve("apply-removals", tars, asked(tars, "three")) == 2
+    assert f"{tars} is a whole release, whose records name its pictures; privsieve takedown removes them" in (
+        capsys.readouterr().err
+    )
+    assert files(tars) == before
+    assert privsieve("apply-removals", tars / "0.tar", asked(tars, "three")) == 2
+    assert "is no folder; give the folder that holds the copied shards" in capsys.readouterr().err
+    copy = tmp_path / "copy"
+    shutil.copytree(tars, copy, ignore=lambda folder, names: OWN)
+    tar(copy / "2.tar", {"three.png": encoded(picture(7), "PNG"), "four.txt": b"alone"})
+    before = files(copy)
+    assert privsieve("apply-removals", copy, asked(copy, "three"), "--quiet") == 2
+    assert "line 3 of the list is the key of 2 pictures; write SHARD/KEY" in capsys.readouterr().err
+    assert privsieve("apply-removals", copy, asked(copy, "2.tar/three"), "--quiet") == 1
+    assert "2.tar holds samples without a picture, so it is no shard of a release" in capsys.readouterr().err
+    with lease(place(str(copy)).at(RELEASE_LEASE), str(copy), takeover=None):
+        assert privsieve("apply-removals", copy, asked(copy, "0.tar/three"), "--quiet") == 2
+    assert files(copy) == before
+
+
+def test_an_interrupted_removal_is_finished_by_the_same_command(tars: Path, capsys: Capture) -> None:
+    for name in OWN:
+        (tars / name).unlink()
+    expected = tars.parent / "expected"
+    shutil.copytree(tars, expected)
+    assert privsieve("apply-removals", expected, asked(expected, "three"), "--quiet") == 0
+    staged = tars / TAKEDOWN_STAGED / "a"
+    staged.mkdir(parents=True)
+    (staged / "0.tar").write_bytes((expected / "0.tar").read_bytes())
+    (tars / TAKEDOWN_JOURNAL).write_text(json.dumps({"folder": "a", "replaced": {"0.tar": "0" * 64}, "removed": []}))
+    assert privsieve("apply-removals", tars, asked(tars, "three"), "--dry-run") == 2
+    assert "an apply-removals is unfinished; run it again without --dry-run" in capsys.readouterr().err
+    assert privsieve("apply-removals", tars, asked(tars, "three"), "--quiet") == 0
+    assert files(tars) == files(expected)
+
+
+def test_lookup_finds_a_picture_by_bytes_nearness_and_url(release: Path, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "photo.png").write_bytes(PICTURES["one.png"])
+    capsys.readouterr()
+    assert privsieve("lookup", release, tmp_path / "photo.png", "--quiet") == 0
+    first, second, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("released    ")
+    assert first.endswith("the same bytes")
+    assert "one-smaller" in second
+    assert "near: " in second
+    assert last == "1 picture of the release cannot be decoded, so not compared"
+    assert privsieve("lookup", release, tmp_path / "photo.png", "--exact") == 0
+    assert capsys.readouterr().out == f"{first}\n"
+    (tmp_path / "photo.png").write_bytes(encoded(picture(9), "PNG"))
+    assert privsieve("lookup", release, tmp_path / "photo.png", "--quiet") == 1
+    assert capsys.readouterr().out.splitlines()[0] == f"not in {release}; crops of a picture are not found"
+
+
+def test_lookup_says_what_became_of_a_picture(tars: Path, tmp_path: Path, capsys: Capture) -> None:
+    url = "https://www.example.org/3.png"
+    assert privsieve("lookup", tars, url) == 0
+    assert capsys.readouterr().out == "released    0.tar/three  the same URL\n"
+    assert privsieve("takedown", tars, asked(tars, "three")) == 0
+    capsys.readouterr()
+    assert privsieve("lookup", tars, url) == 1
+    assert capsys.readouterr().out.startswith("taken down  0.tar/three  the same URL\nnot in ")
+    (tmp_path / "photo.png").write_bytes(PICTURES["three.png"])
+    assert privsieve("lookup", tars, tmp_path / "photo.png", "--exact") == 1
+    assert capsys.readouterr().out == f"taken down  0.tar/three  the same bytes\nnot in {tars}\n"
+
+
+def test_lookup_searches_a_copy_of_the_shards(shards: Path, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "photo.jpg").write_bytes(copy_of(3))
+    capsys.readouterr()
+    assert privsieve("lookup", shards, tmp_path / "photo.jpg", "--quiet") == 0
+    assert "three" in capsys.readouterr().out.splitlines()[0]
+    (tmp_path / "photo.jpg").write_bytes(b"<html>")
+    assert privsieve("lookup", shards, tmp_path / "photo.jpg", "--quiet") == 1
+    assert "the file is no picture that can be decoded, so only the same bytes were searched for" in (
+        capsys.readouterr().out
+    )
+    if shards.name == "tars":
+        assert privsieve("lookup", shards, "https://www.example.org/3.png", "--quiet") == 0
+        assert "0.tar/three  the same URL" in capsys.readouterr().out
+    assert privsieve("lookup", shards, tmp_path / "none.jpg", "--quiet") == 2
+    assert "none.jpg" in capsys.readouterr().err
