@@ -163,13 +163,17 @@ def keyword_pattern(keyword_classes: Sequence[str]) -> str:
     for name in keyword_classes:
         if name not in known:
             raise QueryError(f'no keywords for "{name}"{did_you_mean(name, known)}; there are: {", ".join(known)}')
-    words = [word for name in keyword_classes for word in known[name]]
+    return words_pattern([word for name in keyword_classes for word in known[name]])
+
+
+def words_pattern(words: Sequence[str]) -> str:
+    """A regular expression that finds any of these words, or rows of words, as whole words in any case."""
     return r"(?i)\b(" + "|".join(r"\s+".join(map(re.escape, word.split())) for word in words) + r")\b"
 
 
-def keywords() -> dict[str, list[str]]:
-    """Class -> words, from keywords.yaml."""
-    text = resources.files("jobs.fetch").joinpath("keywords.yaml").read_text(encoding="utf-8")
+def keywords(file: str = "keywords.yaml") -> dict[str, list[str]]:
+    """Class -> words, from a file of this folder."""
+    text = resources.files("jobs.fetch").joinpath(file).read_text(encoding="utf-8")
     known: dict[str, list[str]] = yaml.safe_load(text)
     return known
 

@@ -10,8 +10,8 @@ from ingest.errors import LabelsError, SourceError
 from ingest.storage.parquet_tables import write_table
 from ingest.storage.place import place
 from jobs.console.requests import refuse_existing
-from jobs.fetch.selection import keyword_pattern, keywords, open_metadata
-from jobs.labels.request import PrivbenchRequest, VisprRequest
+from jobs.fetch.selection import keywords, open_metadata, words_pattern
+from jobs.labels.request import KeywordsRequest, VisprRequest
 from jobs.labels.run import labels_of
 from jobs.runtime.progress import SILENT, Feedback
 from scoring.labels.candidates import Candidates, candidates
@@ -55,10 +55,14 @@ def run_build_vispr(request: VisprRequest, feedback: Feedback = SILENT) -> Candi
     return chosen
 
 
-def run_build_privbench(request: PrivbenchRequest) -> KeywordHits:
+KEYWORDS = {"privbench": "keywords.yaml", "privacyalert": "privacyalert-keywords.yaml"}
+"""Data set -> file of its keywords in `jobs/fetch`."""
+
+
+def run_build_by_keywords(request: KeywordsRequest, data_set: str) -> KeywordHits:
     """SourceError in one line if the metadata has no captions; nothing is written then.
 
-    A URL is a candidate of the first class, in the order of keywords.yaml, of which one of its captions has a
+    A URL is a candidate of the first class, in the order of the data set's file, of which one of its captions has a
     keyword. The list has the columns `url` and `class`, no captions; `fetch` takes it.
     """
     if request.seed is not None and request.per_class is None:
@@ -67,13 +71,15 @@ def run_build_privbench(request: PrivbenchRequest) -> KeywordHits:
     metadata = open_metadata(request.metadata)
     if not metadata.has_caption:
         raise SourceError(f"{request.metadata} has no column of captions (caption, text, …)")
-    known = keywords()
+    known = keywords(KEYWORDS[data_set])
     rows = f"(SELECT url, CAST(caption AS VARCHAR) AS caption FROM {metadata.rows})"
     words = [(class_, word) for class_, class_words in known.items() for word in class_words]
-    counts = ", ".join(f"count(*) FILTER (regexp_matches(caption, {literal(_pattern(word))}))" for _, word in words)
+    counts = ", ".join(
+        f"count(*) FILTER (regexp_matches(caption, {literal(words_pattern([word]))}))" for _, word in words
+    )
     cases = " ".join(
-        f"WHEN regexp_matches(caption, {literal(keyword_pattern([class_]))}) THEN {rank}"
-        for rank, class_ in enumerate(known, 1)
+        f"WHEN regexp_matches(caption, {literal(words_pattern(class_words))}) THEN {rank}"
+        for rank, class_words in enumerate(known.values(), 1)
     )
     names = f"[{', '.join(map(literal, known))}]"  # counted from 1
     order = f"md5(url || {literal(str(request.seed or 0))}), url"
@@ -100,8 +106,3 @@ def run_build_privbench(request: PrivbenchRequest) -> KeywordHits:
     write_table(place(request.out), table)
     num_chosen: Counter[str] = Counter(table["class"].to_pylist())
     return KeywordHits(num_rows, hits, {class_: num_chosen[class_] for class_ in known})
-
-
-def _pattern(word: str) -> str:
-    """As `keyword_pattern`, of one keyword."""
-    return r"(?i)\b" + r"\s+".join(word.split()) + r"\b"

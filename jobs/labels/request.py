@@ -140,7 +140,7 @@ class VisprRequest:
 
 
 @checked_request
-class PrivbenchRequest:
+class KeywordsRequest:
     metadata: Annotated[Url, Option(argument="METADATA")]
     """Parquet, CSV or TSV with URLs and captions, as fetch takes it."""
 
@@ -152,3 +152,39 @@ class PrivbenchRequest:
 
     seed: Seed | None = None
     """Seed of the draw of --per-class. [default: 0]"""
+
+
+@checked_request
+class BenchmarkRequest:
+    candidates: Annotated[Url, Option(argument="CANDIDATES")]
+    """List of URLs with their class that build privbench wrote."""
+
+    run: Annotated[Url, Option("--run", metavar="RUN")]
+    """Run over the pictures that fetch got of it."""
+
+    accepted: Annotated[Url, Option(metavar="LABELS")]
+    """What people say of them, such as RUN/reviews: private or not."""
+
+    out: Url
+    """Folder of the benchmark; a new one."""
+
+    hard: bool = False
+    """Also as many hard public pictures."""
+
+    per_class: Count = 20
+    """Pictures of each of the eight private classes; of public ones as many as of these together."""
+
+    seed: Seed = 0
+    """Seed of the draw."""
+
+
+@checked_request
+class BalancedRequest:
+    labels: Annotated[Url, Option(argument="LABELS")]
+    """Labels file, one label per picture."""
+
+    out: Url
+    """Labels file to write: .parquet, or .csv."""
+
+    seed: Seed = 0
+    """Seed of the draw."""

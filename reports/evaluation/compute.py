@@ -166,7 +166,10 @@ def _private(judged_run: JudgedRun, draws: Draws, options: EvaluationOptions) ->
     predicted, is_answered = rejections_as_wrong(truth, answers), ~np.isnan(answers)
     counted = cells(truth, predicted)
     counts = counted.sum(axis=0)
-    classes = [name for name, is_in in zip(_texts(judged_run.joined.labels, "class"), labelled, strict=True) if is_in]
+    classes, batches = (
+        [text for text, is_in in zip(_texts(judged_run.joined.labels, column), labelled, strict=True) if is_in]
+        for column in ("class", "split")
+    )
     parts = (stability(counts, fraction, seed=options.seed) for fraction in FRACTIONS)
     given = judged_run.answers.prob_private[labelled]
     has_given = ~np.isnan(given)
@@ -182,7 +185,7 @@ def _private(judged_run: JudgedRun, draws: Draws, options: EvaluationOptions) ->
         answered=answered,
         intervals=intervals,
         classwise=None if judged_run.truth.is_one_sided else classwise(counts),
-        per_class=() if judged_run.truth.is_one_sided else per_class(truth, predicted, classes, options.seed),
+        per_class=() if judged_run.truth.is_one_sided else per_class(truth, predicted, classes, options.seed, batches),
         stability=() if judged_run.truth.is_one_sided else tuple(part for part in parts if part is not None),
         calibration=calibration(truth[has_given], given[has_given]),
         threshold=options.threshold,

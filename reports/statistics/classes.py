@@ -16,6 +16,9 @@ from reports.statistics.binary import Flags, Numbers, cells, known, of_counts, r
 MAX_CLASSES = 1000
 """More make no table that anyone reads; the column probably holds names of pictures."""
 
+BATCH = "batch "
+"""Beginning of the column `split` of public pictures whose labels say in which batch they are."""
+
 
 @dataclass(frozen=True)
 class PrivateClass:
@@ -86,12 +89,16 @@ class Classwise:
     """Share of right answers."""
 
 
-def per_class(truth: Flags, predicted: Flags, classes: Sequence[str | None], seed: int = 0) -> tuple[PrivateClass, ...]:
+def per_class(
+    truth: Flags, predicted: Flags, classes: Sequence[str | None], seed: int = 0, parts: Sequence[str | None] = ()
+) -> tuple[PrivateClass, ...]:
     """By name; none if there are more than `MAX_CLASSES`.
 
-    Shapes (n,). classes: of each picture, None if it has none. seed: of the draw of the batches.
+    Shapes (n,). classes: of each picture, None if it has none. seed: of the draw of the batches. parts: of each
+    picture; if all public ones have one that begins with "batch", these are the batches, and none is drawn.
     """
     public = np.flatnonzero(~truth)
+    given = _given_batches(public, parts)
     public = np.random.default_rng(seed).permutation(public)
     members: dict[str, list[int]] = {}
     for index, name in enumerate(classes):
@@ -100,14 +107,28 @@ def per_class(truth: Flags, predicted: Flags, classes: Sequence[str | None], see
     counted = cells(truth, predicted)
     if len(members) > MAX_CLASSES:
         return ()
-    return tuple(_class(name, members[name], public, counted) for name in sorted(members))
+    return tuple(_class(name, members[name], public, counted, given) for name in sorted(members))
 
 
-def _class(name: str, members: list[int], public: np.ndarray, counted: Numbers) -> PrivateClass:
+def _given_batches(public: np.ndarray, parts: Sequence[str | None]) -> list[list[int]]:
+    """Return the public pictures of each batch that the labels name; none if they do not name one for each."""
+    batches: dict[str, list[int]] = {}
+    for index in public.tolist():
+        part = parts[index] if len(parts) else None
+        if part is None or not part.startswith(BATCH):
+            return []
+        batches.setdefault(part, []).append(index)
+    return list(batches.values())
+
+
+def _class(name: str, members: list[int], public: np.ndarray, counted: Numbers, given: list[list[int]]) -> PrivateClass:
     num = len(members)
-    num_batches = len(public) // num
+    num_batches = len(given) or len(public) // num
     of_class = counted[members].sum(axis=0)
-    batches = counted[public[: num_batches * num]].reshape(num_batches, num, 4).sum(axis=1)
+    if given:
+        batches = np.stack([counted[batch].sum(axis=0) for batch in given])
+    else:
+        batches = counted[public[: num_batches * num]].reshape(num_batches, num, 4).sum(axis=1)
     means = {metric: _mean(values) for metric, values in rates(batches + of_class).items()}
     wanted = ("mcc", "f1", "precision", "specificity", "balanced_accuracy")
     return PrivateClass(

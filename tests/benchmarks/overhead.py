@@ -12,7 +12,6 @@ import ctypes
 import io
 import os
 import random
-import resource
 import subprocess
 import sys
 import tarfile
@@ -103,6 +102,9 @@ quarantined: drop
 PR_SET_CHILD_SUBREAPER = 36
 """Orphans below this process become its children, so that their CPU time counts."""
 
+LOOK_EVERY_S = 0.05
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -113,14 +115,39 @@ class Cost:
 
 
 def cost_of(arguments: Sequence[str]) -> Cost:
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    subprocess.run([sys.executable, "-m", *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    """The system's own sum leaves out the workers of Ray, whose parent does not wait for them. So the CPU time of each
+    process is looked at until it ends; what a process uses after the last look is lost."""
+    began = time.monotonic()
+    cpu_s = dict[int, float]()
+    command = subprocess.Popen([sys.executable, "-m", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while command.poll() is None:
+        cpu_s |= _cpu_below_s(os.getpid())
+        time.sleep(LOOK_EVERY_S)
     wall = time.monotonic() - began
-    with suppress(ChildProcessError):  # what outlives the command for a moment, such as Ray's processes
-        while True:
-            os.wait()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    if command.returncode:
+        raise subprocess.CalledProcessError(command.returncode, command.args)
+    while running := _cpu_below_s(os.getpid()):  # what outlives the command for a moment, such as Ray's processes
+        cpu_s |= running
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(LOOK_EVERY_S)
+    return Cost(wall, sum(cpu_s.values()))
+
+
+def _cpu_below_s(top: int) -> dict[int, float]:
+    """Process below `top` -> its seconds of CPU, user and system. See proc_pid_stat(5)."""
+    children = dict[int, dict[int, float]]()
+    for folder in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):  # it has ended
+            fields = Path("/proc", folder, "stat").read_text().rpartition(")")[2].split()
+            children.setdefault(int(fields[1]), {})[int(folder)] = (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+    below, parents = dict[int, float](), [top]
+    while parents:
+        of_parent = children.get(parents.pop(), {})
+        below |= of_parent
+        parents += of_parent
+    return below
 
 
 def turn(corpus: Path, folder: Path, with_ray: bool) -> Iterator[tuple[str, Cost]]:
