@@ -17,6 +17,7 @@ from reports.statistics.shares import (
     sampled,
     standings,
 )
+from reports.words import spread
 from scoring.runs.record import RunRecord
 from scoring.runs.rows import NO_DAMAGE, Damage
 
@@ -225,7 +226,8 @@ def _with_screened(total: Rate, design: RunDesign) -> Overall:
     share = over_all(total.num_missed / total.num_guarded)
     if design.kind != "whole":
         return Overall(share, None, None, f"{sentence} No interval: the images are a sample, too.")
-    return Overall(share, over_all(low), over_all(high), f"{sentence} With its 95 % interval.")
+    low, high = over_all(low), over_all(high)
+    return Overall(share, low, high, f"{sentence} The 95 % interval is {spread(low, high)}.")
 
 
 def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes) -> Overall:
