@@ -1,6 +1,6 @@
 """The verb `calibrate`: whether probabilities mean what they say, and thresholds that follow from labels."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
@@ -127,9 +127,7 @@ def calibrate(request: CalibrateRequest, reliability: tuple[str, ...], output: s
     """
     report = run_calibrate(request).report
     if output == "json":
-        from reports.calibration.results import as_json
-
-        write_json(as_json(report), indent=1)
+        write_json(asdict(report), indent=1)
         return
     from jobs.console.tables import write_document
     from reports.calibration.words import document

@@ -19,13 +19,12 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from scoring.severity import BANDS
-from scoring.sql.expressions import boolean_expression, columns_of
+from scoring.sql.expressions import boolean_expression, columns_of, row_cursor
 from scoring.table import (
     IMAGE_SCHEMA,
     SCORE_COLUMNS,
@@ -181,15 +180,7 @@ def private_of_labels(
 
 def _of_rows(rows: pa.Table, sql: str, engine: Engine) -> Numbers:
     unknown = f"{unknown_level_sql(not_presence_only(engine))} AS {UNKNOWN_LEVEL.name}"
-    connection = _database().cursor()
+    connection = row_cursor()
     connection.register("score_rows", rows)
     answers = connection.sql(f"SELECT ({sql}) AS answer FROM (SELECT *, {unknown} FROM score_rows)").to_arrow_table()
     return np.asarray(answers["answer"].to_numpy(), dtype=np.float64)
-
-
-@cache
-def _database() -> duckdb.DuckDBPyConnection:
-    """Return an empty database, shared by the process: opening one takes longer than deciding on a shard."""
-    connection = duckdb.connect()
-    connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
-    return connection

@@ -103,6 +103,12 @@ class Source:
                 sample = replace(sample, category=self.keyword_list.category_of(sample.caption))
             yield sample
 
+    def samples(self) -> Iterator[Sample]:
+        """Read every sample, in order."""
+        for shard in self.shards:
+            for slice_ in self.slices(shard):
+                yield from self.read(slice_)
+
     def categories(self, shard: str) -> Iterator[str | None]:
         """Yield the category of each sample of a shard, in order, without reading an image."""
         if self.keyword_list is not None:

@@ -10,6 +10,8 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from ingest.storage.streams import SeekableReader
+
 STEP_BYTES = 4096
 """Number of bytes, compressed and decompressed, taken at once. This much, or a block of the compression if that is more
 (Zstandard: 128 KB), is lost before a damaged position."""
@@ -30,7 +32,7 @@ def codec_of(head: bytes) -> str | None:
     return "zstd" if head[:4] == b"\x28\xb5\x2f\xfd" or is_skippable else None
 
 
-class Decompressed(io.RawIOBase):
+class Decompressed(SeekableReader):
     """The content as a seekable stream. It ends early if the rest cannot be decompressed; `fault` then says why.
 
     raw: seekable, and must not raise OSError when the storage fails, since that is taken for damage.
@@ -100,12 +102,6 @@ class Decompressed(io.RawIOBase):
 
     def tell(self) -> int:
         return self._position
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
 
 
 class _Steps:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from ingest.storage.streams import SeekableReader
+
 MAX_HEADER_BYTES = 16 * 2**20
 """pyarrow's own limit."""
 
@@ -24,7 +26,7 @@ class DamagedPageError(Exception):
     """A page header cannot be read here; such a page is not handed to pyarrow either."""
 
 
-class PageGuard(io.RawIOBase):
+class PageGuard(SeekableReader):
     """A Parquet file through which pyarrow reads one column chunk, front to back.
 
     It raises LargePageError instead of returning a page header whose page would take too much memory.
@@ -48,12 +50,6 @@ class PageGuard(io.RawIOBase):
     def next_batch(self) -> None:
         """Start the next batch. Pages of a batch, except dictionary indices, may take `max_bytes` together."""
         self._batch_bytes = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         if whence == io.SEEK_SET:

@@ -15,6 +15,7 @@ from ingest.errors import Fault, StorageError
 from ingest.sample import printable
 from ingest.storage.place import Place, reason_of
 from ingest.storage.retries import storage_error
+from ingest.storage.streams import SeekableReader
 
 MAX_IMAGE_BYTES = 2**30
 """A larger image is not read: it would fill the memory, and no picture within the pixel limit needs that much."""
@@ -49,7 +50,7 @@ def opened(root: Place, shard: str) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, _Guarded(stream, shard))
 
 
-class _Guarded(io.RawIOBase):
+class _Guarded(SeekableReader):
     def __init__(self, stream: BinaryIO, shard: str):
         super().__init__()
         self._stream, self._shard = stream, shard
@@ -68,12 +69,6 @@ class _Guarded(io.RawIOBase):
 
     def tell(self) -> int:
         return self._stream.tell()
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Small Parquet tables, read and written whole, with JSON texts in the footer that say what the rows are."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -29,6 +29,23 @@ def read_table(file: Place, key: bytes) -> tuple[pa.Table, bytes]:
     with file.open() as stream:
         table = pq.read_table(stream, page_checksum_verification=False)
     return table.replace_schema_metadata(None), (table.schema.metadata or {})[key]
+
+
+def in_row_groups(tables: Iterable[pa.Table], rows_per_group: int) -> Iterator[pa.Table]:
+    """Yield the same rows, in order, in tables of `rows_per_group` rows; the last one may be shorter. No row: nothing.
+
+    Few rows are in memory at once. tables: of one schema.
+    """
+    waiting, num_rows = list[pa.Table](), 0
+    for table in tables:
+        waiting.append(table)
+        num_rows += table.num_rows
+        while num_rows >= rows_per_group:
+            rows = pa.concat_tables(waiting)
+            yield rows.slice(0, rows_per_group).combine_chunks()
+            waiting, num_rows = [rows.slice(rows_per_group)], num_rows - rows_per_group
+    if num_rows:
+        yield pa.concat_tables(waiting).combine_chunks()
 
 
 @contextmanager

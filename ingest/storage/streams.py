@@ -25,17 +25,21 @@ WRITTEN_BACK_BYTES = 16 * 2**20
 them."""
 
 
-class RangeReader(io.RawIOBase):
-    """A remote file of a known size in bytes, read by ranges."""
-
-    def __init__(self, read_range: Callable[[int, int], bytes], size: int):
-        self._read_range, self._size, self._offset = read_range, size, 0
+class SeekableReader(io.RawIOBase):
+    """A stream of bytes that is read at any offset. Subclasses have `read` or `readinto`, `seek` and `tell`."""
 
     def readable(self) -> bool:
         return True
 
     def seekable(self) -> bool:
         return True
+
+
+class RangeReader(SeekableReader):
+    """A remote file of a known size in bytes, read by ranges."""
+
+    def __init__(self, read_range: Callable[[int, int], bytes], size: int):
+        self._read_range, self._size, self._offset = read_range, size, 0
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         self._offset = max(0, offset + (0, self._offset, self._size)[whence])

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from ingest.errors import PolicyError, PrivsieveError, QueryError
 from jobs.browse.exports import MEDIA_TYPES, Format, exported
 from jobs.filter.decisions import DECISIONS_SCHEMA, decisions_of
-from jobs.review.handling import error_answer, no_icon, number_below, page_route, posted
+from jobs.review.handling import error_answer, no_icon, number_below, page_route, picture_answer, posted
 from jobs.review.screen import Screen
 from jobs.runtime.listed import row_chunks
 from reports.report.browsed_rows import MAX_ROWS, SHOWN, VALUES, BrowsedRows, Filter
@@ -112,10 +112,7 @@ def app(browsing: Browsing) -> Starlette:
     def picture(request: Request) -> Response:
         number = _number(request, rows)
         screen = browsing.thumbnails if request.url.path.startswith("/api/thumbnail/") else browsing.pictures
-        screened = screen.picture(number)
-        if screened.state != "shown":
-            return JSONResponse({"state": screened.state}, 503 if screened.state == "unreachable" else 200)
-        return Response(screened.jpeg, media_type="image/jpeg")
+        return picture_answer(screen.picture(number))
 
     def details(request: Request) -> Response:
         return JSONResponse(_details(browsing, _number(request, rows)))

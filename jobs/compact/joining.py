@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from ingest.errors import RunError, number_of
 from ingest.formats import open_source
 from ingest.sample import printable
+from ingest.storage.parquet_tables import in_row_groups
 from ingest.storage.place import Place
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import footer_of, footers
@@ -181,7 +182,7 @@ def write_joined(
     """
     reasons, screened = Counter[str](), GuardCounts()
     with pq.ParquetWriter(joined, SCHEMA, compression="zstd", write_page_checksum=True) as writer:
-        for table in _row_groups(run, inputs):
+        for table in in_row_groups(_rows(run, inputs), ROWS_PER_GROUP):
             writer.write_table(table, ROWS_PER_GROUP)
             counted = table[Col.REASON].drop_null().value_counts().to_pylist()
             screened += left_out(table)
@@ -194,18 +195,12 @@ def write_joined(
     joined.unlink()
 
 
-def _row_groups(run: Place, inputs: Sequence[SliceFile]) -> Iterator[pa.Table]:
-    """The rows of the slices, in order, in tables of `ROWS_PER_GROUP` rows, the last one shorter."""
-    rows, left = SCHEMA.empty_table(), iter(inputs)
+def _rows(run: Place, inputs: Sequence[SliceFile]) -> Iterator[pa.Table]:
+    """Yield the rows of each slice, in order."""
+    left = iter(inputs)
     with ThreadPoolExecutor(READ_AT_ONCE) as threads:
         while window := list(islice(left, READ_AT_ONCE)):
-            ranges = [[RowRange(f"{SCORES}/{item.name}")] for item in window]
-            rows = pa.concat_tables([rows, *threads.map(lambda part: rows_at(run, part), ranges)])
-            while rows.num_rows >= ROWS_PER_GROUP:
-                yield rows.slice(0, ROWS_PER_GROUP).combine_chunks()
-                rows = rows.slice(ROWS_PER_GROUP)
-    if rows.num_rows:
-        yield rows.combine_chunks()
+            yield from threads.map(lambda item: rows_at(run, [RowRange(f"{SCORES}/{item.name}")]), window)
 
 
 _FOUND = """

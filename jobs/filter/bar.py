@@ -1,7 +1,6 @@
 """The threshold of a guarantee, on a number that follows from the row."""
 
 from dataclasses import dataclass
-from functools import cache
 
 import duckdb
 import numpy as np
@@ -9,7 +8,7 @@ import pyarrow as pa
 
 from ingest.errors import QueryError
 from scoring.policies.policy import LIMITS
-from scoring.sql.expressions import columns_of, shown, value_expression, without_values
+from scoring.sql.expressions import columns_of, row_cursor, shown, value_expression, without_values
 from scoring.sql.limits import StoppedError, Watch
 from scoring.table import SCHEMA
 
@@ -59,7 +58,7 @@ def scores_of(rows: pa.Table, by: str) -> pa.ChunkedArray:
     QueryError if it is no expression over the row, gives no number, or fails.
     """
     sql = value_expression(by, SCHEMA)
-    connection = _database().cursor()
+    connection = row_cursor()
     connection.register("score_rows", rows)
     try:
         kind = str(connection.sql(f"SELECT {sql} FROM score_rows LIMIT 0").types[0])
@@ -75,11 +74,3 @@ def scores_of(rows: pa.Table, by: str) -> pa.ChunkedArray:
     except duckdb.Error as error:
         raise QueryError(f"{_OPTION} {shown(by)}: {without_values(error, '')}") from None
     return table["score"]
-
-
-@cache
-def _database() -> duckdb.DuckDBPyConnection:
-    """Empty, and one for the whole process, as for policies."""
-    connection = duckdb.connect()
-    connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
-    return connection

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from ingest.errors import IncompleteError
 from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, SIGNATURE, Written
 from ingest.sample import printable
+from ingest.storage.parquet_tables import in_row_groups
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
 from jobs.filter.cautions import scope
@@ -105,7 +106,7 @@ def _joined(
         out.at(name).create() as stream,
         pq.ParquetWriter(stream, schema, compression="zstd", write_page_checksum=True) as writer,
     ):
-        for group in _row_groups(out, shares, name, schema):
+        for group in in_row_groups(_parts(out, shares, name, schema), ROWS_PER_GROUP):
             writer.write_table(group, ROWS_PER_GROUP)
             num_rows += group.num_rows
         if check is not None:
@@ -113,17 +114,11 @@ def _joined(
     return stream.sha256
 
 
-def _row_groups(out: Place, shares: Sequence[Share], name: str, schema: pa.Schema) -> Iterator[pa.Table]:
-    rows, left = schema.empty_table(), iter(shares)
+def _parts(out: Place, shares: Sequence[Share], name: str, schema: pa.Schema) -> Iterator[pa.Table]:
+    left = iter(shares)
     with ThreadPoolExecutor(READ_AT_ONCE) as threads:
         while window := list(islice(left, READ_AT_ONCE)):
-            for table in threads.map(lambda share: _part(out, share, name, schema), window):
-                rows = pa.concat_tables([rows, table])
-                while rows.num_rows >= ROWS_PER_GROUP:
-                    yield rows.slice(0, ROWS_PER_GROUP).combine_chunks()
-                    rows = rows.slice(ROWS_PER_GROUP)
-    if rows.num_rows:
-        yield rows.combine_chunks()
+            yield from threads.map(lambda share: _part(out, share, name, schema), window)
 
 
 def _part(out: Place, share: Share, name: str, schema: pa.Schema) -> pa.Table:

@@ -26,7 +26,6 @@ from reports.report.page import PagePicture
 from reports.run.figures import SevereImage
 from scoring.table import Col
 
-MAX_PICTURES = 20
 SIZES = ((288, 65), (288, 40), (208, 40), (144, 35))
 """Longer side in pixels and JPEG quality: the first with which the pictures fit into a page."""
 

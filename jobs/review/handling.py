@@ -21,6 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ingest.errors import PrivsieveError, StorageError
+from jobs.review.screen import ScreenedPicture
 
 HOSTS = ("127.0.0.1", "localhost")
 MAX_SESSIONS = 256
@@ -137,6 +138,13 @@ def page_route(address: str, room: str, name: str) -> Route:
     kind = TYPES[name.rpartition(".")[2]]
     answer: Callable[[Request], Response] = lambda request: Response(content, media_type=f"{kind}; charset=utf-8")  # noqa: E731
     return Route(address, answer)
+
+
+def picture_answer(screened: ScreenedPicture) -> Response:
+    """The picture as JPEG, or its state if it is not shown; 503 if the page may ask again."""
+    if screened.state != "shown":
+        return JSONResponse({"state": screened.state}, 503 if screened.state == "unreachable" else 200)
+    return Response(screened.jpeg, media_type="image/jpeg")
 
 
 def no_icon() -> Route:

@@ -11,7 +11,16 @@ from starlette.routing import Route
 
 from ingest.errors import PrivsieveError
 from jobs.review.asking import MAX_BODY_BYTES, Asking, PostedAnswer, PostedName
-from jobs.review.handling import RefusedRequestError, Session, error_answer, no_icon, number_below, page_route, posted
+from jobs.review.handling import (
+    RefusedRequestError,
+    Session,
+    error_answer,
+    no_icon,
+    number_below,
+    page_route,
+    picture_answer,
+    posted,
+)
 from jobs.review.progress import next_commands, progress
 from jobs.review.request import checked_name
 from reports.audit.review_progress import Estimate
@@ -86,10 +95,7 @@ def app(review: ReviewPage) -> Starlette:
         number = number_below(request.path_params["number"], len(asking.hashes))
         if number is None:
             return JSONResponse({"error": "there is no such picture"}, 404)
-        screened = asking.screen.picture(number)
-        if screened.state != "shown":
-            return JSONResponse({"state": screened.state}, 503 if screened.state == "unreachable" else 200)
-        return Response(screened.jpeg, media_type="image/jpeg")
+        return picture_answer(asking.screen.picture(number))
 
     def says(request: Request) -> Response:
         tallies = progress(asking, _reviewer(request), review.owner, review.audit, review.checks, review.next_commands)

@@ -5,13 +5,12 @@ fetched whole, since only its content says which one it is. No Ray is started; w
 machines looks.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
 from ingest.errors import Fault, number_of
-from ingest.formats import Source
 from ingest.formats.stated_counts import StatedCounts, stated_counts
 from ingest.images.decode import decode
 from ingest.images.pixels import ImageLimits, Pixels
@@ -48,7 +47,7 @@ def dry_run(prepared: Prepared) -> DryRun:
     options = prepared.request.options
     description, preview = prepared.module.describe(options), prepared.module.preview(options)
     limits = prepared.limits(description)
-    samples = islice(_samples(prepared.source), NUM_PICTURES)
+    samples = islice(prepared.source.samples(), NUM_PICTURES)
     return DryRun(
         description,
         preview,
@@ -112,12 +111,6 @@ def _show_prompt(preview: Preview) -> None:
         write_line("tokens     not known here: the endpoint has the tokenizer")
     else:
         write_line(f"tokens     {preview.num_text_tokens:,} of text per picture")
-
-
-def _samples(corpus: Source) -> Iterator[Sample]:
-    for shard in corpus.shards:
-        for slice_ in corpus.slices(shard):
-            yield from corpus.read(slice_)
 
 
 def _picture(sample: Sample, limits: ImageLimits, describe: Callable[[Pixels], str]) -> str:

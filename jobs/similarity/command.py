@@ -38,9 +38,7 @@ def compare(request: CompareRequest, output: str, quiet: bool) -> None:
 
     similarity = run_compare(request, on_terminal(quiet))
     if output == "json":
-        from reports.similarity.results import as_json
-
-        write_json(as_json(similarity), indent=1)
+        write_json(asdict(similarity), indent=1)
         return
     from jobs.console.tables import write_document
     from reports.similarity.words import document

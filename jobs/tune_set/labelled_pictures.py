@@ -1,7 +1,7 @@
 """The labelled pictures of a corpus, the first of the two passes of `tune-set`; and those that must not be tuned on."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ingest.errors import LabelsError, number_of
@@ -105,12 +105,6 @@ class LabelledPictures:
     """The same, of which not all can be compared with the list."""
 
 
-def samples(source: Source) -> Iterator[Sample]:
-    for shard in source.shards:
-        for slice_ in source.slices(shard):
-            yield from source.read(slice_)
-
-
 def labelled_pictures(
     source: Source, labels: LabelOf, targets: Targets, feedback: Feedback, hash_list: HashList = NOTHING
 ) -> LabelledPictures:
@@ -120,7 +114,7 @@ def labelled_pictures(
     listings = dict[str, Listing]()
     limits = replace(LIMITS, max_frames=ImageLimits.max_frames, has_pdq=True) if hash_list.needs_pdq else LIMITS
     with feedback.meter("reading", None) as meter:
-        for sample in samples(source):
+        for sample in source.samples():
             meter.advance(1)
             pictures.num_pictures += 1
             if sample.fault:

@@ -11,7 +11,6 @@ from ingest.formats import Source
 from ingest.machine import install_command
 from ingest.storage.place import place, reason_of
 from jobs.runtime.progress import Feedback
-from jobs.tune_set.labelled_pictures import samples
 from scoring.tuning.drawing import Candidate
 from scoring.tuning.training_set import RECORD, SHARD_NAME, UNFINISHED, described, file_sha256
 
@@ -74,7 +73,7 @@ def _write(source: Source, parts: Mapping[str, Sequence[Candidate]], out: Path, 
     numbers: Counter[str] = Counter()
     try:
         with feedback.meter("writing", len(where)) as meter:
-            for sample in samples(source):
+            for sample in source.samples():
                 if (entry := where.get((sample.shard, sample.index))) is None:
                     continue
                 split, candidate = entry

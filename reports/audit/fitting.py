@@ -16,9 +16,6 @@ from reports.statistics.prior_shift import can_tell
 from reports.statistics.second_looks import NONE, SecondLooks, allowing_for, allowing_for_part, second_looks
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample
 
-MIN_IMAGES = 20
-"""With fewer images in a category its rate is marked."""
-
 
 @dataclass(frozen=True)
 class Basis:

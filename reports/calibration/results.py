@@ -1,7 +1,6 @@
 """Everything that `calibrate` says, as frozen data, as JSON, and as the file that `scan --thresholds` takes."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -104,11 +103,6 @@ class CalibrationReport:
 
     without: tuple[str, ...]
     """Attributes without a labelled picture that has a probability."""
-
-
-def as_json(report: CalibrationReport) -> dict[str, Any]:
-    """Plain data for JSON: what is not defined is null."""
-    return asdict(report)
 
 
 def thresholds_file(report: CalibrationReport) -> str | None:

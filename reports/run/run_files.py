@@ -19,6 +19,7 @@ from fsspec.spec import AbstractFileSystem
 
 from ingest.errors import RunError, StorageError
 from ingest.storage.place import Place, reason_of
+from ingest.storage.streams import SeekableReader
 from scoring.sql.names import identifier, sql_type
 from scoring.table import COLUMN_OF, COLUMNS
 
@@ -100,7 +101,7 @@ class RunFiles(ReadOnlyFiles):
         return self._folder.at(name)
 
 
-class _File(io.RawIOBase):
+class _File(SeekableReader):
     """An open file in which every thread has its own position."""
 
     def __init__(self, place: Place, files: ReadOnlyFiles):
@@ -108,12 +109,6 @@ class _File(io.RawIOBase):
         with files.noting(place):
             self._local = open(place.path, "rb", buffering=0) if place.is_local else None  # noqa: SIM115
             self._size = os.fstat(self._local.fileno()).st_size if self._local else place.size()
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
 
     def tell(self) -> int:
         return getattr(self._position, "offset", 0)

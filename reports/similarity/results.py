@@ -1,8 +1,8 @@
 """What is known of changed pictures: per pair, per set of them, and of all."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
 
@@ -94,8 +94,3 @@ class Similarity:
     sets: tuple[SetSimilarity, ...]
     seed: int
     version: str
-
-
-def as_json(similarity: Similarity) -> dict[str, Any]:
-    """Plain data for JSON."""
-    return asdict(similarity)

@@ -60,12 +60,6 @@ Features = npt.NDArray[np.float32]
 """Shape (dimensions,)."""
 
 
-def unit(features: Features) -> Features:
-    """Return the same direction with length 1; zeros stay zeros."""
-    length = float(np.linalg.norm(features))
-    return features if length == 0 else np.asarray(features / length, dtype=np.float32)
-
-
 def distance(a: Features, b: Features) -> float:
     """Euclidean distance. For features of length 1 it is √(2 (1 − cosine)), 0 to 2."""
     return float(np.linalg.norm(a.astype(np.float64) - b))

@@ -42,7 +42,7 @@ def frozen_encoder() -> PictureEncoder:
     return PictureEncoder(
         f"frozen features of open_nsfw ({FROZEN_SHA256[:12]})",
         NUM_FEATURES,
-        lambda pixels: _unit(features.of(pixels)),
+        lambda pixels: unit(features.of(pixels)),
     )
 
 
@@ -84,10 +84,11 @@ def _head(path: Path, card: EncoderCard, tensors: dict[str, Any]) -> Callable[[P
     if shapes != {HEAD_WEIGHT: (card.num_dimensions, NUM_FEATURES), HEAD_BIAS: (card.num_dimensions,)}:
         raise EngineError(f"{path}: its tensors do not have the shapes of a head")
     weight, bias = tensors[HEAD_WEIGHT], tensors[HEAD_BIAS]
-    return lambda pixels: _unit(weight @ _unit(features.of(pixels)) + bias)
+    return lambda pixels: unit(weight @ unit(features.of(pixels)) + bias)
 
 
-def _unit(features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def unit(features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return the same direction with length 1; zeros stay zeros."""
     length = float(np.linalg.norm(features))
     return features if length == 0 else np.asarray(features / length, dtype=np.float32)
 

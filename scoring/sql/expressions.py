@@ -124,6 +124,22 @@ def _database() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def row_cursor() -> duckdb.DuckDBPyConnection:
+    """Return a connection for checked expressions over rows that the caller registers, without access to files.
+
+    It need not be closed; a query that does not stop may still hold it.
+    """
+    return _empty_database().cursor()
+
+
+@cache
+def _empty_database() -> duckdb.DuckDBPyConnection:
+    """Return the database of all cursors: opening one takes longer than deciding on a shard."""
+    connection = duckdb.connect()
+    connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
+    return connection
+
+
 def _parse(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
     parsed = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [f"{_HEAD}{text}\n)"]).fetchall()[0][0]
     answer: dict[str, Any] = json.loads(parsed)

@@ -36,7 +36,6 @@ RESERVE_BYTES = 2**30
 
 ENTRY = "entry.json"
 WEIGHTS_SUFFIX = ".safetensors"
-PIECE_BYTES = 2**20
 SECONDS_PER_LOOK = 0.5
 
 

@@ -43,11 +43,11 @@ def test_nobody_is_classified() -> None:
 
 def test_what_a_barcode_holds_is_known_by_its_form() -> None:
     area = (0.1, 0.1, 0.3, 0.3)
-    contact = decide(barcode_findings([Barcode("BEGIN:VCARD\nFN:Ada Byron\nEND:VCARD", "QRCode", area)]))
+    contact = decide(barcode_findings([Barcode("BEGIN:VCARD\nFN:Ada Byron\nEND:VCARD", area)]))
     assert value(contact, "contact_details") == 1
-    licence = decide(barcode_findings([Barcode("@\n\x1e\rANSI 636000090002DL", "PDF417", area)]))
+    licence = decide(barcode_findings([Barcode("@\n\x1e\rANSI 636000090002DL", area)]))
     assert value(licence, "gov_ids") == 1
-    goods = decide(barcode_findings([Barcode("4006381333931", "EAN13", area)]))
+    goods = decide(barcode_findings([Barcode("4006381333931", area)]))
     assert value(goods, "non_unique_id") == 0
     assert value(goods, "documents") == 0.5
 

@@ -14,8 +14,8 @@ from reports.statistics.likeness import (
     nearest,
     psnr,
     ssim,
-    unit,
 )
+from scoring.similarity.encoders import unit
 
 RANDOM = np.random.default_rng(5)
 

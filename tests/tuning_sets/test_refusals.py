@@ -2,6 +2,7 @@
 
 import resource
 from collections.abc import Iterator
+from itertools import count, islice
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,7 @@ import pytest
 from ingest.errors import LabelsError, PrivsieveError, StorageError
 from ingest.formats import Source
 from jobs.runtime.progress import SILENT
-from jobs.tune_set import writing as set_writing
 from jobs.tune_set.command import TuneSetRequest, run_tune_set
-from jobs.tune_set.labelled_pictures import samples
 from scoring.tuning.drawing import Draw
 from scoring.tuning.training_set import open_set
 from tests.jobs.in_process import scan_in_process
@@ -225,18 +224,23 @@ def test_a_mark_does_not_make_other_files_ours(tmp_path: Path, source: Path, tru
 def test_a_source_that_changes_between_the_passes_leaves_nothing(
     tmp_path: Path, source: Path, truth: Path, pictures: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def changed(found: Source) -> Iterator[object]:
-        (source / "005.png").write_bytes(pictures["004.png"])
-        yield from samples(found)
+    samples, passes = Source.samples, count(1)
 
-    monkeypatch.setattr(set_writing, "samples", changed)
+    def changed(corpus: Source) -> Iterator[object]:
+        if next(passes) == 2:
+            (source / "005.png").write_bytes(pictures["004.png"])
+        yield from samples(corpus)
+
+    monkeypatch.setattr(Source, "samples", changed)
     refused(source, truth, tmp_path / "set", "a picture has changed while the set was made; start again")
 
-    def gone(found: Source) -> Iterator[object]:
-        yield from list(samples(found))[:3]
+    passes = count(1)
+
+    def gone(corpus: Source) -> Iterator[object]:
+        yield from islice(samples(corpus), 3 if next(passes) == 2 else None)
 
     (source / "005.png").write_bytes(pictures["005.png"])
-    monkeypatch.setattr(set_writing, "samples", gone)
+    monkeypatch.setattr(Source, "samples", gone)
     refused(source, truth, tmp_path / "set", "pictures of the source have gone while the set was made; start again")
 
 

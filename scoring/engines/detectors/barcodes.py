@@ -25,9 +25,6 @@ class Barcode:
     content: str
     """Encoded text; must not leave this package."""
 
-    symbology: str
-    """Name of the kind of code."""
-
     area: Area
 
 
@@ -42,7 +39,7 @@ class BarcodeReader:
         if min(height, width) < 8:
             return []
         codes = self._read(np.ascontiguousarray(pixels[:, :, 1]))
-        return [Barcode(code.text, code.format.name, _area(code.position, width, height)) for code in codes]
+        return [Barcode(code.text, _area(code.position, width, height)) for code in codes]
 
 
 def _area(position: object, width: int, height: int) -> Area:
