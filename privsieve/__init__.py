@@ -215,6 +215,8 @@ def filter(
     overwrite: bool = False,
     hash_list: Url | None = None,
     boxes: Url | None = None,
+    verify_engine: str | None = None,
+    options: EngineOptions | None = None,
     sign_key: Url | None = None,
     executor: Executor | None = None,
     ray_address: str | None = None,

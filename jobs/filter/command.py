@@ -14,6 +14,7 @@ from jobs.filter.guaranteeing import percent
 from jobs.filter.plan import Counts
 from jobs.filter.record import GuaranteeRecord
 from jobs.filter.run import (
+    FilterPlan,
     FilterRequest,
     FilterResources,
     carry_out,
@@ -57,7 +58,7 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
         _print(planned.counts, planned.policy.name, planned.policy.members, "would be")
         _print_guarantee(planned.guarantee, planned.counts)
         _print_unseen(planned.counts, planned.policy)
-        _print_looks(planned.counts, planned.policy)
+        _print_looks(planned)
         check_destination(planned)
         return
     with command_session():
@@ -125,9 +126,10 @@ def _print_unseen(counts: Counts, policy: Policy) -> None:
         write_line(f"{images} {hold} content that was not scanned ({kinds}){rule}")
 
 
-def _print_looks(counts: Counts, policy: Policy) -> None:
+def _print_looks(planned: FilterPlan) -> None:
     """The price of covering: it examines the redacted pictures alone."""
-    rules = {rule.name for rule in policy.rules if rule.then == "redact" and rule.cover != [WHOLE_IMAGE]}
+    counts = planned.counts
+    rules = {rule.name for rule in planned.policy.rules if rule.then == "redact" and rule.cover != [WHOLE_IMAGE]}
     num = sum(count for (action, rule), count in counts.by_rule.items() if action == "redact" and rule in rules)
     if num:
         most = 1 + len(STEPS)
@@ -136,6 +138,9 @@ def _print_looks(counts: Counts, policy: Policy) -> None:
             f"{SECONDS_PER_LOOK} s on one core): about {_hours(2 * num * SECONDS_PER_LOOK)} to "
             f"{_hours(most * num * SECONDS_PER_LOOK)} on one core"
         )
+        if planned.verify is not None:
+            pictures = number_of(num, "picture")
+            write_line(f"{planned.verify.name} would examine {pictures} up to {len(STEPS)} times each")
 
 
 def _hours(seconds: float) -> str:

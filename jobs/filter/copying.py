@@ -32,7 +32,7 @@ from jobs.filter.decisions import (
 )
 from jobs.filter.plan import Share
 from jobs.filter.record import DONE
-from jobs.filter.rewriting import ReviewedBoxes, Rewriter, rewriter_of
+from jobs.filter.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewriter_of
 from scoring.policies.policy import Policy
 from scoring.runs.footers import blocks_at
 
@@ -101,6 +101,7 @@ class ShardCopier:
     """Bar of a guarantee."""
 
     reviewed: ReviewedBoxes = field(default_factory=dict)
+    verify: VerifyEngine | None = None
 
     def outcome(self, number: int, share: Share) -> Copied:
         """Errors become text: an exception that leaves a worker of Ray would arrive without its message."""
@@ -164,7 +165,7 @@ class ShardCopier:
                 f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "
                 "filter again with --overwrite"
             )
-        rewrite = Rewriter(self.policy, rewriters) if self.policy.writes_again else None
+        rewrite = Rewriter(self.policy, rewriters, self.verify) if self.policy.writes_again else None
         return _Decided(pa.concat_tables(tables), unseen, rewrite)
 
     def _released(self, share: Share, decided: _Decided) -> Written:

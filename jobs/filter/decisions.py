@@ -107,12 +107,18 @@ def decisions_of(rows: pa.Table, policy: Policy, bar: Bar | None = None) -> pa.T
     decided = decided.cast(DECISIONS_SCHEMA)
     if bar is not None:
         reached = pc.greater_equal(bar.scores(rows), bar.threshold).fill_null(False)
-        is_dropped = pc.and_(reached, pc.and_(can_be_dropped(decided), pc.not_equal(decided["action"], "drop")))
+        is_dropped = pc.and_(reached, pc.and_(can_be_dropped(decided), pc.invert(is_caught(decided, policy))))
         decided = _overruled(decided, is_dropped, GUARANTEE, pa.scalar(bar.reason))
     lost = pc.and_(pc.is_null(decided["sha256"]), pc.not_equal(decided["action"], "drop"))
     reasons = pc.binary_join_element_wise("there is nothing that could be copied", decided["reason"], ": ")
     decided = _overruled(decided, lost, UNREADABLE, reasons)
     return _overruled(decided, is_damage(rows), DAMAGED_SHARD, rows[Col.REASON])
+
+
+def is_caught(decisions: pa.Table, policy: Policy) -> pa.ChunkedArray:
+    """Return for each row whether a guarantee counts it as caught: it is dropped, or covered so that it counts."""
+    actions = ["drop", "redact"] if policy.covered_counts else ["drop"]
+    return pc.is_in(decisions["action"], pa.array(actions))
 
 
 def can_be_dropped(decisions: pa.Table) -> pa.ChunkedArray:

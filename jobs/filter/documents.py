@@ -119,6 +119,8 @@ def _measured(release: Mapping[str, Any], engine: Mapping[str, Any]) -> Iterator
     if release["second_look"]:
         yield f"- Covered pictures were examined again by `{release['second_look']}`, which then found none of the"
         yield "  attributes that were to be covered."
+    if release.get("verified_by"):
+        yield f"- Then `{printable(release['verified_by'])}` examined them, and found none of these either."
     if release["guarantee"]:
         yield f"- Guarantee: {release['guarantee']['promise']}. It assumes: {release['guarantee']['assumption']}."
     if (taken := release.get("takedowns")) is not None:

@@ -18,7 +18,7 @@ from ingest.errors import LabelsError, PolicyError, RunError, number_of
 from ingest.storage.place import Place, place
 from jobs.console.requests import Url, checked_request
 from jobs.filter.bar import Bar, readable, scores_of
-from jobs.filter.decisions import can_be_dropped, decisions_of
+from jobs.filter.decisions import can_be_dropped, decisions_of, is_caught
 from jobs.filter.plan import Counts
 from jobs.filter.record import GuaranteeRecord
 from reports.evaluation.answers import truth_of
@@ -49,9 +49,12 @@ ASSUMPTIONS: dict[Drawn, str] = {
 }
 
 PROMISE = (
-    "at least {recall} of the private pictures of the run are dropped, with {confidence} confidence; a picture with "
-    "copies counts once, and is dropped if all of them are; nothing is promised for a single category"
+    "at least {recall} of the private pictures of the run are {caught}, with {confidence} confidence; a picture with "
+    "copies counts once, and is {caught} if all of them are; nothing is promised for a single category"
 )
+
+CAUGHT = {False: "dropped", True: "dropped or cleared by the second look once covered"}
+"""Whether covered pictures count -> the promise."""
 
 MAX_NAMED = 3
 """Labelled private pictures that an error names."""
@@ -159,7 +162,8 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
         num_undecided_as_private=num_as_private,
         labels_sha256=_sha256(request.labels),
         assumption=ASSUMPTIONS[rows.drawn],
-        promise=PROMISE.format(recall=recall, confidence=confidence),
+        promise=PROMISE.format(recall=recall, confidence=confidence, caught=CAUGHT[policy.covered_counts]),
+        covered_counts=policy.covered_counts,
     )
     at_threshold = _names(private, counts_as_private & (lowest == bound.threshold))
     return Guarantee(Bar(by, bound.threshold), promised, contradictions(given.labels), at_threshold)
@@ -266,12 +270,11 @@ def _first_with_scores(rows: pa.Table, record: RunRecord) -> str:
 
 
 def _outcomes(rows: pa.Table, policy: Policy, by: str) -> Numbers:
-    """Shape (n,): the score of each row; +inf if the policy drops it, −inf if no threshold can."""
+    """Shape (n,): the score of each row; +inf if the policy catches it, −inf if no threshold can."""
     decisions = decisions_of(rows, policy)
     scores = scores_of(rows, by).fill_null(-np.inf).to_numpy()
     is_open = can_be_dropped(decisions).to_numpy()
-    is_dropped = np.array([action == "drop" for action in decisions["action"].to_pylist()], dtype=np.bool_)
-    return np.where(is_dropped, np.inf, np.where(is_open, scores, -np.inf))
+    return np.where(is_caught(decisions, policy).to_numpy(), np.inf, np.where(is_open, scores, -np.inf))
 
 
 def _lowest_per_picture(scores: Numbers, private: _Private) -> Numbers:

@@ -92,6 +92,9 @@ class GuaranteeRecord(BaseModel):
     promise: str = ""
     """The promise in words; empty in releases of older versions, which counted rows where an audit sample was used."""
 
+    covered_counts: bool = False
+    """Whether covered pictures count as caught: each was cleared by the second look, or was dropped."""
+
     num_dropped: int = 0
     """Images of the run that the guarantee drops in addition to those that the policy drops: its price."""
 
@@ -116,6 +119,12 @@ class ReleaseRecord(BaseModel):
     files: Files = "as-is"
     second_look: str | None = None
     """Protocol of the engine that examined covered pictures; None without a rule that covers something."""
+
+    verified_by: str | None = None
+    """Name and protocol of the other engine that examined covered pictures, by --verify-engine."""
+
+    residual_max_level: int | None = None
+    """Most severe level that the second look might find in a covered picture; None: only what rules cover is gone."""
 
     boxes_sha256: Sha256 | None = None
     """Hash of the boxes that people changed or added; None if none were given."""

@@ -3,18 +3,21 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 
-from ingest.errors import LabelsError, PolicyError, number_of
+from ingest.errors import EngineError, LabelsError, PolicyError, number_of
 from ingest.formats.released import NotReleased, Rewritten
 from ingest.images.cleaning import FORMATS, cleaned
 from ingest.images.covering import TARGETS
 from ingest.storage.place import place
 from reports.report.evidence import SIDES, first_frame_boxes
-from scoring.engines.detectors.covering import Judged, cover_targets, cover_whole, second_look
+from scoring.assessment import Engine, EngineDescription, EngineOptions, Outcome, View
+from scoring.engines import engine_module
+from scoring.engines.detectors.covering import Judged, SecondLook, cover_targets, cover_whole, second_look
 from scoring.labels.reviews import ReviewedBox, reviewed_boxes
 from scoring.policies.policy import WHOLE_IMAGE, Policy, Rule
 from scoring.taxonomy import ATTRIBUTES
@@ -32,6 +35,44 @@ _ROUNDING = 2e-4
 
 
 @dataclass(frozen=True)
+class VerifyEngine:
+    """Another engine that looks at covered pictures. It is loaded where it is first needed, once per process."""
+
+    name: str
+    options: EngineOptions
+
+    @property
+    def described(self) -> EngineDescription:
+        """EngineError if it cannot run here."""
+        return _described(self)
+
+    @property
+    def shown(self) -> str:
+        return f"{self.name} ({self.described.protocol})"
+
+    def refuse_gpu(self) -> None:
+        """EngineError if it takes a GPU, which copies on Ray are not given."""
+        if self.described.num_gpus:
+            raise EngineError(
+                f"--verify-engine {self.name} takes a GPU, and copies on Ray have none; write the release in this "
+                "process (--executor inline), or use a server (--verify-engine openai)"
+            )
+
+    def assessed(self, view: View) -> Outcome:
+        return _loaded(self).assess([view])[0]
+
+
+@cache
+def _described(engine: VerifyEngine) -> EngineDescription:
+    return engine_module(engine.name).describe(engine.options)
+
+
+@cache
+def _loaded(engine: VerifyEngine) -> Engine:
+    return engine_module(engine.name).load(engine.options)
+
+
+@dataclass(frozen=True)
 class Rewriter:
     """Writes the pictures of one shard again, as a policy wants it."""
 
@@ -39,6 +80,8 @@ class Rewriter:
     decisions: Mapping[int, Mapping[str, Any]]
     """Index of each released image -> its rule, its status, number of scanned frames, boxes, and what people said of
     these (`reviewed`)."""
+
+    verify: "VerifyEngine | None" = None
 
     def __call__(self, index: int, encoded: bytes) -> Rewritten | NotReleased:
         decided = self.decisions[index]
@@ -49,7 +92,10 @@ class Rewriter:
             falls_back = rule.fallback == "image"
             boxes = decided["boxes"] or ()
             judged = _judged(boxes, decided["reviewed"], rule)
-            return cover_targets(encoded, rule.cover, boxes, self.policy.cover_method, falls_back, judged)
+            look = SecondLook(self.policy.absent)
+            if self.verify is not None:
+                look = replace(look, verifier=self.verify.assessed, verifies=self.verify.described)
+            return cover_targets(encoded, rule.cover, boxes, self.policy.cover_method, falls_back, judged, look)
         if self.policy.files == "as-is":
             return Rewritten(encoded)
         if decided["status"] != "scored":
@@ -72,10 +118,13 @@ def boxes_of_people(url: str | None, policy: Policy) -> ReviewedBoxes:
     return reviewed_boxes(place(url))
 
 
-def note_of_boxes(reviewed: ReviewedBoxes) -> Iterator[str]:
-    """Yield a line about the boxes that people left, if there are some."""
+def notes_of_looks(reviewed: ReviewedBoxes, verify: VerifyEngine | None) -> Iterator[str]:
+    """Yield a line about the boxes that people left, and one about the other engine of the second look."""
     if reviewed:
         yield f"  boxes of {number_of(len(reviewed), 'picture')} are as people left them"
+    if verify is not None:
+        is_fake = "; its answers are made up" if verify.described.is_fake else ""
+        yield f"  covered pictures are examined by {verify.shown}, too{is_fake}"
 
 
 def boxes_sha256(reviewed: ReviewedBoxes) -> str | None:
@@ -129,6 +178,38 @@ def rewriter_of(policy: Policy, rows: pa.Table, decisions: pa.Table, reviewed: R
         if action != "drop"
     }
     return Rewriter(policy, kept)
+
+
+def verify_engine(name: str | None, options: EngineOptions, policy: Policy) -> VerifyEngine | None:
+    """Return the other engine of the second look. PolicyError if it has nothing to judge; EngineError if it cannot run
+    here, or if its options are given without it."""
+    if name is None:
+        if options != EngineOptions():
+            raise EngineError("--model, --endpoint and other options of engines are for --verify-engine; name it")
+        return None
+    engine = VerifyEngine(name, options)
+    look = SecondLook(policy.absent, verifies=engine.described)
+    rules = [rule for rule in policy.rules if rule.then == "redact" and WHOLE_IMAGE not in rule.cover]
+    if not rules:
+        raise PolicyError("--verify-engine examines covered pictures, and no rule covers areas; leave it out")
+    for rule in rules:
+        if not look.verified(rule.cover):
+            raise PolicyError(
+                f'{policy.file}: rule "{rule.name}" covers nothing that the {name} engine judges by itself; add '
+                "residual_max_level: 3 to the policy, so that it must find nothing of level 1 or 2"
+            )
+    return engine
+
+
+def clears_what_is_private(policy: Policy, verify: VerifyEngine | None, reviewed: ReviewedBoxes) -> bool:
+    """Return whether the second look finds nothing of level 1 or 2 in any covered picture of the release: it judges
+    all of these attributes, and nothing keeps it from finding one."""
+    private = {key for key, level in _LEVEL_OF.items() if level in (1, 2)}
+    is_spared = bool(reviewed) or any(rule.spare for rule in policy.rules)
+    if not policy.redacts or not private <= {*policy.absent} or policy.cover_method != "solid" or is_spared:
+        return False
+    looks = [second_look(), *([verify.described] if verify is not None else [])]
+    return private <= {key for look in looks for key in look.assessed if key not in look.presence_only}
 
 
 def refuse_uncoverable(policy: Policy) -> None:

@@ -21,6 +21,7 @@ from ingest.formats.members import Members
 from ingest.formats.released import Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written, remove_tree
+from jobs.console.engine_options import HEADING, ChosenOptions
 from jobs.console.option_types import Recall
 from jobs.console.requests import HashListUrl, Option, RunUrl, Url, checked_request
 from jobs.filter.bar import Bar
@@ -35,10 +36,13 @@ from jobs.filter.record import RELEASE_LEASE, UNFINISHED, GuaranteeRecord, Relea
 from jobs.filter.refusals import refuse_loss, refuse_misplaced, refuse_own_names
 from jobs.filter.rewriting import (
     ReviewedBoxes,
+    VerifyEngine,
     boxes_of_people,
     boxes_sha256,
-    note_of_boxes,
+    clears_what_is_private,
+    notes_of_looks,
     refuse_uncoverable,
+    verify_engine,
 )
 from jobs.runtime.cluster import Executor, refuse_address
 from jobs.runtime.hash_list import NOTHING, hash_list_of
@@ -47,6 +51,8 @@ from jobs.runtime.listed import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import SILENT, Feedback
 from reports.labels.joining import Drawn
 from reports.report.opened import open_run as open_results
+from scoring.assessment import EngineOptions
+from scoring.engines import ENGINES
 from scoring.engines.detectors.covering import second_look
 from scoring.policies.policy import Policy
 from scoring.policies.policy_file import load_policy
@@ -105,6 +111,12 @@ class FilterRequest:
     boxes: Annotated[Url | None, Option(metavar="RUN/reviews")] = None
     """Answers of a review: where people have changed, removed or added boxes, these win over those of the engine and
     the detectors in what a policy covers."""
+
+    verify_engine: Annotated[str | None, Option(offers=tuple(ENGINES), fill=", ".join(ENGINES)), HEADING] = None
+    """Another engine that must find nothing in a covered picture, once the detectors find nothing: {}."""
+
+    options: ChosenOptions = field(default_factory=EngineOptions)
+    """Options of --verify-engine."""
 
     sign_key: Annotated[Url | None, Option(metavar="FILE")] = None
     """SSH key that signs SHA256SUMS, as ssh-keygen -Y sign does: a private key, or the public one of a key in
@@ -171,6 +183,9 @@ class FilterPlan:
     reviewed: ReviewedBoxes = field(default_factory=dict)
     """Boxes as people left them, of --boxes."""
 
+    verify: VerifyEngine | None = None
+    """The other engine of the second look."""
+
     @property
     def counts(self) -> Counts:
         return self.plan.counts
@@ -211,6 +226,8 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     corpus = open_source(record.source, record.format, record.category)
     policy = policy.for_engine(record.engine)
     reviewed = boxes_of_people(request.boxes, policy)
+    verify = verify_engine(request.verify_engine, request.options, policy)
+    policy = replace(policy, covered_counts=clears_what_is_private(policy, verify, reviewed))
     refuse_blind(policy, record)
     refuse_uncoverable(policy)
     if record.screen is not None:
@@ -225,17 +242,17 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     promise = request.promise
     if promise is None:
         plan = plan_release(run, record, corpus, policy)
-        notes = (*cautions(record, plan, policy), *note_of_boxes(reviewed))
-        return FilterPlan(request, run, record, corpus, policy, plan, notes, None, None, reviewed)
+        notes = (*cautions(record, plan, policy), *notes_of_looks(reviewed, verify))
+        return FilterPlan(request, run, record, corpus, policy, plan, notes, None, None, reviewed, verify)
     proven = guarantee(promise, run, record, policy)
     plan = plan_release(run, record, corpus, policy, proven.bar)
     proven = proven.with_price(plan.counts)
     notes = (
         *cautions(record, plan, policy),
-        *note_of_boxes(reviewed),
+        *notes_of_looks(reviewed, verify),
         *filter(None, [proven.caution, _refuse_nothing_left(proven, plan, promise)]),
     )
-    return FilterPlan(request, run, record, corpus, policy, plan, notes, proven.bar, proven.record, reviewed)
+    return FilterPlan(request, run, record, corpus, policy, plan, notes, proven.bar, proven.record, reviewed, verify)
 
 
 def _refuse_nothing_left(guarantee_: Guarantee, plan: Plan, wanted: GuaranteeRequest) -> str | None:
@@ -270,6 +287,8 @@ def check_destination(planned: FilterPlan) -> None:
 def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedback) -> FilterResult:
     """Writes the release that was planned. IncompleteError where the source or the run has changed since."""
     check_destination(planned)
+    if planned.verify is not None and executor_for(planned.plan, resources) == "ray":
+        planned.verify.refuse_gpu()
     request, policy, out = planned.request, planned.policy, place(planned.request.out)
     identity = _identity(planned)
     with _executor(planned.plan, resources) as copy:  # first: a cluster that cannot be joined leaves nothing behind
@@ -277,9 +296,8 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
             remove_tree(out)
         with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as held:
             _begin(out, identity)
-            copier = ShardCopier(
-                planned.corpus, planned.run, policy, out, request.resume, planned.bar, planned.reviewed
-            )
+            looks = (planned.reviewed, planned.verify)
+            copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume, planned.bar, *looks)
             counts, written = _copy_all(copier, planned.plan, copy, feedback, held)
             held.confirm()
             finish(out, identity, planned.record, planned.plan, counts, written, request.sign_key)
@@ -300,6 +318,8 @@ def _identity(planned: FilterPlan) -> ReleaseRecord:
         members=policy.members,
         files=policy.files,
         second_look=second_look().protocol if policy.redacts else None,
+        verified_by=None if planned.verify is None else planned.verify.shown,
+        residual_max_level=policy.residual_max_level,
         boxes_sha256=boxes_sha256(planned.reviewed),
         guarantee=planned.guarantee,
     )

@@ -20,7 +20,7 @@ safely, `filter` drops the sample by the rule "(unsafe_member)".
 `files: clean` writes kept pictures without what decoding does not need (`ingest.images.cleaning`). `then: redact`
 covers what its rule names in `cover` (`TARGETS`, attributes, or `image` for the whole picture) and releases the
 picture if a detector then finds nothing more of it. Else it is dropped, or with `fallback: image` all of it is covered.
-`cover_method` says how.
+`cover_method` says how. `residual_max_level: 3` also wants everything of levels 1 and 2 to be gone from such a picture.
 A policy can be changed and applied again without another scan, since scores do not depend on it.
 """
 
@@ -42,12 +42,13 @@ from scoring.sql.expressions import columns_of, row_cursor, shown, without_value
 from scoring.sql.limits import Limits, StoppedError, Watch
 from scoring.sql.names import literal
 from scoring.table import IMAGE_SCHEMA, LISTED, SCREENED, UNKNOWN_LEVEL, Col, not_presence_only, unknown_level_sql
-from scoring.taxonomy import KEYS
+from scoring.taxonomy import ATTRIBUTES, KEYS
 
 Action = Literal["keep", "flag", "redact", "drop"]
 PlainAction = Literal["keep", "flag", "drop"]
 Files = Literal["as-is", "clean"]
 Fallback = Literal["drop", "image"]
+ResidualLevel = Literal[0, 2, 3, 4]
 WHOLE_IMAGE = "image"
 """In `cover`: the whole picture."""
 
@@ -148,6 +149,13 @@ class Policy:
 
     files: Files = "as-is"
     cover_method: CoverMethod = "solid"
+    residual_max_level: ResidualLevel | None = None
+    """The most severe level that the second look may find in a covered picture, 0 for none; None: only what the rule
+    covers must be gone."""
+
+    covered_counts: bool = False
+    """Whether a guarantee counts covered pictures as caught: the second look found nothing private in any of them."""
+
     answered_both_ways: tuple[str, ...] = ()
     """`scoring.table.not_presence_only` of the run's engine: a null in one of these attributes is a gap."""
 
@@ -167,6 +175,13 @@ class Policy:
     @property
     def redacts(self) -> bool:
         return any(rule.then == "redact" for rule in self.rules)
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Keys of the attributes that the second look must not find in a covered picture, by `residual_max_level`."""
+        if self.residual_max_level is None:
+            return ()
+        return tuple(a.key for a in ATTRIBUTES if not self.residual_max_level or a.level < self.residual_max_level)
 
     @property
     def writes_again(self) -> bool:

@@ -18,6 +18,7 @@ from scoring.policies.policy import (
     Files,
     PlainAction,
     Policy,
+    ResidualLevel,
     Rule,
     Text,
 )
@@ -38,6 +39,7 @@ class _PolicyFile(BaseModel):
     members: Members = "listed"
     files: Files = "as-is"
     cover_method: CoverMethod = "solid"
+    residual_max_level: ResidualLevel | None = None
 
 
 _REQUIRED = tuple(name for name, field in _PolicyFile.model_fields.items() if field.is_required())
@@ -46,6 +48,7 @@ _CHOICES = {
     "files": ("setting", get_args(Files)),
     "cover_method": ("method", get_args(CoverMethod)),
     "fallback": ("setting", get_args(Fallback)),
+    "residual_max_level": ("level", tuple(map(str, get_args(ResidualLevel)))),
 }
 _PLAIN = ("default", "quarantined", "screened")
 """Keys of which the value is an action that needs no rule."""
@@ -96,6 +99,8 @@ def _checked(text: bytes, file: str) -> Policy:
             )
     for number, rule in enumerate(parsed.rules, 1):
         _check_cover(number, rule)
+    if parsed.residual_max_level is not None and not any(rule.then == "redact" for rule in parsed.rules):
+        raise PolicyError("residual_max_level is about covered pictures, and no rule has then: redact; leave it out")
     return Policy(
         file=file,
         name=parsed.name,
@@ -107,6 +112,7 @@ def _checked(text: bytes, file: str) -> Policy:
         members=parsed.members,
         files=parsed.files,
         cover_method=parsed.cover_method,
+        residual_max_level=parsed.residual_max_level,
         sql=tuple(_condition(number, rule) for number, rule in enumerate(parsed.rules, 1)),
     )
 

@@ -20,7 +20,7 @@ from pydantic import (
     model_serializer,
 )
 
-from ingest.errors import RunError
+from ingest.errors import RunError, number_of
 from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from ingest.storage.place import PART, Place, place
@@ -233,8 +233,8 @@ class RunRecord(BaseModel):
             )
         if (drawn := self.shard_draw) is not None:
             return (
-                f"random sample of {drawn.num_images:,} images in {drawn.num_shards:,} random shards of "
-                f"{drawn.num_source_shards:,} (seed {self.seed})"
+                f"random sample of {number_of(drawn.num_images, 'image')} in "
+                f"{number_of(drawn.num_shards, 'random shard')} of {drawn.num_source_shards:,} (seed {self.seed})"
             )
         if self.sample is not None:
             return f"random sample of {self.sample:,} images (seed {self.seed})"

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import privsieve as api
-from jobs.filter.run import FilterRequest, run_filter
+from jobs.filter.run import FilterRequest, plan_filter, run_filter
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.audits import write_drawn
 from tests.jobs.in_process import scan_in_process
@@ -365,3 +365,44 @@ def test_options_that_do_not_go_together_are_one_line(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+COVER = (
+    "name: p\ndefault: keep\nquarantined: drop\n{more}rules:\n"
+    "  - {{name: all, when: level > 0 AND level < 3, then: redact, cover: [faces], reason: private}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "verify", "counts"),
+    [
+        ("", "canned", False),
+        ("residual_max_level: 3\n", None, False),
+        ("residual_max_level: 2\n", "canned", False),
+        ("residual_max_level: 3\ncover_method: blur\n", "canned", False),
+        ("residual_max_level: 3\n", "canned", True),
+    ],
+)
+def test_a_covered_picture_counts_only_if_a_second_look_judged_all_that_is_private(
+    run: Path, tmp_path: Path, more: str, verify: str | None, counts: bool
+) -> None:
+    """The detectors judge only some of levels 1 and 2; another engine must judge the rest."""
+    (tmp_path / "p.yaml").write_text(COVER.format(more=more))
+    private = [r["key"] for r in rows(run) if r["level"] in (1, 2)]
+    assert len(private) >= 45
+    planned = plan_filter(
+        FilterRequest(
+            str(run),
+            str(tmp_path / "out"),
+            str(tmp_path / "p.yaml"),
+            guarantee=0.95,
+            labels=str(labels_of(tmp_path, private)),
+            verify_engine=verify,
+            accept_all=True,
+        )
+    )
+    assert planned.guarantee is not None
+    assert planned.guarantee.covered_counts is counts
+    assert ("or cleared by the second look once covered" in planned.guarantee.promise) is counts
+    assert (planned.guarantee.threshold is None) is counts
+    assert (planned.counts.actions()["redact"] == len(private)) is counts

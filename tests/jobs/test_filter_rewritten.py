@@ -19,7 +19,11 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from reports.report.evidence import SIDES, first_frame_boxes
+from scoring.assessment import Assessment, View
+from scoring.engines.canned import CannedEngine
+from scoring.engines.detectors.covering import second_look
 from scoring.labels.reviews import ReviewAnswers
+from scoring.taxonomy import ATTRIBUTES, KEYS
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, rows, tar
 from tests.jobs.releases import CLEAN, PICTURES, decided, make_corpus, pictures, released, with_policy
@@ -314,6 +318,98 @@ def test_boxes_that_are_none_and_boxes_for_nothing_are_refused(
         assert privsieve("filter", seen, *options) == 2
         assert capsys.readouterr().err == f"privsieve: {message}\n"
         assert not (tmp_path / "out").exists()
+
+
+def test_another_engine_looks_too_and_has_the_last_word(
+    seen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The canned engine answers by the hash of what it is shown, so one knows what it said of each released file."""
+    policy = with_policy(tmp_path, FACES.replace("default: keep", "default: keep\nresidual_max_level: 3"))
+    options = ("--policy", policy, "--verify-engine", "canned", "--out", tmp_path / "out")
+    assert privsieve("filter", seen, *options, "--dry-run") == 0
+    output = capsys.readouterr().out
+    assert "  covered pictures are examined by canned (sha256), too; its answers are made up\n" in output
+    assert "canned would examine 4 pictures up to 3 times each\n" in output
+    assert privsieve("filter", seen, *options) == 0
+    steps = pq.read_table(tmp_path / "out" / "redactions.parquet").to_pylist()
+    private = [attribute.key for attribute in ATTRIBUTES if attribute.level in (1, 2)]
+    assert {key for step in steps for key in step["left"]} - {*second_look().assessed}
+    assert all((step["left"] == []) == step["released"] for step in steps)
+    rows_of = {row["key"]: row for row in pq.read_table(tmp_path / "out" / "decisions.parquet").to_pylist()}
+    for key in ("woman.jpg", "woman.png", "turned.jpg"):
+        if rows_of[key]["action"] == "redact":
+            assert {made_up_values(tmp_path / "out" / key)[name] for name in private} == {0}
+        else:
+            assert rows_of[key]["rule"] == "(not_covered)"
+            assert rows_of[key]["reason"].startswith("after 3 steps the second look still finds ")
+    summary = json.loads((tmp_path / "out" / "release.json").read_text())
+    assert (summary["second_look"], summary["verified_by"]) == ("detectors-5", "canned (sha256)")
+    assert "Then `canned (sha256)` examined them" in (tmp_path / "out" / "README.md").read_text()
+
+
+def made_up_values(picture: Path) -> dict[str, float]:
+    content = picture.read_bytes()
+    image = decode(content, ImageLimits())
+    assert isinstance(image, DecodedImage)
+    view = View(image.views[0], image.metadata, hashlib.sha256(content).hexdigest())
+    [outcome] = CannedEngine().assess([view])
+    assert isinstance(outcome, Assessment)
+    return dict(zip(KEYS, outcome.values.tolist(), strict=True))
+
+
+def test_nothing_of_the_levels_above_the_residual_one_is_left(seen: Path, tmp_path: Path) -> None:
+    """A rule that covers the name alone leaves the contact details of a visiting card."""
+    source, out = tmp_path / "source", tmp_path / "out"
+    source.mkdir()
+    shutil.copy(DEMO / "document" / "business_card.jpg", source / "card.jpg")
+    assert privsieve("scan", source, "--run", tmp_path / "run") == 0
+    plain = COVER.format(when="true", cover="full_legal_name")
+    assert privsieve("filter", tmp_path / "run", "--policy", with_policy(tmp_path, plain), "--out", out) == 0
+    assert decided(out) == {"card.jpg": ("redact", "people")}
+    assert privsieve("scan", out, "--run", tmp_path / "again") == 0
+    [row] = rows(tmp_path / "again")
+    assert row["level"] in (1, 2)
+    strict = plain.replace("default: keep", "default: keep\nresidual_max_level: 3")
+    assert (
+        privsieve("filter", tmp_path / "run", "--policy", with_policy(tmp_path, strict), "--out", tmp_path / "b") == 0
+    )
+    steps = pq.read_table(tmp_path / "b" / "redactions.parquet").to_pylist()
+    assert {"contact_details", "full_legal_name", "biometrics"} & {*steps[0]["left"]}
+    if decided(tmp_path / "b")["card.jpg"][0] == "redact":
+        assert privsieve("scan", tmp_path / "b", "--run", tmp_path / "third") == 0
+        assert rows(tmp_path / "third")[0]["level"] in (0, 3, 4)
+    assert json.loads((tmp_path / "b" / "release.json").read_text())["residual_max_level"] == 3
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "message"),
+    [
+        (FACES, ("--model", "x"), "--model, --endpoint and other options of engines are for --verify-engine; name it"),
+        (FACES, ("--verify-engine", "cannned"), 'unknown engine "cannned" (did you mean "canned"?)'),
+        (CLEAN, ("--verify-engine", "canned"), "--verify-engine examines covered pictures, and no rule covers areas"),
+        (
+            COVER.format(when="true", cover="text"),
+            ("--verify-engine", "canned"),
+            'rule "people" covers nothing that the canned engine judges by itself; add residual_max_level: 3',
+        ),
+        (CLEAN + "residual_max_level: 3\n", (), "residual_max_level is about covered pictures, and no rule has then"),
+        (FACES + "residual_max_level: 1\n", (), "residual_max_level is the number 1; the levels are: 0, 2, 3, 4"),
+    ],
+)
+def test_a_second_look_that_cannot_be_is_one_line_before_anything_is_written(
+    seen: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    policy: str,
+    options: tuple[str, ...],
+    message: str,
+) -> None:
+    command = ("filter", seen, "--policy", with_policy(tmp_path, policy), *options, "--out", tmp_path / "out")
+    assert privsieve(*command) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ that may be one, also what is too small or too unsure to count in a row.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from ingest.formats.released import CoverStep, NotReleased, Rewritten
 from ingest.images.covering import FORMATS, TARGETS, Area, CoverMethod, covered, share_of
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
-from scoring.assessment import Assessment, EngineDescription, EngineOptions, View
+from scoring.assessment import Assessment, EngineDescription, EngineOptions, Outcome, View
 from scoring.engines import detectors
 from scoring.engines.detectors.findings import fractions
 from scoring.taxonomy import KEYS
@@ -107,6 +107,29 @@ class Judged:
 NOTHING_JUDGED = Judged()
 
 
+@dataclass(frozen=True)
+class SecondLook:
+    """What a covered picture must pass, besides that the detectors find none of the targets."""
+
+    absent: tuple[str, ...] = ()
+    """Keys of attributes that must be absent, whatever the rule covers."""
+
+    verifier: Callable[[View], Outcome] | None = None
+    """Another engine that looks once the detectors find nothing."""
+
+    verifies: EngineDescription | None = None
+    """Facts about that engine."""
+
+    def verified(self, targets: Sequence[str]) -> tuple[str, ...]:
+        """Return the keys of the attributes that the other engine must not see."""
+        named = ["biometrics"] if "faces" in targets else []
+        keys = {*named, *targets, *self.absent}
+        return tuple(key for key in self.verifies.assessed if key in keys) if self.verifies else ()
+
+
+DETECTORS_ALONE = SecondLook()
+
+
 def _is_same_place(first: Area, second: Area) -> bool:
     """Return whether each area holds the middle of the other."""
     return all(
@@ -135,6 +158,7 @@ def cover_targets(
     method: CoverMethod,
     falls_back: bool,
     judged: Judged = NOTHING_JUDGED,
+    look: SecondLook = DETECTORS_ALONE,
 ) -> Rewritten | NotReleased:
     """Cover all that shows one of the targets, as the module says.
 
@@ -143,19 +167,21 @@ def cover_targets(
     cover is spared, the picture is released with nothing covered.
     """
     steps: list[CoverStep] = []
+    absent = tuple(key for key in look.absent if key in second_look().assessed)
+    examined = tuple(dict.fromkeys((*targets, *absent)))
     try:
         first = _look(encoded, targets, (), judged)
         shown = [box for box in boxes if _shows(box, targets)]
         of_row = [box for box in shown if not judged.spares(box["attribute"], box["kind"], _area_of(box))]
         areas = [*judged.covered, *(_with_margin(_area_of(box), box["kind"]) for box in of_row), *first.areas]
-        if not areas and not first.left and (first.has_spared or len(of_row) < len(shown)):
-            content = covered(encoded, (), method)
-            return _not_coverable(()) if content is None else Rewritten(content, (CoverStep("boxes", 0, 0.0),))
-        for name in STEPS if areas else ():
+        is_spared = not first.left and (first.has_spared or len(of_row) < len(shown))
+        for name in STEPS if areas or is_spared else ():
             content = covered(encoded, areas, method)
             if content is None:
                 return _not_coverable(steps)
-            seen = _look(content, targets, areas, judged)
+            seen = _look(content, examined, areas, judged)
+            if not seen.left and look.verifier is not None:
+                seen = _verified(content, look, targets, judged)
             steps.append(CoverStep(name, len(areas), share_of(areas), seen.left))
             if not seen.left:
                 return Rewritten(content, tuple(steps))
@@ -166,10 +192,12 @@ def cover_targets(
         content = covered(encoded, [_WHOLE], "solid")
         if content is not None:
             return Rewritten(content, (*steps, CoverStep("image", 1, 1.0, is_examined=False)))
-    if not areas:
+    if not steps:
         message = f"the detectors do not say where it shows {', '.join(targets)}"
     else:
-        message = f"after {len(steps)} steps the detectors still find {', '.join(steps[-1].left)}, or cannot judge it"
+        message = (
+            f"after {len(steps)} steps the second look still finds {', '.join(steps[-1].left)}, or cannot judge it"
+        )
     return NotReleased(NOT_COVERED, message, tuple(steps))
 
 
@@ -191,6 +219,28 @@ def _look(encoded: bytes, targets: Sequence[str], hidden: Sequence[Area], judged
         areas += seen.areas
         has_spared = has_spared or seen.has_spared
     return _Look(tuple(left), tuple(areas), has_spared)
+
+
+def _verified(encoded: bytes, look: SecondLook, targets: Sequence[str], judged: Judged) -> _Look:
+    """Let the other engine look. What people have spared in a picture is not asked."""
+    assert look.verifier is not None
+    assert look.verifies is not None
+    image = decode(encoded, ImageLimits(max_side_px=look.verifies.max_side_px))
+    if not isinstance(image, DecodedImage):
+        raise _NotExaminedError(f"it cannot be examined again ({image.reason})")
+    spared = {attribute for attribute, _ in judged.spared}
+    keys = [key for key in look.verified(targets) if key not in spared]
+    sha256, left, areas = hashlib.sha256(encoded).hexdigest(), list[str](), list[Area]()
+    for pixels in image.views:
+        outcome = look.verifier(View(pixels, image.metadata, sha256))
+        if not isinstance(outcome, Assessment):
+            raise _NotExaminedError(f"the engine of the second look gives no answer ({outcome.reason})")
+        for key in keys:
+            value = outcome.values[KEYS.index(key)]
+            is_unknown = bool(np.isnan(value)) and key not in look.verifies.presence_only
+            left += [key] if is_unknown or value > 0 else []
+        areas += [_with_margin(_area_of(vars(box)), box.kind) for box in outcome.boxes if box.attribute in left]
+    return _Look(tuple(dict.fromkeys(left)), tuple(areas), has_spared=False)
 
 
 def _look_at(view: View, targets: Sequence[str], hidden: Sequence[Area], judged: Judged) -> _Look:
