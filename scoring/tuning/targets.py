@@ -1,7 +1,7 @@
 """Expected answers of a tuned model about a labelled picture.
 
-    slots     one of three classes for each of the 22 attributes; attributes that were not judged are left out of the
-    loss severity  the score with two decimals
+    slots     one of three classes for each attribute; those that were not judged are left out of the loss
+    severity  the score with two decimals
     binary    Yes or No
     dialogue  a conversation about the picture that the user supplies
 
