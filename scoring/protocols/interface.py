@@ -4,8 +4,8 @@
     answer = <the model's answer to prompt>        # SlotAnswer for Slots, FirstTokenAnswer, TextAnswer for Generate
     result = protocol.parse([answer])              # an Outcome, or the Prompt of the next pass (two-pass only)
 
-An engine repeats the last two lines, with all answers so far, until it has an Outcome: at most `passes` times. A
-prompt can be had as text, too, for people to read before a scan.
+An engine repeats the last two lines, with all answers so far, until it has an Outcome: at most `passes` times.
+`prompt_parts` gives the prompt as text, for people to read before a scan.
 """
 
 import typing
