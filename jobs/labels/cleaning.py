@@ -21,7 +21,7 @@ def run_clean(request: CleanRequest, feedback: Feedback = SILENT) -> SuspiciousL
     """Errors of the pictures and labels in one line; nothing is written then. LabelsError as of `suspicious_labels`."""
     refuse_existing(request.out)
     encoder = encoder_of(request.sees)
-    modalities = loaded_modalities(modalities_of(request.sees), encoder, cache_of(request.look))
+    modalities = loaded_modalities(modalities_of(request.sees), encoder, cache_of(request.look, encoder))
     labelled = labelled_pictures(request.look, modalities, feedback)
     lengths = {name: modality.length for name, modality in modalities.items()}
     found = suspicious_labels(labelled.pictures, lengths, request.max_share, request.percentile, request.seed)

@@ -1,6 +1,7 @@
 """The labelled pictures of a corpus, decoded as a scan decodes them, and their features."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -44,9 +45,6 @@ class ScreenPictures:
     drawn: str
     """evenly or audit."""
 
-    num_unreadable: int
-    """Labelled pictures that cannot be decoded: a scan gives their rows a reason, whatever the screen."""
-
 
 @dataclass(frozen=True)
 class _Labels:
@@ -73,7 +71,7 @@ def labelled_pictures(
     hash_list = hash_list_of(request.hash_list)
     limits = replace(LIMITS, has_pdq=True) if hash_list.needs_pdq else LIMITS
     places, hashes, categories, phashes = dict[str, int](), list[str](), list[str | None](), list[str | None]()
-    views, num_unreadable = list[tuple[Vectors, ...]](), 0
+    views, left_out = list[tuple[Vectors, ...]](), dict[int, str]()
     with feedback.meter("labelled pictures", None) as meter:
         for sample in _samples(source, labels.chosen):
             meter.advance(1)
@@ -81,13 +79,17 @@ def labelled_pictures(
                 continue
             sha256 = hashlib.sha256(sample.encoded).hexdigest()
             label = labels.label_of(sample, sha256)
-            if label is None or sha256 in places or sha256 in hash_list.sha256:
+            if label is None or sha256 in places:
+                continue
+            if sha256 in hash_list.sha256:
+                left_out[label] = "withheld by the hash list"
                 continue
             decoded = decode(sample.encoded, limits)
             if not isinstance(decoded, DecodedImage):
-                num_unreadable += 1
+                left_out[label] = "unreadable"
                 continue
             if hash_list.listings([sha256], [decoded.pdq])[0] != "clear":
+                left_out[label] = "withheld by the hash list"
                 continue
             places[sha256] = label
             hashes.append(sha256)
@@ -99,7 +101,12 @@ def labelled_pictures(
             f"no label of {request.labels} is of a picture of {request.source}; labels name pictures by sha256, or by "
             "key as a scan writes it"
         )
-    return _found(labels, places, hashes, categories, phashes, views, num_unreadable)
+    counts = Counter(left_out[label] for label in left_out.keys() - set(places.values()))
+    counts["of no picture of the corpus"] = labels.agreed.labels.num_rows - len(left_out.keys() | set(places.values()))
+    for why, num in counts.items():
+        if num:
+            feedback.notice(f"labels that are not used: {num:,} {why}")
+    return _found(labels, places, hashes, categories, phashes, views)
 
 
 def _vectors(
@@ -154,7 +161,6 @@ def _found(
     categories: list[str | None],
     phashes: list[str | None],
     views: list[tuple[Vectors, ...]],
-    num_unreadable: int,
 ) -> ScreenPictures:
     numbers = np.array([places[sha256] for sha256 in hashes], dtype=np.int64)
     truth = truth_of(labels.agreed.labels.take(pa.array(numbers)))
@@ -177,7 +183,7 @@ def _found(
         groups=np.asarray(near_duplicate_groups(phashes), dtype=np.int64),
         views=tuple(views),
     )
-    return ScreenPictures(pictures, "evenly" if labels.rows is None else labels.rows.drawn, num_unreadable)
+    return ScreenPictures(pictures, "evenly" if labels.rows is None else labels.rows.drawn)
 
 
 def _drawn(rows: LabelledRows | None, hashes: list[str]) -> tuple[Numbers, Flags]:

@@ -29,15 +29,12 @@ class FitResult:
     screen: FittedScreen
     made: MadeScreen
     num_labelled: int
-    num_unreadable: int
-    """Labelled pictures that cannot be decoded; a scan gives them a reason, whatever the screen."""
 
 
 @dataclass(frozen=True)
 class EvaluateScreenResult:
     screen: FittedScreen
     evaluation: ScreenEvaluation
-    num_unreadable: int
 
 
 def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResult:
@@ -47,7 +44,7 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
     encoder = encoder_of(request.sees)
     names = modalities_of(request.sees)
     identities = {name: identity_of(name, encoder) for name in names}
-    modalities = loaded_modalities(names, encoder, cache_of(request.look))
+    modalities = loaded_modalities(names, encoder, cache_of(request.look, encoder))
     labelled = labelled_pictures(request.look, modalities, feedback)
     settings = FitSettings(
         target_miss=request.target_miss,
@@ -67,7 +64,7 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
         if place(request.out).is_local:
             shutil.rmtree(place(request.out).path, ignore_errors=True)  # it did not exist before
         raise
-    return FitResult(screen, made, len(labelled.pictures), labelled.num_unreadable)
+    return FitResult(screen, made, len(labelled.pictures))
 
 
 def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SILENT) -> EvaluateScreenResult:
@@ -75,12 +72,18 @@ def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SIL
     `run_screen_fit`."""
     screen = read_screen(request.screen)
     refuse_other_features(screen)
-    modalities = loaded_modalities(tuple(screen.predictor.heads), screen.encoder, cache_of(request.look))
+    modalities = loaded_modalities(
+        tuple(screen.predictor.heads), screen.encoder, cache_of(request.look, screen.encoder)
+    )
+    if labels_sha256(request.look.labels) == screen.record.labels_sha256:
+        feedback.notice(
+            "caution: the thresholds were chosen by these labels, so what they miss here proves nothing new"
+        )
     labelled = labelled_pictures(request.look, modalities, feedback)
     is_learnt = _is_learnt(labelled, request.screen)
     if is_learnt.all():
         raise LabelsError("the screen has learnt from all of these pictures; evaluate it by labels of others")
-    return EvaluateScreenResult(screen, evaluated(labelled.pictures, screen, is_learnt), labelled.num_unreadable)
+    return EvaluateScreenResult(screen, evaluated(labelled.pictures, screen, is_learnt))
 
 
 def _is_learnt(labelled: ScreenPictures, screen: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -106,10 +109,12 @@ def encoder_of(request: SeenRequest) -> bytes | None:
     return given_content(place(request.encoder), request.encoder, MAX_ENCODER_BYTES)
 
 
-def cache_of(request: LookRequest) -> Path | None:
-    """StorageError if the folder is not of this machine."""
+def cache_of(request: LookRequest, encoder: bytes | None) -> Path | None:
+    """LabelsError without an encoder, whose embeddings it keeps; StorageError if it is not of this machine."""
     if request.cache is None:
         return None
+    if encoder is None:
+        raise LabelsError("--cache keeps the embeddings of an encoder, and there is none; leave it out")
     folder = place(request.cache)
     if not folder.is_local:
         raise StorageError(f"--cache {request.cache}: give a folder of this machine")

@@ -70,7 +70,7 @@ def _counted(report: Report) -> str:
     is_of_source = report.overall.rate is not None and report.design.is_certain
     total = report.total
     if total.num_screened:
-        return "images that were judged or screened out"
+        return "judged images" if report.overall.rate is None else "images that were judged or screened out"
     if not total.num_quarantined and not total.num_unknown:
         return f"images in the source{_readable(report)}" if is_of_source else "scanned images"
     noun = "judged images" if total.num_unknown else "scored images"

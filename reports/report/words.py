@@ -47,6 +47,8 @@ def _how_much(report: Report) -> str:
         others = "" if report.design.kind == "whole" else "; the others can differ"
         raw = f"the engine itself found {percent(total.privacy_rate)} ({counts})"
         return f"{rate} of the {headline.of} are private, corrected by {by} {interval}; {raw}{most}{others}."
+    if total.num_screened:
+        return _of_screened_run(report, counts, most)
     if report.design.kind == "whole":
         return f"{percent(headline.rate)} of the {headline.of} were found private ({counts}){most}."
     if headline.is_of_source:
@@ -59,6 +61,25 @@ def _how_much(report: Report) -> str:
     where = f"first {headline.of.replace('scanned ', '')}" if report.design.kind == "first" else headline.of
     sentence = f"{percent(headline.rate)} of the {where} were found private ({counts})"
     return f"{sentence}{most}; the rest of the source can differ."
+
+
+def _of_screened_run(report: Report, counts: str, most: str) -> str:
+    """counts: how many of the judged images the engine found private."""
+    total, headline = report.total, headline_of(report)
+    if report.overall.rate is None:
+        return (
+            f"{counts[0].upper()}{counts[1:]} were found private{most}. A screen left out {total.num_screened:,} more, "
+            "none of which the engine has seen, so there is no rate over all."
+        )
+    interval = "no interval, since the images are a sample"
+    if headline.low is not None:
+        interval = f"95 % interval {spread(headline.low, headline.high)}"
+    others = "" if report.design.kind == "whole" else "; the rest of the source can differ"
+    return (
+        f"An estimated {_rate(headline)} of the {headline.of} are private ({interval}): {counts} were found "
+        f"private{most}; the share of the {total.num_screened:,} that a screen left out is estimated by "
+        f"{number_of(total.num_guarded, 'guarded image')}, {total.num_missed:,} of them private{others}."
+    )
 
 
 def _rate(headline: Headline) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from ingest.errors import number_of
 from reports.run import drawn_shards
 from reports.run.figures import SMALL_GROUP, Rate
 from reports.statistics.shares import (
@@ -16,6 +17,7 @@ from reports.statistics.shares import (
     sampled,
     standings,
 )
+from reports.words import spread
 from scoring.runs.record import RunRecord
 from scoring.runs.rows import NO_DAMAGE, Damage
 
@@ -116,8 +118,9 @@ def _design_of(
         return RunDesign("per category", sentence, known)
     if (drawn := record.shard_draw) is not None:
         sentence = (
-            f"A random sample of {num_images:,} images in {drawn.num_shards:,} random shards of "
-            f"{drawn.num_source_shards:,} (seed {record.seed}), which hold {drawn.num_in_shards:,}."
+            f"A random sample of {number_of(num_images, 'image')} in "
+            f"{number_of(drawn.num_shards, 'random shard')} of {drawn.num_source_shards:,} (seed {record.seed}), with "
+            f"{number_of(drawn.num_in_shards, 'image')} in all."
         )
         return RunDesign("shards", sentence, None)
     of = f" of {known:,} in the source" if known else ""
@@ -223,7 +226,8 @@ def _with_screened(total: Rate, design: RunDesign) -> Overall:
     share = over_all(total.num_missed / total.num_guarded)
     if design.kind != "whole":
         return Overall(share, None, None, f"{sentence} No interval: the images are a sample, too.")
-    return Overall(share, over_all(low), over_all(high), f"{sentence} With its 95 % interval.")
+    low, high = over_all(low), over_all(high)
+    return Overall(share, low, high, f"{sentence} The 95 % interval is {spread(low, high)}.")
 
 
 def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes) -> Overall:

@@ -16,10 +16,11 @@ from reports.words import percent
 from scoring.screen.model import Predictor
 from scoring.screen.record import MissBound, ModalityName, ScreenRecord
 
+ONCE = "a picture and its near duplicates count once"
 ASSUMPTION = {
-    "evenly": "the labelled pictures are a random sample of the pictures that are scanned",
+    "evenly": f"the labelled pictures are a random sample of the pictures that are scanned; {ONCE}",
     "audit": "the scanned pictures are those of the run whose audit drew the labelled ones, and of the drawn pictures "
-    "those without a label are like the others",
+    f"those without a label are like the others; {ONCE}",
 }
 
 
@@ -122,7 +123,7 @@ def _bounds(
     target, level_1, confidence = settings.target_miss, settings.target_miss_level_1, settings.confidence
     if settings.is_per_category:
         categories = category_bounds(pictures, members, scores, target, level_1, confidence)
-        return together(categories.values(), confidence), categories
+        return together(categories.values(), target, confidence), categories
     private = members & pictures.is_private
     of_level_1 = private & (pictures.levels == 1)
     undecided = scores[members & pictures.is_undecided]

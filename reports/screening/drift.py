@@ -14,52 +14,48 @@ from scoring.screen.guard import GuardCounts
 from scoring.screen.record import ScreenRecord
 
 STOP_LEVEL = 0.999
-"""Confidence with which the miss rate must be above the bound before a scan stops: it is compared again and again."""
+"""Confidence with which the miss rate must be above the bound before a scan stops: it is compared after every slice."""
 
 PASS_LEVEL = 0.999
 """Confidence of the interval of the share that passes, from the labels."""
 
 
 @dataclass(frozen=True)
-class Missed:
-    """Private pictures that a screen left out of a run, estimated by its guard."""
+class MissRate:
+    """Share of the private pictures that a screen leaves out, as the engine answers."""
 
-    num: float
-    """Estimate of how many the engine would have called private, those that the guard found included."""
-
+    estimate: float
     low: float
     """Lower end of the one-sided interval."""
 
-    high: float
-    """Upper end of the one-sided interval."""
 
-    def share(self, num_private: int, end: str) -> float:
-        """Return the miss rate, 0–1: missed / (missed + private pictures that passed). end: num, low or high."""
-        missed = float(getattr(self, end))
-        return missed / (missed + num_private) if missed + num_private else 0.0
+def miss_rate(counts: GuardCounts, guard_share: float, level: float) -> MissRate | None:
+    """Return the miss rate with the exact one-sided lower end of this level; None without a private picture.
 
-
-def missed(counts: GuardCounts, level: float) -> Missed | None:
-    """Return the estimate with the ends of exact one-sided intervals of this level each; None without a guarded
-    picture. Guarded pictures are a random part of all that the screen left out."""
-    if not counts.num_guarded:
+    guard_share: share of the pictures left out that the guard sends on, 0–1. With a miss rate m and this share g, a
+    private picture passes with probability 1 − m and is guarded with probability m g, so of those that the engine sees
+    the share m g / (m g + 1 − m) is guarded, whatever the prevalence. Its interval (Clopper and Pearson 1934) gives
+    that of m, and has the chance of both in it: which pictures were met, and which of them were guarded.
+    """
+    num_private = counts.num_missed + counts.num_private
+    if not num_private:
         return None
-    num_left_out = counts.num_screened + counts.num_guarded
-    low, high = clopper_pearson(counts.num_missed, counts.num_guarded, 2 * level - 1)
-    num = counts.num_missed / counts.num_guarded * num_left_out
-    return Missed(num, max(float(low) * num_left_out, counts.num_missed), float(high) * num_left_out)
+    low = float(clopper_pearson(counts.num_missed, num_private, 2 * level - 1)[0])
+    ends = (counts.num_missed / num_private, low)
+    return MissRate(*(share / (share + guard_share * (1 - share)) for share in ends))
 
 
 def broken_bound(counts: GuardCounts, record: ScreenRecord) -> str | None:
     """Return why the scan must stop: one line; None if its guard does not contradict the bound."""
-    estimate = missed(counts, STOP_LEVEL)
-    if estimate is None or estimate.share(counts.num_private, "low") <= record.target_miss:
+    rate = miss_rate(counts, record.guard_share, STOP_LEVEL)
+    if rate is None or rate.low <= record.target_miss:
         return None
     return (
         f"the screen misses more than it may: the engine calls {counts.num_missed:,} of {counts.num_guarded:,} "
-        f"guarded pictures private, about {percent(estimate.share(counts.num_private, 'num'))} of the private pictures "
-        f"where at most {percent(record.target_miss)} was promised; the pictures are not like the labelled ones: fit a "
-        "screen on labels of these, and scan into a new run"
+        f"guarded pictures private, about {percent(rate.estimate)} of the private pictures where at most "
+        f"{percent(record.target_miss)} was promised; look at them: privsieve review RUN --queue \"stage = 'guard'\". "
+        "If they are private, fit a screen on labels of these pictures; if not, the engine errs: fit one on its own "
+        "answers (privsieve labels export). Then scan into a new run"
     )
 
 

@@ -257,3 +257,53 @@ def test_a_listed_picture_never_reaches_the_browser_and_hostile_names_are_text(t
     served_pictures = [url for url, kind in received.items() if "/api/picture/" in url and kind == "image/jpeg"]
     assert len(served_pictures) == 3
     assert not [url for url in served_pictures if url.endswith(f"/{listed}")]
+
+
+def test_a_vote_is_one_of_four_classes_by_key_or_by_button(run: Path, opened: Any) -> None:
+    _, page = opened(run, 390, reviewer="ana", judged="votes")
+    first = shown(page)
+    expect(page.locator("#question")).to_contain_text("who may see this picture?")
+    expect(page.locator("#answers button")).to_have_text(
+        [
+            "Clearly private: must never be online 1",
+            "Private: for me and people whom I choose 2",
+            "Public: for everybody I know 3",
+            "Clearly public: for anyone 4",
+            "Unclear U",
+            "Skip S",
+        ]
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.keyboard.press("5")
+    expect(page.locator("#model")).to_be_hidden()
+    page.keyboard.press("1")
+    expect(page.locator('[data-answer="clearly private"]')).to_have_class("given")
+    expect(page.locator("#model")).to_be_visible()
+    page.keyboard.press("z")
+    expect(page.locator("#model")).to_be_hidden()
+    page.keyboard.press("2")
+    expect(page.locator("#model")).to_be_visible()
+    page.keyboard.press("Enter")
+    gone(page, first)
+    second = shown(page)
+    page.locator('[data-answer="clearly public"]').click()
+    expect(page.locator("#model")).to_be_visible()
+    page.keyboard.press("Enter")
+    gone(page, second)
+    third = shown(page)
+    page.keyboard.press("u")
+    expect(page.locator("#model")).to_be_visible()
+    page.keyboard.press("Enter")
+    gone(page, third)
+    fourth = shown(page)
+    page.keyboard.press("s")
+    gone(page, fourth)
+    expect(page.locator("#status")).to_have_text("2 of 6 left")
+    assert [(row["answer"], row["vote"], row["private"]) for row in rows(run)] == [
+        ("vote", "clearly private", 1),
+        ("undo", None, None),
+        ("vote", "private", 1),
+        ("vote", "clearly public", 0),
+        ("unclear", None, None),
+        ("skip", None, None),
+    ]

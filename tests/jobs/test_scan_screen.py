@@ -1,5 +1,6 @@
 """A scan with a screen: what the engine does not see, what the guard notices, and that nothing is lost."""
 
+import dataclasses
 import json
 import shutil
 from collections import Counter
@@ -9,7 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from reports.report.headline import headline_of
 from reports.report.opened import open_run
+from reports.report.words import findings
+from reports.run.design import Overall
+from reports.words import spread
 from scoring.policies.policy_file import load_policy
 from scoring.table import SCHEMA
 from scoring.taxonomy import KEYS
@@ -169,6 +174,27 @@ def test_a_report_says_that_a_screen_left_pictures_out(run: Path, capsys: pytest
     assert "SCREENED: the engine has not seen the pictures that a screen left out" in text
     assert "screened out, 0 quarantined" in text
     assert "guarded ones, of which" in text
+    with open_run(str(run)) as opened:
+        report = opened.summary()
+    total, overall = report.total, report.overall
+    guarded = f"is estimated by {total.num_guarded:,} guarded images, {total.num_missed:,} of them private"
+    assert total.num_guarded
+    estimate = total.num_private + total.num_missed / total.num_guarded * total.num_screened
+    assert overall.rate == pytest.approx(estimate / 440)
+    (finding,) = [line for line in text.splitlines() if "guarded images" in line and "An est" in line]
+    assert f"(95 % interval {spread(overall.low, overall.high)})" in finding
+    assert f"{total.num_private:,} of {total.num_judged:,} images that could be judged were found private" in finding
+    assert f"the share of the {total.num_screened:,} that a screen left out {guarded}" in finding
+
+
+def test_without_a_guarded_picture_a_report_gives_no_rate_over_all(run: Path) -> None:
+    with open_run(str(run)) as opened:
+        report = opened.summary()
+    total = dataclasses.replace(report.total, num_guarded=0, num_missed=0)
+    report = dataclasses.replace(report, total=total, overall=Overall(None, None, None, "not known"))
+    how_much, _ = findings(report)
+    assert "so there is no rate over all" in how_much
+    assert "screened out" not in headline_of(report).of
 
 
 def test_sql_counts_them_apart(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -277,3 +303,4 @@ def test_the_page_shows_how_many_were_screened_out(run: Path, tmp_path: Path) ->
     page = (tmp_path / "report.html").read_text()
     assert "<dt>Screened out</dt>" in page
     assert "SCREENED: the engine has not seen" in page
+    assert '<dd class="small">95 %: ' in page

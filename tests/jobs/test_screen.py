@@ -1,7 +1,9 @@
 """screen fit and screen evaluate, on planted captions."""
 
 import csv
+import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from jobs.screen.request import EvaluateScreenRequest, FitRequest
 from jobs.screen.run import FitResult, run_screen_evaluate, run_screen_fit
 from privsieve import screen_evaluate, screen_fit
 from reports.screening.bounds import miss_high
-from tests.jobs.made import privsieve
+from tests.jobs.made import privsieve, tar
 from tests.screens import planted_corpus, write_labels
 
 TARGET = 0.05
@@ -151,6 +153,36 @@ def test_a_label_of_no_picture_of_the_corpus_is_said(corpus: Path, tmp_path: Pat
         run_screen_fit(_asked(corpus, labels=str(labels), out=str(tmp_path / "x")))
 
 
+def test_labels_that_are_not_used_are_counted(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = b"\xff\xd8 is no picture"
+    shutil.copytree(corpus / "shards", tmp_path / "shards", dirs_exist_ok=True, ignore=lambda *_: ["00000.tar"])
+    tar(tmp_path / "shards" / "00000.tar", {"a.jpg": broken, "b.jpg": broken})
+    labels = (corpus / "labels.csv").read_text() + f"{hashlib.sha256(broken).hexdigest()},1\n{'ab' * 32},0\n"
+    (tmp_path / "labels.csv").write_text(labels)
+    arguments = ("--labels", tmp_path / "labels.csv", "--modality", "caption", "--target-miss", "0.3", "--quiet")
+    assert privsieve("screen", "fit", tmp_path / "shards", *arguments, "--out", tmp_path / "screen") == 0
+    said = capsys.readouterr().err
+    assert "labels that are not used: 1 unreadable" in said
+    assert "labels that are not used: 201 of no picture of the corpus" in said
+
+
+def test_the_labels_that_chose_a_threshold_do_not_judge_it_unsaid(
+    corpus: Path, fitted: FitResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fitted.screen.record.labels_sha256
+    asked_for = (
+        "screen",
+        "evaluate",
+        corpus / "screen",
+        corpus / "shards",
+        "--labels",
+        corpus / "labels.csv",
+        "--quiet",
+    )
+    assert privsieve(*asked_for) == 0
+    assert "the thresholds were chosen by these labels" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -159,6 +191,7 @@ def test_a_label_of_no_picture_of_the_corpus_is_said(corpus: Path, tmp_path: Pat
         (("--target-miss", "0"), "target-miss"),
         (("--drawn", "audit"), "--drawn is of the labels of a run"),
         (("--encoder", "no.onnx"), "no.onnx"),
+        (("--modality", "caption", "--cache", "kept"), "--cache keeps the embeddings of an encoder"),
     ],
 )
 def test_a_wrong_option_is_one_line(

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from ingest.errors import LabelsError
-from reports.screening.bounds import category_bounds, miss_bound, miss_high
-from reports.screening.drift import broken_bound, drifted_share, missed
+from reports.screening.bounds import category_bounds, miss_bound, miss_high, no_bound, together
+from reports.screening.drift import broken_bound, drifted_share, miss_rate
 from reports.statistics.recall_bound import bound_of
 from scoring.screen.guard import GuardCounts
-from scoring.screen.record import ScreenRecord
+from scoring.screen.record import MissBound, ScreenRecord
 from tests.benchmarks.screen import fitted, planted, scanned, true_miss
 
 NOTHING = np.empty(0)
@@ -59,18 +59,51 @@ def test_a_category_with_too_few_labels_is_not_screened() -> None:
         category_bounds(pictures, everything, np.random.default_rng(2).random(400), 0.01, None, 0.95)
 
 
+def test_the_bound_over_all_categories_holds_although_each_threshold_is_the_lowest_score() -> None:
+    generator, broken = np.random.default_rng(3), 0
+    for _ in range(300):
+        thresholds = generator.random((5, 59)).min(axis=1)  # of uniform scores, so also the true miss rates
+        bounds = [
+            MissBound(threshold=threshold, num_private=59, num_missed=0, miss_high=0.05)
+            for threshold in thresholds.tolist()
+        ]
+        broken += thresholds.mean() > together(bounds, 0.05, 0.95).miss_high
+    assert broken <= 0.05 * 300
+    assert together([no_bound(NOTHING)], 0.05, 0.95).miss_high == 1.0
+
+
 @pytest.fixture(scope="module")
 def record() -> ScreenRecord:
     return fitted(np.random.default_rng(7), 0.05, 130, 200, 7).record
 
 
-def test_what_the_guard_finds_is_scaled_to_all_that_the_screen_left_out() -> None:
+def test_the_miss_rate_is_that_of_guarded_and_passed_private_pictures() -> None:
     counts = GuardCounts(num_seen=10_000, num_screened=6_930, num_guarded=70, num_missed=1, num_private=990)
-    estimate = missed(counts, 0.95)
-    assert estimate is not None
-    assert estimate.num == pytest.approx(100)
-    assert estimate.low < 100 < estimate.high
-    assert estimate.share(counts.num_private, "num") == pytest.approx(100 / 1090)
+    rate = miss_rate(counts, 0.01, 0.95)
+    assert rate is not None
+    assert rate.estimate == pytest.approx(100 / 1090)
+    assert 0.004 < rate.low < 0.006  # 1 of 991 is at least 1 in 19,300
+    assert miss_rate(counts, 1.0, 0.95) is not None
+    assert miss_rate(GuardCounts(num_seen=10, num_screened=10), 0.01, 0.95) is None
+
+
+@pytest.mark.parametrize(("guard_share", "most"), [(0.01, 0.03), (1.0, 0.03)])
+def test_a_scan_whose_miss_rate_is_the_promised_one_hardly_ever_stops(
+    record: ScreenRecord, guard_share: float, most: float
+) -> None:
+    record = record.model_copy(update={"guard_share": guard_share})
+    generator, num_stopped = np.random.default_rng(5), 0
+    for _ in range(200):
+        counts = GuardCounts()
+        for _ in range(60):  # slices, after each of which the counts are looked at
+            private, public_out = generator.binomial([200, 190], [0.05, 0.4])
+            out = int(generator.binomial(private, record.target_miss))
+            guarded = generator.binomial([out, public_out], guard_share).tolist()
+            counts += GuardCounts(200, out + public_out - sum(guarded), sum(guarded), guarded[0], private - out)
+            if broken_bound(counts, record) is not None:
+                num_stopped += 1
+                break
+    assert num_stopped <= most * 200
 
 
 def test_a_scan_stops_only_if_the_guard_proves_too_many_misses(record: ScreenRecord) -> None:
