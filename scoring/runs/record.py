@@ -1,7 +1,4 @@
-"""`run.json`: the source and the settings of a run, and how those of two runs differ, in words.
-
-Beginning or continuing a run: its record is written, or compared with the one that is there.
-"""
+"""`run.json`: the source and the settings of a run. It is written when a run begins, and compared when it continues."""
 
 import hashlib
 import json
