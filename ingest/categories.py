@@ -1,10 +1,8 @@
-"""Lists that give each image of a corpus its class: CSV, TSV, a name and a class with a space between, or the columns
-key and class of a labels file.
+"""Files of users that give each image its category: lists of classes, and words of captions.
 
-Places365's lists are of the last kind. Their classes are numbers, and their names are in
-`categories_places365.txt`, which is read if it is next to the list.
-
-A file of words that give each image a category by its caption: CSV, `category,word` on each line.
+A list of classes is CSV, TSV, a name and a class with a space between, or has the columns key and class of a labels
+file. Places365's lists have a space between: their classes are numbers, whose names are in `categories_places365.txt`,
+which is read if it is next to the list. A file of words is CSV, `category,word` on each line.
 """
 
 import csv

@@ -1,7 +1,4 @@
-"""The command that installs an extra of privsieve into the environment in which it runs.
-
-Memory that is free, and memory that a process takes. Exact on Linux only.
-"""
+"""Facts about this machine: how extras are installed in its environment, and its memory (exact on Linux only)."""
 
 import os
 import shlex

@@ -2,10 +2,8 @@
 
 This is the noun that flows through everything: a shard holds samples, a sample becomes a row.
 
-A slice is the unit of work: a run of samples of one shard, cut by content alone.
-
-The same input always gives the same slices. So the name of a slice's result file is known beforehand, and if the file
-exists the slice is done.
+A slice is the unit of work: consecutive samples of one shard, cut by content alone. The same input always gives the
+same slices, so the name of a slice's result file is known beforehand, and if the file exists the slice is done.
 """
 
 import hashlib

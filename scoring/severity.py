@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from scoring.taxonomy import ATTRIBUTES, TAXONOMY
 
+Floats = npt.NDArray[np.floating]
+
 WEIGHTS = np.array(TAXONOMY.weights, dtype=np.int64)
 """Shape (4,): what one attribute of level 1…4 adds to s_lex."""
 
@@ -25,6 +27,9 @@ NUM_COMBINATIONS = TAXONOMY.num_combinations
 
 _RADICES = np.array([size + 1 for size in TAXONOMY.level_sizes], dtype=np.int64)
 _LEVEL_OF_ATTRIBUTE = np.array([attribute.level for attribute in ATTRIBUTES])
+_BEHIND_ALL = 5
+"""Less severe than every level."""
+
 _ATTRIBUTE_TO_COUNT = (_LEVEL_OF_ATTRIBUTE[:, None] == np.arange(1, 5)[None, :]).astype(np.int64)
 
 
@@ -73,3 +78,24 @@ def _tables() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         levels[s_lex] = top + 1
         scores[s_lex] = low + (high - low) * np.sqrt((r - r_min) / (1 - r_min))
     return levels, scores
+
+
+def levels_with_gaps(values: Floats) -> npt.NDArray[np.float32]:
+    """Return the most severe level that is present (1), 0 if none is; shape (…, 22) -> (…).
+
+    NaN if an attribute that would be more severe was not judged: that is never taken as absent. values: 0, 0.5, 1 or
+    NaN, in canonical order.
+    """
+    present = np.where(values == 1, _LEVEL_OF_ATTRIBUTE, _BEHIND_ALL).min(axis=-1)
+    unknown = np.where(np.isnan(values), _LEVEL_OF_ATTRIBUTE, _BEHIND_ALL).min(axis=-1)
+    most_severe = np.where(present == _BEHIND_ALL, 0, present).astype(np.float32)
+    most_severe[unknown < present] = np.nan
+    return most_severe
+
+
+def scores_with_gaps(values: Floats) -> npt.NDArray[np.float64]:
+    """Return the severity score of the attributes present (1), NaN if any was not judged; shapes as above."""
+    flat = values.reshape(-1, len(ATTRIBUTES))
+    severity_scores = score_of(lexicographic(level_counts(flat == 1))).astype(np.float64)
+    severity_scores[np.isnan(flat).any(axis=1)] = np.nan
+    return severity_scores.reshape(values.shape[:-1])

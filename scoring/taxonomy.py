@@ -2,10 +2,9 @@
 
 Everything else follows from it: columns, weights of the severity score, prompts, reports.
 
-On which level of the taxonomy something belongs: four questions, of which the first that is answered yes decides.
-
-Source: Tsaprazlis et al., "Rethinking Visual Privacy", appendix B.1, in our own words. The paper does not say what four
-times no means; here it means that the taxonomy has no place for it.
+`QUESTIONS` say on which level something belongs: the first of four questions that is answered yes decides.
+Their source is Tsaprazlis et al., "Rethinking Visual Privacy", appendix B.1, in our own words. The paper does not say
+what four times no means; here it means that the taxonomy has no place for it.
 """
 
 from collections.abc import Iterator

@@ -1,11 +1,9 @@
-"""A remote file as a stream that is read by ranges, and a new file that is hashed while it is written.
+"""Streams: a remote file that is read by ranges, a new file that is hashed while it is written, a hash of a few blocks.
 
-A hash of a few blocks of a shard: it shows that the content was replaced even if size and times are the same.
-
-Copying and unpacking tools put the time of a file back (`cp -p`, `rsync -t`, `tar -x`), so size and time prove little.
-A hash of everything would cost a second reading of the corpus. A few blocks differ almost surely if all pictures were
-replaced; if only a share `p` of the bytes differs, at least one block differs with a probability of about
-1 - (1 - p) ** (NUM_BLOCKS - 2).
+The hash of a few blocks shows that a shard was replaced even if size and times are the same. Copying and unpacking
+tools put the time of a file back (`cp -p`, `rsync -t`, `tar -x`), so size and time prove little. A hash of everything
+would cost a second reading of the corpus. A few blocks differ almost surely if all pictures were replaced; if only a
+share `p` of the bytes differs, at least one block differs with a probability of about 1 - (1 - p) ** (NUM_BLOCKS - 2).
 """
 
 import hashlib

@@ -135,6 +135,8 @@ def _evidence(release: Mapping[str, Any], engine: Mapping[str, Any]) -> Iterator
         "listed": "texts next to the pictures are in the release",
         "all": "all files next to the pictures are in the release",
     }[release["members"]]
+    if release.get("texts") == "masked":
+        texts += f", and what text rules found in them is masked ({release['num_texts_masked']:,} texts)"
     yield from [
         "## Evidence for a DPIA (GDPR Art. 35) and for data governance (AI Act Art. 10)",
         "",

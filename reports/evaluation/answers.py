@@ -12,9 +12,9 @@ from ingest.images.phash import near_duplicate_groups
 from reports.evaluation.severity import Levels, band_of
 from reports.statistics.binary import Numbers
 from scoring import severity
-from scoring.labels import derived
 from scoring.labels.table import attribute_values
 from scoring.privacy import judges_private, private_condition, private_of_labels, private_of_rows, protocol_name
+from scoring.severity import scores_with_gaps
 from scoring.table import Col
 from scoring.taxonomy import KEYS
 
@@ -103,7 +103,7 @@ def truth_of(labels: pa.Table) -> Truth:
     """Return the truth according to a table of `LABELS_SCHEMA`."""
     values = attribute_values(labels).astype(np.float64)
     private = private_of_labels(_numbers(labels, "private"), values)
-    score, formula = _numbers(labels, "score"), derived.scores(values)
+    score, formula = _numbers(labels, "score"), scores_with_gaps(values)
     of_values = severity.level_of(severity.lexicographic(severity.level_counts(values == 1)))
     levels = np.where(np.isnan(formula), band_of(np.nan_to_num(score)), of_values)
     return Truth(

@@ -23,6 +23,7 @@ from reports.run.figures import (
     UnseenContent,
 )
 from reports.run.warehouse import LEVEL_COUNTS, Run
+from scoring.protocols.reasons import REASON_KINDS
 from scoring.runs.rows import Damage
 from scoring.severity import WEIGHTS
 from scoring.sql.names import literal
@@ -143,12 +144,14 @@ def _has_answer(condition: str, keys: Sequence[str]) -> str:
 
 
 def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) -> tuple[EvidenceCount, ...]:
-    """Return the evidence of these groups, in their order. Empty where rationales may hold a model's own words."""
+    """Return the evidence of these groups, in their order. Where rationales may hold a model's own words, only known
+    kinds of content that a reason names."""
     private = {group["group_name"]: group["num_private"] for group in groups if group["num_private"]}
-    if not private or may_hold_own_words(run.record.engine):
+    if not private:
         return ()
+    known_only = may_hold_own_words(run.record.engine)
     names = ", ".join(map(literal, private))
-    asked = {"by": by_sql, "private": private_sql, "groups": names, "most": str(MAX_KINDS)}
+    asked = {"by": by_sql, "private": private_sql, "groups": names, "most": str(MAX_KINDS + known_only)}
     order = {name: index for index, name in enumerate(private)}
     rows = sorted(run.ask("evidence", **asked), key=lambda row: order[row["group_name"]])
     return tuple(
@@ -156,6 +159,7 @@ def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) 
             printable(row["group_name"]), printable(row["kind"])[:100], row["num_images"], private[row["group_name"]]
         )
         for row in rows
+        if not known_only or row["kind"] in REASON_KINDS
     )
 
 

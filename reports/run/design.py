@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from ingest.errors import number_of
 from reports.run import drawn_shards
 from reports.run.figures import SMALL_GROUP, Rate
 from reports.statistics.shares import (
@@ -117,8 +118,9 @@ def _design_of(
         return RunDesign("per category", sentence, known)
     if (drawn := record.shard_draw) is not None:
         sentence = (
-            f"A random sample of {num_images:,} images in {drawn.num_shards:,} random shards of "
-            f"{drawn.num_source_shards:,} (seed {record.seed}), which hold {drawn.num_in_shards:,}."
+            f"A random sample of {number_of(num_images, 'image')} in "
+            f"{number_of(drawn.num_shards, 'random shard')} of {drawn.num_source_shards:,} (seed {record.seed}), with "
+            f"{number_of(drawn.num_in_shards, 'image')} in all."
         )
         return RunDesign("shards", sentence, None)
     of = f" of {known:,} in the source" if known else ""

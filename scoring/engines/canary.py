@@ -1,6 +1,7 @@
-"""One generated picture, the same everywhere: engines of one run that disagree on it are set up differently.
+"""Checks of an engine while it scans: one generated picture that all engines must answer alike, and plain grey ones.
 
-Ends a scan whose engine fails: many pictures in a row get no answer, and neither do plain grey ones.
+Engines of one run that disagree on the generated picture are set up differently. If many pictures in a row get no
+answer, and grey ones get none either, the engine has failed and the scan ends.
 """
 
 import hashlib

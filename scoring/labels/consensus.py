@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError, number_of
 from scoring.labels import dawid_skene
-from scoring.labels.derived import scores
 from scoring.labels.judgements import Floats, Judgements
 from scoring.labels.table import LabelsOrigin, to_labels
 from scoring.labels.votes import PRIVATE_VOTES, VOTES, votes_of
+from scoring.severity import scores_with_gaps
 from scoring.taxonomy import KEYS
 
 Method = Literal["two-annotator", "majority", "dawid-skene"]
@@ -105,7 +105,8 @@ def consensus(
     columns |= {"sha256": list(judged.sha256), "key": list(judged.key), "annotator": [ANNOTATOR] * len(judged.key)}
     columns |= {"private": pa.array(private, from_pandas=True).cast(pa.int8()), "class": list(classes)}
     columns["vote"] = votes_of(vote)
-    columns |= {"score": scores(values), "split": list(_same_text(judged.texts["split"], ignores_missing=True))}
+    columns["score"] = scores_with_gaps(values)
+    columns["split"] = list(_same_text(judged.texts["split"], ignores_missing=True))
     columns["licence"] = list(_same_text(judged.texts["licence"], ignores_missing=True))
     labels = to_labels(columns, len(judged.key))  # type: ignore[arg-type]
     return Consensus(

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.errors import number_of
-from scoring.labels.derived import Floats
 from scoring.labels.table import attribute_values
 from scoring.privacy import IS_DECISIVE
+from scoring.severity import Floats
 from scoring.taxonomy import KEYS
 
 MAX_NAMED = 3

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from ingest.errors import LabelsError
 from ingest.sample import printable
-from scoring.labels import derived
 from scoring.labels.picture_index import hashes_by_name
 from scoring.labels.table import attribute_values
 from scoring.labels.votes import steps_of
+from scoring.severity import levels_with_gaps
 from scoring.taxonomy import KEYS
 
 Floats = npt.NDArray[np.float32]
@@ -57,8 +57,8 @@ class Judgements:
                 )
 
     def levels(self) -> Floats:
-        """Return the levels 0–4 of what is present (1), shape (A, P); NaN if unknown (`derived.levels`)."""
-        return derived.levels(self.values)
+        """Return the levels 0–4 of what is present (1), shape (A, P); NaN if unknown (`severity.levels_with_gaps`)."""
+        return levels_with_gaps(self.values)
 
 
 def judgements(tables: Sequence[tuple[str, pa.Table]]) -> Judgements:

@@ -22,8 +22,7 @@ from ingest.errors import LabelsError, number_of
 from ingest.sample import Column
 from ingest.storage.parquet_tables import refuse_damage, write_table
 from ingest.storage.place import Place, version_mark_of
-from scoring.labels.columns import LABELS_SCHEMA
-from scoring.labels.parquet_file import bounded_table
+from scoring.labels.parquet_file import LABELS_SCHEMA, bounded_table
 from scoring.taxonomy import KEYS
 
 SKIP = "skip"

@@ -19,9 +19,8 @@ from ingest.storage.given_files import given_content
 from ingest.storage.parquet_tables import refuse_damage, write_table
 from ingest.storage.place import place
 from scoring.assessment import Values
-from scoring.labels.columns import LABELS_SCHEMA
 from scoring.labels.csv_cells import NULL_NUMBERS, as_csv, text_columns, unescaped
-from scoring.labels.parquet_file import MAX_TEXT_CHARS, bounded_table, refuse_unknown
+from scoring.labels.parquet_file import LABELS_SCHEMA, MAX_TEXT_CHARS, bounded_table, refuse_unknown
 from scoring.labels.picture_index import picture_names
 from scoring.labels.reviews import OF_ATTRIBUTES, SKIP, UNCLEAR, read_reviews, standing
 from scoring.labels.votes import vote_of_number, with_private_of_votes

@@ -6,7 +6,8 @@ and anything else is a rejection. How else it is read:
 
 - `lenient`: the word anywhere in a short answer, for models that were not tuned.
 - `first`: nothing is generated; the probability of yes against no as the first token.
-- `reason`: the word first, then a sentence of explanation, which is not stored: it can repeat what the picture shows.
+- `reason`: the word first, then a sentence of explanation. The sentence is not stored, since it can repeat what the
+  picture shows; of a private picture the known kinds of content that it names are.
 
 Generated answers are left free, since a grammar would turn every refusal into an answer.
 """
@@ -29,6 +30,7 @@ from scoring.protocols.interface import (
     TextAnswer,
 )
 from scoring.protocols.reading import how_probable, probabilities_of, text_of, unparsable
+from scoring.protocols.reasons import kinds_in
 from scoring.protocols.settings import refuse_thresholds, version, with_image
 from scoring.protocols.texts import Texts, Wording, fill, load_texts
 from scoring.protocols.yes_or_no import AnswerWords
@@ -100,7 +102,7 @@ class BinaryProtocol:
         if isinstance(is_yes, Unscored):
             return is_yes
         probability = _prob_yes(answer, self.answers.candidates, is_yes)
-        return _judged(is_yes, probability)
+        return _judged(is_yes, probability, kinds_in(answer.text) if self.reading == "reason" else ())
 
 
 def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> BinaryProtocol:
@@ -160,11 +162,11 @@ def _more_probable(answer: Answer) -> Outcome:
     return _judged(yes >= no, yes / (yes + no))
 
 
-def _judged(is_private: bool, prob_private: float) -> Assessment:
-    """Build the assessment. prob_private: NaN if unknown."""
+def _judged(is_private: bool, prob_private: float, kinds: tuple[str, ...] = ()) -> Assessment:
+    """Build the assessment. prob_private: NaN if unknown. kinds: what a reason names."""
     return Assessment(
         not_assessed(),
-        (f"private{how_probable(prob_private)}",) if is_private else (),
+        (f"private{how_probable(prob_private)}", *kinds) if is_private else (),
         private=is_private,
         prob_private=None if np.isnan(prob_private) else prob_private,
     )

@@ -5,8 +5,7 @@
     result = protocol.parse([answer])              # an Outcome, or the Prompt of the next pass (two-pass only)
 
 An engine repeats the last two lines, with all answers so far, until it has an Outcome: at most `passes` times.
-
-A protocol's prompt as text, for people to read before a scan.
+`prompt_parts` gives the prompt as text, for people to read before a scan.
 """
 
 import typing

@@ -1,8 +1,7 @@
-"""Parts that all protocols share: messages of a prompt, the version, refused options.
+"""Parts that all protocols share: messages of a prompt, the version, refused options, values from probabilities.
 
-Values from probabilities: by the most probable class, or by thresholds that the user gives per attribute.
-
-A thresholds file is YAML (or JSON): attribute key -> the P(present) from which the value is 1, or both thresholds:
+A value is that of the most probable class, or follows from thresholds that the user gives per attribute. A thresholds
+file is YAML (or JSON): attribute key -> the P(present) from which the value is 1, or both thresholds:
 
     gov_ids: 0.35
     biometrics: {present: 0.6, ambiguous: 0.4}

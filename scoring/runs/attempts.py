@@ -1,4 +1,4 @@
-"""Counts of attempts at a slice that never ended, kept in the run so that they outlive the worker.
+"""What a run notes of its workers, so that it outlives them: attempts at a slice that never ended, and working time.
 
 `RUN/attempts/<name>.json` exists while a worker scans a slice. If the worker is killed the file stays, and the next
 worker counts it as a death. Without this count, Ray would restart a worker that an image kills without end.

@@ -1,7 +1,4 @@
-"""`run.json`: the source and the settings of a run, and how those of two runs differ, in words.
-
-Beginning or continuing a run: its record is written, or compared with the one that is there.
-"""
+"""`run.json`: the source and the settings of a run. It is written when a run begins, and compared when it continues."""
 
 import hashlib
 import json
@@ -20,7 +17,7 @@ from pydantic import (
     model_serializer,
 )
 
-from ingest.errors import RunError
+from ingest.errors import RunError, number_of
 from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from ingest.storage.place import PART, Place, place
@@ -233,8 +230,8 @@ class RunRecord(BaseModel):
             )
         if (drawn := self.shard_draw) is not None:
             return (
-                f"random sample of {drawn.num_images:,} images in {drawn.num_shards:,} random shards of "
-                f"{drawn.num_source_shards:,} (seed {self.seed})"
+                f"random sample of {number_of(drawn.num_images, 'image')} in "
+                f"{number_of(drawn.num_shards, 'random shard')} of {drawn.num_source_shards:,} (seed {self.seed})"
             )
         if self.sample is not None:
             return f"random sample of {self.sample:,} images (seed {self.seed})"

@@ -1,9 +1,8 @@
 """Rows of a run, compacted or not, of this version or older ones; which of them are about images.
 
-Damaged shards: a part of them, or all, could not be read, so an unknown number of their images has no row.
-
-Each such part has a row in the score files, with a reason of `ingest.errors.SHARD_REASONS`. It is counted apart from
-the rows of images everywhere, and where a run has one, nothing can be said of all images of its source.
+Of a damaged shard a part, or all, could not be read, so an unknown number of its images has no row. Each such part has
+a row in the score files, with a reason of `ingest.errors.SHARD_REASONS`. It is counted apart from the rows of images
+everywhere, and if a run has one, nothing can be said of all images of its source.
 """
 
 from collections import Counter

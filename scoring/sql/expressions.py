@@ -5,9 +5,8 @@ a table, a file, a setting or the environment. Callers use the tree written out 
 comments and brackets in the original cannot change the statement around it. Its cost per row is bounded, too.
 Source: DuckDB documentation, "SQL to/from JSON" (json_serialize_sql, json_deserialize_sql).
 
-DuckDB's errors in one line that says what to do and holds no value of any row.
-
-Errors in a statement itself quote the statement; errors that come while rows are read quote the rows.
+`without_values` turns DuckDB's errors into one line that says what to do. Errors in a statement itself quote the
+statement, which is fine; errors that come while rows are read quote the rows, so their text is left out.
 """
 
 import json

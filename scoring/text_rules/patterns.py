@@ -1,6 +1,6 @@
-"""Values that are recognised by their form alone: dates, numbers with check digits, addresses. One text line in.
+"""Values that are recognised by their form alone in one line of text: dates, numbers with check digits, addresses.
 
-Check digits, which set a number of a known kind apart from any other row of digits.
+Check digits set a number of a known kind apart from any other row of digits.
 """
 
 import re

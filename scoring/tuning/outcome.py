@@ -1,8 +1,7 @@
-"""Result of a tuning run: how much the model has learnt, and whether the saved adapter answers the same.
+"""Result of a tuning run: what the model has learnt, whether the saved adapter answers the same, what tuning changed.
 
-What tuning costs elsewhere: how far a tuned model's next word is from that of the untuned one, on any pictures.
-
-It says that a model has changed, not that it has become worse: a task with right answers says that.
+The last is how far a tuned model's next word is from that of the untuned one, on any pictures. It says that a model has
+changed, not that it has become worse: only a task with right answers says that.
 """
 
 import gc

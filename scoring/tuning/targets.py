@@ -1,7 +1,7 @@
 """Expected answers of a tuned model about a labelled picture.
 
-    slots     one of three classes for each of the 22 attributes; attributes that were not judged are left out of the
-    loss severity  the score with two decimals
+    slots     one of three classes for each attribute; those that were not judged are left out of the loss
+    severity  the score with two decimals
     binary    Yes or No
     dialogue  a conversation about the picture that the user supplies
 
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from scoring.assessment import Values
-from scoring.labels import derived
 from scoring.privacy import private_of_labels
 from scoring.protocols.binary import BinaryProtocol
 from scoring.protocols.holistic import SeverityProtocol
 from scoring.protocols.interface import Protocol
+from scoring.severity import levels_with_gaps, scores_with_gaps
 from scoring.taxonomy import KEYS
 
 WITHOUT = {
@@ -72,7 +72,7 @@ def is_private(label: Label) -> bool | None:
 
 def level_of(label: Label) -> int | None:
     """Return 1–4, or 0 if no attribute is present; None if a more severe one was not judged."""
-    level = float(derived.levels(label.values[None])[0])
+    level = float(levels_with_gaps(label.values[None])[0])
     return None if np.isnan(level) else int(level)
 
 
@@ -80,7 +80,7 @@ def score_of(label: Label) -> float | None:
     """Return the label's own score; else that of its values. None if an attribute was not judged."""
     if label.score is not None:
         return label.score
-    score = float(derived.scores(label.values[None])[0])
+    score = float(scores_with_gaps(label.values[None])[0])
     return None if np.isnan(score) else score
 
 

@@ -2,9 +2,8 @@
 
 A killed run continues from its last whole checkpoint and ends with the same weights: on the CPU bit by bit.
 
-Checks for faults of a tuning run before it starts and before anything is written.
-
-The memory of a step was not measured on a GPU: activations are counted from the parts of a layer.
+Faults are reported before anything is written. Whether the memory suffices is estimated from the parts of a layer; that
+estimate was not measured on a GPU.
 """
 
 import json

@@ -231,6 +231,24 @@ def test_kinds_of_evidence_are_counted_without_sizes_and_never_in_a_models_own_w
     assert [image.rationale for image in own.severest] == [None, None]
 
 
+def test_of_a_models_reasons_the_known_kinds_are_counted_and_nothing_else(make_run: MakeRun) -> None:
+    def says(*kinds: str) -> Any:
+        return replace(answer(biometrics=1), evidence=("private (high probability)", *kinds))
+
+    rows = [
+        ("a", says("reason: face", "reason: home")),
+        ("a", says("reason: face")),
+        ("b", says("Jane Roe on a beach")),
+    ]
+    run = open_run(str(make_run(rows)))
+    engine = run.record.engine | {"protocol": "binary:ours-1,reason-3 abc"}
+    found = summarise(replace(run, record=run.record.model_copy(update={"engine": engine})), private="level = 1")
+    assert [(each.group, each.kind, each.num_images, each.num_private) for each in found.evidence] == [
+        ("a", "reason: face", 2, 2),
+        ("a", "reason: home", 1, 2),
+    ]
+
+
 def test_the_most_severe_images_come_first_and_say_where_their_boxes_are(make_run: MakeRun) -> None:
     from scoring.assessment import Box
 

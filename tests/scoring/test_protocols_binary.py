@@ -5,6 +5,7 @@ import pytest
 
 from scoring.assessment import Unscored
 from scoring.protocols.interface import Generate, TextAnswer, Token
+from scoring.protocols.reasons import REASON_KINDS, kinds_in
 from tests.scoring.asking import ask, assessed
 
 
@@ -33,8 +34,34 @@ def test_binary_answers(name: str, text: str, private: bool) -> None:
     outcome = assessed(ask(name).parse([TextAnswer(text)]))
     assert outcome.private is private
     assert outcome.prob_private is None
-    assert outcome.evidence == (("private",) if private else ())
+    of_reason = ("reason: face",) if "A face" in text or "a face" in text else ()
+    assert outcome.evidence == (("private", *of_reason) if private else ())
     assert np.isnan(outcome.values).all()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kinds"),
+    [
+        ("Yes. A passport of Jane Roe, born 1980, lies on a desk.", ["identity document"]),
+        ("Yes. There is no face, but a licence plate can be read.", ["licence plate"]),
+        ("Yes. A man without a tattoo sits in a bedroom.", ["people", "home"]),
+        ("Yes. It shows credit cards and names.", ["bank card", "name"]),
+        ("Yes. The surface of a facet.", []),  # whole words only
+        ("Yes. Personal.", []),
+        ("Yes. Messages on a screen; never a name.", ["messages", "screen"]),
+        ("No. A face that is painted.", None),
+    ],
+)
+def test_of_a_reason_only_known_kinds_are_kept(sentence: str, kinds: list[str] | None) -> None:
+    evidence = assessed(ask("binary:reason").parse([TextAnswer(sentence)])).evidence
+    assert list(evidence) == ([] if kinds is None else ["private", *(f"reason: {kind}" for kind in kinds)])
+    assert set(evidence) <= {"private", *REASON_KINDS}
+
+
+def test_a_long_reason_costs_no_time_and_other_readings_have_no_kinds() -> None:
+    assert kinds_in("no " * 200_000 + "face") == ()
+    assert kinds_in("a face " * 200_000) == ("reason: face",)
+    assert assessed(ask("binary:lenient").parse([TextAnswer("Yes, a face")])).evidence == ("private",)
 
 
 @pytest.mark.parametrize(
@@ -117,4 +144,4 @@ def test_prob_private_speaks_of_the_word_that_was_written(
 
 def test_the_reason_of_a_binary_answer_is_not_in_the_row() -> None:
     answer = TextAnswer("Yes. A letter to Jane Roe is readable.")
-    assert assessed(ask("binary:reason").parse([answer])).evidence == ("private",)
+    assert assessed(ask("binary:reason").parse([answer])).evidence == ("private", "reason: document")

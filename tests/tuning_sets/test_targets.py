@@ -5,10 +5,9 @@ import pytest
 
 from scoring import severity
 from scoring.assessment import Assessment
-from scoring.labels.derived import scores
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions, TextAnswer
-from scoring.severity import BANDS, NUM_COMBINATIONS
+from scoring.severity import BANDS, NUM_COMBINATIONS, scores_with_gaps
 from scoring.severity import level_of as level_table
 from scoring.severity import score_of as score_table
 from scoring.taxonomy import ATTRIBUTES, KEYS
@@ -80,7 +79,7 @@ def test_severity_is_open_if_an_attribute_was_not_judged() -> None:
 
 def test_a_score_of_whole_values_is_that_of_a_consensus() -> None:
     rows = np.random.default_rng(0).choice(np.array([0, 0.5, 1], np.float32), (200, 22), p=[0.8, 0.1, 0.1])
-    assert [score_of(Label(row)) for row in rows] == scores(rows).tolist()
+    assert [score_of(Label(row)) for row in rows] == scores_with_gaps(rows).tolist()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""One piece of evidence, by its kind and never with its content.
+"""Evidence, by its kind and never with its content, and the values of attributes that follow from it.
 
-Turns evidence into the 22 values: 0 only for attributes that these detectors would have found.
+A value is 0 only if these detectors would have found the attribute.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,9 +1,7 @@
 """Nudity with Yahoo's open_nsfw: trained on pornographic photographs only, so 0 means "no such signal".
 
-What the body of open_nsfw sees in a picture: 1,024 numbers before its last layer. Likeness of pictures uses them.
-
-The network was trained for nudity alone. Its features say more than that: by their cosine, recognisable versions of a
-picture come before unrecognisable ones (`docs/similarity.md`).
+`similarity` uses the 1,024 numbers before its last layer as features of any picture: by their cosine, recognisable
+versions of a picture come before unrecognisable ones (`docs/similarity.md`).
 """
 
 import numpy as np

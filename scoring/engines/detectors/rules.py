@@ -1,6 +1,6 @@
 """Text -> evidence. Each rule looks for one thing and returns the kind of its evidence; the text stays here.
 
-Contact details: mail, phone, address; 1 if they are a person's, 0.5 if they are a business's.
+Contact details (mail, phone, address) are 1 if they are a person's, 0.5 if they are a business's.
 """
 
 import re

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scoring.labels.derived import levels, scores
+from scoring.severity import levels_with_gaps, scores_with_gaps
 from scoring.taxonomy import ATTRIBUTES
 
 LEVELS = np.array([attribute.level for attribute in ATTRIBUTES])
@@ -34,11 +34,11 @@ def test_what_was_not_judged_is_never_taken_as_absent(
     present: tuple[int, ...], unknown: tuple[int, ...], level: int | None, score: float | None
 ) -> None:
     values = _values(present, unknown)[None]
-    assert levels(values).tolist() == pytest.approx([np.nan if level is None else level], nan_ok=True)
-    assert scores(values).tolist() == pytest.approx([np.nan if score is None else score], nan_ok=True)
+    assert levels_with_gaps(values).tolist() == pytest.approx([np.nan if level is None else level], nan_ok=True)
+    assert scores_with_gaps(values).tolist() == pytest.approx([np.nan if score is None else score], nan_ok=True)
 
 
 def test_0_5_counts_as_absent() -> None:
     values = np.full((1, len(ATTRIBUTES)), 0.5, np.float32)
-    assert levels(values).tolist() == [0]
-    assert scores(values).tolist() == [0]
+    assert levels_with_gaps(values).tolist() == [0]
+    assert scores_with_gaps(values).tolist() == [0]
