@@ -6,7 +6,7 @@ engine and on what, and name what was not; neither describes what the command do
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ingest.errors import number_of
@@ -172,7 +172,7 @@ def _croissant(release: Mapping[str, Any]) -> dict[str, Any]:
         "conformsTo": ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": _name(release),
         "description": f"{_num_released(release)} images, released under the privacy policy {release['policy']}.",
-        "rai:personalSensitiveInformation": [key for key in KEYS if key in engine["assessed"]],
+        "rai:personalSensitiveInformation": list(_sensitive(engine["assessed"])),
         "rai:dataPreprocessingProtocol": [
             f"privsieve filter, policy {release['policy']} (sha256 {release['policy_sha256']}): "
             + ", ".join(f"{count} {action}" for action, count in release["actions"].items())
@@ -187,6 +187,16 @@ def _croissant(release: Mapping[str, Any]) -> dict[str, Any]:
         },
         **_distribution(release),
     }
+
+
+def _sensitive(assessed: Sequence[str]) -> Iterator[str]:
+    """Yield what was looked for: which of it the released pictures show is not known here."""
+    for names, said in (
+        ([key for key in KEYS if key in assessed], "looked for, and left in or taken out as the policy says"),
+        ([key for key in KEYS if key not in assessed], "not looked for, so it may be there"),
+    ):
+        if names:
+            yield f"{said}: {', '.join(names)}"
 
 
 def _distribution(release: Mapping[str, Any]) -> dict[str, Any]:
