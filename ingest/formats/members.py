@@ -8,8 +8,8 @@ import json
 import posixpath
 import re
 import unicodedata
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 from ingest.images.files.magic import HEAD_BYTES, picture_format, picture_in_place_of_text
 
@@ -64,6 +64,48 @@ def holds_what_it_says(name: str, content: bytes) -> bool:
     except (ValueError, RecursionError):  # hostile nesting is not JSON either
         return False
     return True
+
+
+Mask = Callable[[str], str]
+"""Takes a text that goes with a picture, and returns it without what may not be released."""
+
+_PLAIN_NAME = re.compile("[A-Za-z_]{1,40}")
+"""Names of fields that are not masked."""
+
+
+def masked_member(name: str, content: bytes, mask: Mask) -> bytes | None:
+    """Return a listed member with its texts masked; None if a name of one of its fields would have to be masked.
+
+    JSON is written anew even if nothing in it is masked, since a name that occurs twice has a value that is not read.
+    content: one that `holds_what_it_says`.
+    """
+    text = content.decode()
+    if extension_of(name) != "json":
+        return mask(text).encode()
+    try:
+        return json.dumps(masked_value(json.loads(text.removeprefix("\ufeff")), mask)).encode()
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_masked(name: str, content: bytes, masked: bytes) -> bool:
+    """Return whether `masked_member` has changed what a member says."""
+    if extension_of(name) != "json":
+        return content != masked
+    return bool(json.loads(content.decode().removeprefix("\ufeff")) != json.loads(masked))
+
+
+def masked_value(value: Any, mask: Mask) -> Any:
+    """Return a value of JSON or of a cell with all texts in it masked. ValueError if a name of a field would be."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, list | tuple):
+        return [masked_value(child, mask) for child in value]
+    if isinstance(value, dict):
+        if any(_PLAIN_NAME.fullmatch(name) is None and mask(name) != name for name in value):
+            raise ValueError("the name of a field holds what must be masked")
+        return {name: masked_value(child, mask) for name, child in value.items()}
+    return value
 
 
 def kind_of(name: str) -> str:

@@ -5,16 +5,18 @@ columns are read together, as many rows at once as fit.
 """
 
 import hashlib
+import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import compress
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingest.formats.members import Mask, masked_value
 from ingest.formats.parquet_columns import Choice, arrays_of_values, choose, joined, plain_rows
 from ingest.formats.parquet_pages import DamagedPageError, LargePageError, PageGuard
 from ingest.formats.parquet_rows import DICTIONARY_ROWS, IMAGE_BUFFER_BYTES, MAX_IMAGE_PAGE_BYTES, TEXT_BUFFER_BYTES
@@ -31,6 +33,7 @@ CHECKED_ROWS = 64
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     """Write the kept rows, group by group, with the columns that `ingest.formats.parquet_columns` chooses."""
     num_written, writer, nulled, dropped, pictures = 0, None, Counter[str](), dict[int, str](), RewriteRecord()
+    num_masked = 0
     with opened(root, shard) as stream:
         file = parquet_file(stream)
         if file is None:
@@ -38,9 +41,8 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         kept.check_number(shard, file.metadata.num_rows)
         schema = file.schema_arrow
         image, key = image_and_key(schema, shard)
-        choice = choose(
-            schema, schema.names.index(image), (key, category_column(schema, shard, kept.category)), kept.members
-        )
+        named = (key, category_column(schema, shard, kept.category))
+        choice = choose(schema, schema.names.index(image), named, kept.members)
         with out.at(shard).create() as released, ExitStack() as stack:
             for group, indices, mask in _kept_rows(file, kept):
                 try:
@@ -52,6 +54,9 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
                             writer = stack.enter_context(
                                 pq.ParquetWriter(released, choice.schema, compression=compression)
                             )
+                        if kept.mask is not None:
+                            rows, num_masked_here = _masked(rows, choice, named, kept.mask)
+                            num_masked += num_masked_here
                         writer.write_table(rows)
                         num_written += rows.num_rows
                         nulled += nulled_here
@@ -60,7 +65,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
             if writer is None:
                 pq.write_table(choice.schema.empty_table(), released)
     left_out = Counter(dict.fromkeys(choice.left_out, num_written)) if num_written else Counter[str]()
-    return Written(num_written, {shard: released.sha256}, dropped, dict(left_out + nulled), pictures)
+    return Written(num_written, {shard: released.sha256}, dropped, dict(left_out + nulled), pictures, num_masked)
 
 
 def _kept_rows(file: pq.ParquetFile, kept: Kept) -> Iterator[tuple[int, list[int], list[bool]]]:
@@ -135,6 +140,46 @@ def _rewritten(
         made = pa.StructArray.from_arrays(children, fields=list(column.type), mask=column.is_null())
     rows = rows.set_column(choice.image, rows.schema.field(choice.image), made)
     return rows.filter(pa.array([content is not None for content in images]))
+
+
+def _masked(rows: pa.Table, choice: Choice, named: Collection[str | None], mask: Mask) -> tuple[pa.Table, int]:
+    """Return the rows with masked texts, and the number of cells in which something is masked. A cell becomes null if
+    the name of a field in it would have to be masked, or if it is of JSON that cannot be parsed.
+
+    named: columns that give key and category, which stay.
+    """
+    num_masked = 0
+    for number, field in enumerate(rows.schema):
+        if number == choice.image or field.name in named or not _has_texts(field.type):
+            continue
+        is_json = isinstance(field.type, pa.JsonType)
+        values = rows.column(number).to_pylist()
+        made = [_masked_cell(value, mask, is_json) for value in values]
+        num_masked += sum(before != after for before, after in zip(values, made, strict=True)) if not is_json else 0
+        rows = rows.set_column(number, field, pa.array(made, field.type))
+    return rows, num_masked
+
+
+def _masked_cell(value: Any, mask: Mask, is_json: bool) -> Any:
+    try:
+        return json.dumps(masked_value(json.loads(value), mask)) if is_json and value else masked_value(value, mask)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _has_texts(kind: pa.DataType) -> bool:
+    """Return whether values of this type hold text somewhere."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _has_texts(kind.storage_type)
+    if types.is_dictionary(kind):
+        return _has_texts(kind.value_type)
+    children = [kind.field(number).type for number in range(kind.num_fields)]
+    return (
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_string_view(kind)
+        or any(map(_has_texts, children))
+    )
 
 
 def _compression(rows: pq.RowGroupMetaData) -> str:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from ingest.errors import Fault, IncompleteError
-from ingest.formats.members import Members
+from ingest.formats.members import Mask, Members
 from ingest.sample import printable
 
 RELEASE = "release.json"
@@ -80,6 +80,9 @@ class Kept:
     rewrite: Rewrite | None = None
     """Writes each picture again; None releases it byte for byte."""
 
+    mask: Mask | None = None
+    """Masks the texts that are released with the images; None releases them as they are."""
+
     def check_number(self, shard: str, num_found: int) -> None:
         """IncompleteError if the number of samples has changed."""
         too_few = num_found <= max(self.sha256, default=-1)
@@ -138,6 +141,9 @@ class Written:
 
     pictures: RewriteRecord = field(default_factory=RewriteRecord)
 
+    num_masked: int = 0
+    """Files and cells in which `Kept.mask` has masked something."""
+
     def to_json(self) -> str:
         """ASCII only: undecodable file names survive as lone surrogate escapes."""
         return json.dumps(asdict(self))
@@ -154,7 +160,8 @@ class Written:
             )
             dropped = {int(index): str(why) for index, why in content["dropped"].items()}
             files, left_out = dict(content["files"]), dict(content["left_out"])
-            return Written(int(content["num_samples"]), files, dropped, left_out, pictures)
+            num_masked = int(content.get("num_masked", 0))
+            return Written(int(content["num_samples"]), files, dropped, left_out, pictures, num_masked)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("not a record of what was written") from error
 

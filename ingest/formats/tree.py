@@ -18,12 +18,13 @@ from ingest.errors import Fault
 from ingest.formats.members import (
     IMAGE_EXTENSIONS,
     MAX_LISTED_BYTES,
-    Members,
     begins_like_picture,
     extension_of,
     holds_what_it_says,
     is_listed,
+    is_masked,
     kind_of,
+    masked_member,
     name_fault,
 )
 from ingest.formats.released import RELEASE, SHA256SUMS, SIGNATURE, Kept, RewriteRecord, Written, changed
@@ -243,7 +244,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     """Copy the kept files, byte for byte unless `Kept.rewrite` is given, and those of their sidecars that
     `Kept.members` allows."""
     target_folder = _folder(out, shard)[0] if _folder(root, shard)[1] else (out if shard == ROOT else out.at(shard))
-    hashes, left_out = dict[str, str](), Counter[str]()
+    hashes, left_out, num_masked = dict[str, str](), Counter[str](), 0
     with storage_faults(shard):
         here, listing = _listed(root, shard)
         files = _samples(listing)
@@ -261,15 +262,16 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
             target_folder.at(name).write(released)
     for name in _sidecars(listing, {name for name, _ in files}, set(hashes)):
         with storage_faults(posixpath.join(shard, name)):
-            sha256 = _copied_sidecar(here.at(name), target_folder.at(name), kept.members)
-        if sha256 is None:
+            copied = _copied_sidecar(here.at(name), target_folder.at(name), kept)
+        if copied is None:
             left_out[kind_of(name)] += 1
         else:
-            hashes[name] = sha256
+            hashes[name], is_changed = copied
+            num_masked += is_changed
     folder_name = posixpath.dirname(shard) if _folder(root, shard)[1] else "" if shard == ROOT else shard
     num_written = len(taken) - len(pictures.refused)
     written = {posixpath.join(folder_name, name): sha256 for name, sha256 in hashes.items()}
-    return Written(num_written, written, faults, dict(left_out), pictures)
+    return Written(num_written, written, faults, dict(left_out), pictures, num_masked)
 
 
 def _sidecars(listing: FolderListing, samples: Set[str], kept: Set[str]) -> list[str]:
@@ -278,24 +280,27 @@ def _sidecars(listing: FolderListing, samples: Set[str], kept: Set[str]) -> list
     return [name for name, stem, extension in split if stem in stems and extension.lower() in RELEASED_WITH_IMAGE]
 
 
-def _copied_sidecar(file: Place, copy: Place, members: Members) -> str | None:
-    """Copy a sidecar and return its hash, or None if it is not released. Links are not followed: they may lead
-    anywhere."""
-    if members == "image-only" or (file.is_local and not stat.S_ISREG(os.lstat(file.path).st_mode)):
+def _copied_sidecar(file: Place, copy: Place, kept: Kept) -> tuple[str, bool] | None:
+    """Copy a sidecar and return its hash and whether something in it is masked, or None if it is not released. Links
+    are not followed: they may lead anywhere."""
+    if kept.members == "image-only" or (file.is_local and not stat.S_ISREG(os.lstat(file.path).st_mode)):
         return None
     with file.open() as stream:
         head = stream.read(MAX_LISTED_BYTES + 1)
-        if members == "all":
+        if kept.members == "all":
             is_released = not begins_like_picture(file.name, head)
         else:
             is_released = is_listed(file.name, len(head)) and holds_what_it_says(file.name, head)
         if not is_released:
             return None
+        content = head if kept.mask is None else masked_member(file.name, head, kept.mask)
+        if content is None:
+            return None
         with copy.create() as target:
-            target.write(head)
+            target.write(content)
             while block := stream.read(MAX_LISTED_BYTES):
                 target.write(block)
-    return target.sha256
+    return target.sha256, kept.mask is not None and is_masked(file.name, head, content)
 
 
 def _present(here: Place, name: str, shard: str) -> bytes:

@@ -24,7 +24,9 @@ from ingest.formats.members import (
     ArchiveNames,
     holds_what_it_says,
     is_listed,
+    is_masked,
     kind_of,
+    masked_member,
 )
 from ingest.formats.released import Kept, RewriteRecord, Written, changed
 from ingest.formats.shard import files_below, opened
@@ -236,7 +238,8 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
                 release.add(index, item)
             release.end()
     num_written = len(taken) - len(release.dropped) - len(release.pictures.refused)
-    return Written(num_written, {shard: released.sha256}, release.dropped, dict(release.left_out), release.pictures)
+    facts = (release.dropped, dict(release.left_out), release.pictures, release.num_masked)
+    return Written(num_written, {shard: released.sha256}, *facts)
 
 
 @contextmanager
@@ -254,7 +257,7 @@ class _Release:
 
     def __init__(self, stream: BinaryIO, shard: str, kept: Kept, target: Any):
         self.dropped, self.left_out = dict[int, str](), Counter[str]()
-        self.pictures = RewriteRecord()
+        self.pictures, self.num_masked = RewriteRecord(), 0
         self._stream, self._shard, self._kept, self._target = stream, shard, kept, target
         self._names, self._num_bytes = ArchiveNames(), 0
 
@@ -308,6 +311,12 @@ class _Release:
         content = self._read(member)
         if not holds_what_it_says(member.name, content):
             return False
+        if self._kept.mask is not None:
+            masked = masked_member(member.name, content, self._kept.mask)
+            if masked is None:
+                return False
+            self.num_masked += is_masked(member.name, content, masked)
+            member, content = replace(member, size=len(masked)), masked
         self._write_file(member, content)
         return True
 

@@ -22,7 +22,7 @@ from jobs.filter.run import (
     plan_filter,
 )
 from jobs.runtime.last_word import command_session
-from jobs.runtime.progress import on_terminal
+from jobs.runtime.progress import duration, on_terminal
 from scoring.engines.detectors.covering import STEPS
 from scoring.policies.policy import WHOLE_IMAGE, Policy
 from scoring.sql.expressions import shown
@@ -135,16 +135,12 @@ def _print_looks(planned: FilterPlan) -> None:
         most = 1 + len(STEPS)
         write_line(
             f"detectors would examine {number_of(num, 'picture')} 2 to {most} times each (once in a scan is about "
-            f"{SECONDS_PER_LOOK} s on one core): about {_hours(2 * num * SECONDS_PER_LOOK)} to "
-            f"{_hours(most * num * SECONDS_PER_LOOK)} on one core"
+            f"{SECONDS_PER_LOOK} s on one core): about {duration(2 * num * SECONDS_PER_LOOK)} to "
+            f"{duration(most * num * SECONDS_PER_LOOK)} on one core"
         )
         if planned.verify is not None:
             pictures = number_of(num, "picture")
             write_line(f"{planned.verify.name} would examine {pictures} up to {len(STEPS)} times each")
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds:,.0f} s" if seconds < 600 else f"{seconds / 3600:,.1f} h"
 
 
 def _print_left_out(left_out: Mapping[str, int]) -> None:

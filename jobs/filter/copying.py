@@ -33,6 +33,7 @@ from jobs.filter.decisions import (
 from jobs.filter.plan import Share
 from jobs.filter.record import DONE
 from jobs.filter.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewriter_of
+from scoring.captions import masked
 from scoring.policies.policy import Policy
 from scoring.runs.footers import blocks_at
 
@@ -179,7 +180,9 @@ class ShardCopier:
         if fault is not None:
             written = Written(0, {}, dict.fromkeys(kept.sha256, f"its shard has {fault}"), {})
         else:
-            written = self._written(share, replace(kept, members=self.policy.members, category=self.corpus.category))
+            mask = masked if self.policy.texts == "masked" else None
+            allowed = replace(kept, members=self.policy.members, category=self.corpus.category, mask=mask)
+            written = self._written(share, allowed)
         record.write(f"{written.to_json()}\n".encode())
         return written
 

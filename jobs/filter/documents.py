@@ -6,7 +6,7 @@ engine and on what, and name what was not; neither describes what the command do
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ingest.errors import number_of
@@ -135,6 +135,8 @@ def _evidence(release: Mapping[str, Any], engine: Mapping[str, Any]) -> Iterator
         "listed": "texts next to the pictures are in the release",
         "all": "all files next to the pictures are in the release",
     }[release["members"]]
+    if release.get("texts") == "masked":
+        texts += f", and what text rules found in them is masked ({release['num_texts_masked']:,} texts)"
     yield from [
         "## Evidence for a DPIA (GDPR Art. 35) and for data governance (AI Act Art. 10)",
         "",
@@ -165,7 +167,7 @@ def _croissant(release: Mapping[str, Any]) -> dict[str, Any]:
         "conformsTo": ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": _name(release),
         "description": f"{_num_released(release)} images, released under the privacy policy {release['policy']}.",
-        "rai:personalSensitiveInformation": [key for key in KEYS if key in engine["assessed"]],
+        "rai:personalSensitiveInformation": list(_sensitive(engine["assessed"])),
         "rai:dataPreprocessingProtocol": [
             f"privsieve filter, policy {release['policy']} (sha256 {release['policy_sha256']}): "
             + ", ".join(f"{count} {action}" for action, count in release["actions"].items())
@@ -180,6 +182,16 @@ def _croissant(release: Mapping[str, Any]) -> dict[str, Any]:
         },
         **_distribution(release),
     }
+
+
+def _sensitive(assessed: Sequence[str]) -> Iterator[str]:
+    """Yield what was looked for: which of it the released pictures show is not known here."""
+    for names, said in (
+        ([key for key in KEYS if key in assessed], "looked for, and left in or taken out as the policy says"),
+        ([key for key in KEYS if key not in assessed], "not looked for, so it may be there"),
+    ):
+        if names:
+            yield f"{said}: {', '.join(names)}"
 
 
 def _distribution(release: Mapping[str, Any]) -> dict[str, Any]:

@@ -63,6 +63,7 @@ def finish(
         "num_unseen_removed": counts.num_unseen if is_clean else 0,
         "num_unseen_not_recorded": plan.num_older,
         "members_left_out": left_out(written),
+        "num_texts_masked": sum(done.num_masked for done in written),
         "decisions_sha256": decisions_sha256,
         "redactions_sha256": redactions_sha256,
         "format": record.format,

@@ -8,7 +8,7 @@ from ingest.formats.members import Members
 from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
 from ingest.storage.place import Place
 from jobs.filter.documents import CARD, CROISSANT
-from scoring.policies.policy import Files
+from scoring.policies.policy import Files, Texts
 
 UNFINISHED = "release.unfinished.json"
 """Written first and removed last: what --resume continues."""
@@ -117,6 +117,7 @@ class ReleaseRecord(BaseModel):
     kept_sha256: Sha256
     members: Members | None = None  # of older versions, which released all members of a picture
     files: Files = "as-is"
+    texts: Texts = "as-is"
     second_look: str | None = None
     """Protocol of the engine that examined covered pictures; None without a rule that covers something."""
 

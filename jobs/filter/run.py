@@ -317,6 +317,7 @@ def _identity(planned: FilterPlan) -> ReleaseRecord:
         kept_sha256=planned.plan.kept_sha256(),
         members=policy.members,
         files=policy.files,
+        texts=policy.texts,
         second_look=second_look().protocol if policy.redacts else None,
         verified_by=None if planned.verify is None else planned.verify.shown,
         residual_max_level=policy.residual_max_level,

@@ -73,9 +73,9 @@ def consensus(request: ConsensusRequest) -> None:
     """Join what several annotators say into one label per picture.
 
     Inputs are labels files and runs. Pictures are joined by sha256, or by key where one has none. Of two annotators an
-    attribute is 1 only if both say 1; it is 0.5 if they differ, and null if either did not judge it. `private` and
-    `class` are null if they differ. More annotators are weighed by how often each is right (Dawid-Skene), or each has
-    one vote (--method majority): an answer that ties with another one is null.
+    attribute is 1 only if both say 1; it is 0.5 if they differ, and null if either did not judge it. `private`,
+    `vote` and `class` are null if they differ. More annotators are weighed by how often each is right (Dawid-Skene), or
+    each has one vote (--method majority): an answer that ties with another one is null.
 
     Example: privsieve labels consensus run-a run-b --out labels.parquet
     """

@@ -1,4 +1,5 @@
-"""Which changed picture belongs to which original: by shard and key, else by a key that both corpora have once.
+"""Which changed picture belongs to which original: by shard and key, with their extensions where these tell pictures
+apart, else by a key that both corpora have once.
 
 Corpora are listed by names alone. A picture is read where it is, when its pair is compared.
 """
@@ -28,6 +29,9 @@ class PicturePlace:
     path: str
     """Shard and name, without the extension of the shard."""
 
+    full_path: str
+    """`path` with the picture's extension: one folder can hold both `a.png` and `a.jpg`."""
+
 
 class Corpus:
     """The names of a corpus, and where each picture is."""
@@ -36,18 +40,24 @@ class Corpus:
         """SourceError or StorageError if there is no corpus, or it cannot be listed."""
         self.source = open_source(url, None, None)
         self.places = list(_places(self.source))
+        self._by_full_path = _unique((place.full_path, place) for place in self.places)
         self._by_path = _unique((place.path, place) for place in self.places)
         self._by_name = _unique((place.name, place) for place in self.places)
 
     def partner_of(self, place: PicturePlace, others: "Corpus") -> PicturePlace | None:
         """The picture of this corpus that belongs to one of another; None if there is none, or it is not clear."""
-        if (same := self._by_path.get(place.path)) is not None and others._by_path.get(place.path) is not None:
-            return same
-        return self._by_name.get(place.name) if others._by_name.get(place.name) is not None else None
+        for name, own, theirs in (
+            (place.full_path, self._by_full_path, others._by_full_path),
+            (place.path, self._by_path, others._by_path),
+            (place.name, self._by_name, others._by_name),
+        ):
+            if (partner := own.get(name)) is not None and theirs.get(name) is not None:
+                return partner
+        return None
 
-    def has_copies(self, place: PicturePlace) -> bool:
-        """Whether it has the name of another picture, so that no path and no name finds it."""
-        return self._by_path.get(place.path) is None and self._by_name.get(place.name) is None
+    def key_of(self, place: PicturePlace) -> str:
+        """Return what names the picture among all of the corpus: its path, with the extension if another one has it."""
+        return place.full_path if self._by_path.get(place.path) is None else place.path
 
     def read(self, place: PicturePlace) -> Sample:
         """StorageError if the storage fails."""
@@ -69,7 +79,7 @@ def _places(source: Source) -> Iterator[PicturePlace]:
         locators = (locator for slice_ in source.slices(shard) for locator in slice_.locators)
         for key, locator in zip(names, locators, strict=False):
             name = _without_picture_extension(key)
-            yield PicturePlace(shard, locator, name, posixpath.join(shown, name))
+            yield PicturePlace(shard, locator, name, posixpath.join(shown, name), posixpath.join(shown, key))
 
 
 def _names(source: Source, shard: str) -> Iterator[tuple[str, str | None]]:

@@ -172,7 +172,7 @@ def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similar
                 if changed is None:
                     of_set.pairs.num_originals_without += 1
                 else:
-                    comparer.add(of_set, place_.path, original, changed)
+                    comparer.add(of_set, originals.key_of(place_), original, changed)
                 meter.advance(1)
     for of_set, corpus in zip(sets, corpora.values(), strict=False):  # those of --method have no corpus
         _add_strangers(of_set.pairs, corpus, originals)
@@ -235,7 +235,7 @@ def _add_strangers(pairs: SetPairs, corpus: Corpus, originals: Corpus) -> None:
     """Count the changed pictures that belong to no original at all, drawn or not."""
     for place_ in corpus.places:
         if originals.partner_of(place_, corpus) is None:
-            pairs.add(place_.path, "no_original")
+            pairs.add(corpus.key_of(place_), "no_original")
 
 
 def _write_rows(rows: pa.Table, url: str) -> None:

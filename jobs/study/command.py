@@ -188,8 +188,12 @@ def label_quality(request: LabelQualityRequest, output: str) -> None:
 @takes(CostRequest)
 @TEXT_OR_JSON
 def cost(request: CostRequest, output: str) -> None:
-    """How far ADAPTER moves the model's next word on pictures that have nothing to do with privacy."""
+    """How far ADAPTER moves the model's next word on pictures that have nothing to do with privacy.
+
+    With --benchmark also how many of its questions are answered right before and after tuning.
+    """
     from jobs.study.studies import run_cost
+    from reports.statistics.paired import interval_of_mean
 
     with command_session(), weights_shown(on_terminal(quiet=False)):
         result = run_cost(request)
@@ -202,6 +206,14 @@ def cost(request: CostRequest, output: str) -> None:
         f"{result.mean_kl:.4f} nats on average ({result.p95_kl:.4f} at the 95th percentile); the most probable word is "
         f"the same for {result.same_first_token:.1%}"
     )
+    if result.accuracy_before is not None and result.accuracy_after is not None:
+        change = result.accuracy_after - result.accuracy_before
+        low, high = interval_of_mean(result.num_questions, change, result.change_deviation or 0.0)
+        write_line(
+            f"right answers: {result.accuracy_before:.1%} before tuning, {result.accuracy_after:.1%} after it; change "
+            f"{number(100 * change, '+.1f')} points (95 %: {number(100 * low, '+.1f')} to {number(100 * high, '+.1f')})"
+        )
+        return
     write_line("this says that the model has changed, not that it has become worse")
 
 

@@ -19,6 +19,7 @@ from reports.labels.agreement import agreement
 from reports.statistics.bayesian_bootstrap import Draws
 from reports.statistics.intervals import Interval, of_share
 from scoring.labels.judgements import Judgements, judgements
+from scoring.labels.picture_index import PictureIndex
 from scoring.labels.table import LabelsOrigin, attribute_values, read_labels, to_labels, write_labels
 from scoring.privacy import private_of_labels
 
@@ -68,6 +69,7 @@ def run_label_quality(request: LabelQualityRequest) -> LabelQualityResult:
     if not place(request.out).exists():
         if request.answers:
             raise LabelsError(f"{request.out} is not there yet; draw first, without --answers")
+        PictureIndex(request.labels).add_labels(labels)  # refuses several labels of one picture
         drawn = _draw(private, request)
         write_labels(_withheld(labels, drawn), request.out, LabelsOrigin(TO_LABEL))
         return LabelQualityResult(len(drawn))

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import click
 from pydantic import Field
 
+from ingest.errors import LabelsError
 from jobs.console.engine_options import HEADING, EngineName
 from jobs.console.option_types import Names, Numbers
 from jobs.console.requests import Below, Count, HashListUrl, Option, Seed, Url, Urls, checked_request
@@ -13,6 +14,7 @@ from scoring.assessment import SET_BY_SCANS, EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter_card import ENGINE
 from scoring.tuning.targets import PROTOCOLS
+from scoring.tuning.vqa import BenchmarkName
 
 TARGETS = [name for name in PROTOCOLS if name != "dialogue"]
 PatchesAtLeast = Annotated[int, Field(ge=28 * 28, lt=2**63)]
@@ -167,13 +169,24 @@ class CostRequest:
     """A folder, a hub name such as owner/name, or a URL."""
 
     pictures: Url
-    """Corpus of neutral pictures, unlike those of the tuning."""
+    """Corpus of neutral pictures, unlike those of the tuning; with --benchmark the folder of its pictures."""
 
     num_pictures: Annotated[Count, Option("--n")] = 200
-    """Pictures that are drawn."""
+    """Pictures that are drawn; with --benchmark, questions."""
+
+    benchmark: BenchmarkName | None = None
+    """Ask its questions, and compare the answers with the right ones, too."""
+
+    questions: Annotated[Urls, Option(metavar="FILE")] = ()
+    """Files of --benchmark: of vqav2 the questions, then the annotations; of pope one file; of scienceqa
+    problems.json."""
 
     seed: Seed = 0
     """Seed of the draw of pictures."""
 
     max_pixels: PatchesAtLeast | None = None
     """Width x height of pictures, as in scan; default what the adapter was tuned with."""
+
+    def __post_init__(self) -> None:
+        if (self.benchmark is None) != (not self.questions):
+            raise LabelsError("--benchmark and --questions belong together: give both, or neither")

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ingest.errors import EngineError, LabelsError, SourceError, did_you_mean
 from ingest.formats import open_source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
 from ingest.machine import install_command
+from ingest.storage.place import place
 from jobs.runtime.progress import Feedback
 from jobs.study.points import PointResult, begin, draw_set, tuned, untuned
 from jobs.study.request import CostRequest, StudyRequest
@@ -28,6 +31,7 @@ from scoring.engines.vlm.adapter_card import read_card
 from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.tuning.drawing import Draw
 from scoring.tuning.targets import is_private
+from scoring.tuning.vqa import NEUTRAL, Asked, VqaQuestion, vqa_questions
 
 if TYPE_CHECKING:
     from scoring.tuning.outcome import Cost
@@ -109,10 +113,14 @@ def run_cost(request: CostRequest) -> "Cost":
     check_fits(given, model.folder)
     card = read_card(given.folder)
     max_pixels = request.max_pixels or (card.max_pixels if card else DEFAULT_MAX_PIXELS)
-    drawn = drawn_pictures(request, max_pixels)
-    until_first: list[Pixels | None] = []
-    for picture in drawn:
-        until_first.append(picture)
+    drawn: Iterator[Asked]
+    if request.benchmark is None:
+        drawn = ((picture, NEUTRAL) for picture in drawn_pictures(request, max_pixels))
+    else:
+        drawn = drawn_questions(request, vqa_questions(request.benchmark, request.questions), max_pixels)
+    until_first: list[Asked] = []
+    for picture, questions in drawn:
+        until_first.append((picture, questions))
         if picture is not None:
             break
     else:
@@ -122,6 +130,19 @@ def run_cost(request: CostRequest) -> "Cost":
     except ImportError as error:
         raise EngineError(f"study cost needs the package {error.name}: {install_command('tune')}") from None
     return cost(model, given, chain(until_first, drawn), max_pixels)
+
+
+def drawn_questions(request: CostRequest, questions: Sequence[VqaQuestion], max_pixels: int) -> Iterator[Asked]:
+    """Questions drawn at random, with their picture; None for one that is not there or cannot be decoded."""
+    random = np.random.default_rng(request.seed)
+    chosen = random.permutation(len(questions))[: request.num_pictures]
+    limits = ImageLimits(max_frames=1, max_side_px=max_side_px(max_pixels))
+    for index in sorted(chosen.tolist()):
+        try:
+            decoded = decode(place(request.pictures).at(questions[index].picture).content(), limits)
+        except FileNotFoundError:
+            decoded = None
+        yield decoded.views[0] if isinstance(decoded, DecodedImage) else None, (questions[index],)
 
 
 def drawn_pictures(request: CostRequest, max_pixels: int) -> Iterator[Pixels | None]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from ingest.errors import LabelsError
+from ingest.errors import LabelsError, number_of
 from reports.labels.prevalence import AttributePrevalence, prevalences
 from reports.statistics.agreement import cohen, fleiss, intervals_of, nominal_alpha, ordinal_alpha, share_of_same_pairs
 from reports.statistics.intervals import Interval
@@ -144,7 +144,9 @@ def agreement_table(
     LabelsError if there are fewer than two annotators, or one shares no picture with the others.
     """
     if len(judged.annotators) < 2:
-        raise LabelsError(f"there is {len(judged.annotators)} annotator to compare; agreement needs at least two")
+        raise LabelsError(
+            f"the inputs have {number_of(len(judged.annotators), 'annotator')}; agreement needs at least two"
+        )
     judged.refuse_strangers()
     num_annotators = len(judged.annotators)
     rows = [agreement(a.key, judged.values[:, :, i]) for i, a in enumerate(ATTRIBUTES)]

@@ -70,7 +70,7 @@ def consensus(
     """
     num = len(judged.annotators)
     if num < 2:
-        raise LabelsError(f"there is {number_of(num, 'annotator')}; a consensus needs at least two")
+        raise LabelsError(f"the inputs have {number_of(num, 'annotator')}; a consensus needs at least two")
     judged.refuse_strangers()
     method = method or ("two-annotator" if num == 2 else "dawid-skene")
     if method == "two-annotator" and num != 2:

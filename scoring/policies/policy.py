@@ -21,6 +21,7 @@ safely, `filter` drops the sample by the rule "(unsafe_member)".
 covers what its rule names in `cover` (`TARGETS`, attributes, or `image` for the whole picture) and releases the
 picture if a detector then finds nothing more of it. Else it is dropped, or with `fallback: image` all of it is covered.
 `cover_method` says how. `residual_max_level: 3` also wants everything of levels 1 and 2 to be gone from such a picture.
+`texts: masked` replaces what text rules find in the texts that are released with a picture (`scoring.captions.masked`).
 A policy can be changed and applied again without another scan, since scores do not depend on it.
 """
 
@@ -48,6 +49,7 @@ Action = Literal["keep", "flag", "redact", "drop"]
 PlainAction = Literal["keep", "flag", "drop"]
 Files = Literal["as-is", "clean"]
 Fallback = Literal["drop", "image"]
+Texts = Literal["as-is", "masked"]
 ResidualLevel = Literal[0, 2, 3, 4]
 WHOLE_IMAGE = "image"
 """In `cover`: the whole picture."""
@@ -149,6 +151,9 @@ class Policy:
 
     files: Files = "as-is"
     cover_method: CoverMethod = "solid"
+    texts: Texts = "as-is"
+    """masked: what text rules find in texts that are released with a picture is replaced by its kind."""
+
     residual_max_level: ResidualLevel | None = None
     """The most severe level that the second look may find in a covered picture, 0 for none; None: only what the rule
     covers must be gone."""

@@ -21,6 +21,7 @@ from scoring.policies.policy import (
     ResidualLevel,
     Rule,
     Text,
+    Texts,
 )
 from scoring.sql.expressions import boolean_expression
 from scoring.table import IMAGE_SCHEMA
@@ -38,6 +39,7 @@ class _PolicyFile(BaseModel):
     screened: PlainAction | None = None
     members: Members = "listed"
     files: Files = "as-is"
+    texts: Texts = "as-is"
     cover_method: CoverMethod = "solid"
     residual_max_level: ResidualLevel | None = None
 
@@ -46,6 +48,7 @@ _REQUIRED = tuple(name for name, field in _PolicyFile.model_fields.items() if fi
 _CHOICES = {
     "members": ("setting", get_args(Members)),
     "files": ("setting", get_args(Files)),
+    "texts": ("setting", get_args(Texts)),
     "cover_method": ("method", get_args(CoverMethod)),
     "fallback": ("setting", get_args(Fallback)),
     "residual_max_level": ("level", tuple(map(str, get_args(ResidualLevel)))),
@@ -99,6 +102,8 @@ def _checked(text: bytes, file: str) -> Policy:
             )
     for number, rule in enumerate(parsed.rules, 1):
         _check_cover(number, rule)
+    if parsed.texts == "masked" and parsed.members == "all":
+        raise PolicyError("texts: masked cannot mask all members, since some are no text; write members: listed")
     if parsed.residual_max_level is not None and not any(rule.then == "redact" for rule in parsed.rules):
         raise PolicyError("residual_max_level is about covered pictures, and no rule has then: redact; leave it out")
     return Policy(
@@ -111,6 +116,7 @@ def _checked(text: bytes, file: str) -> Policy:
         screened=parsed.screened,
         members=parsed.members,
         files=parsed.files,
+        texts=parsed.texts,
         cover_method=parsed.cover_method,
         residual_max_level=parsed.residual_max_level,
         sql=tuple(_condition(number, rule) for number, rule in enumerate(parsed.rules, 1)),

@@ -3,6 +3,7 @@
     targets.py      label -> expected answer of the model
     drawing.py      which labelled pictures become the training set, and its splits
     training_set.py the folder that `tune-set` writes: shards and set.json
+    vqa.py          questions with right answers, of three benchmarks
     recipe.py       hyper-parameters; recipes/*.yaml are shipped
     examples.py     picture + target -> tokens, through the prompt code of the engines
     training.py     what is refused before the start; LoRA with transformers and peft; checkpoints
@@ -13,5 +14,5 @@
 `examples.py`, `training.py`, `trainer.py` and `outcome.py` import torch, the others do not. The loops around them
 are in `jobs.tune`. Start at: `targets.py`.
 
-May import: `ingest`, `scoring.engines`, `scoring.protocols`.
+May import: `ingest`, `scoring.engines`, `scoring.labels`, `scoring.protocols`.
 """

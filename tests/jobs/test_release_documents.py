@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from jobs.filter.documents import documents
 from tests.jobs.made import privsieve
 from tests.jobs.releases import asked, decisions
 
@@ -49,6 +50,14 @@ def test_a_changed_document_is_a_fault(release: Path, capsys: pytest.CaptureFixt
     (release / "README.md").write_text("# free of personal data\n")
     assert privsieve("verify", release) == 1
     assert "README.md: its content is not what was released" in capsys.readouterr().out
+
+
+def test_croissant_json_says_what_was_looked_for_and_not_that_it_is_there(release: Path) -> None:
+    facts = json.loads((release / "release.json").read_text())
+    facts["engine"]["assessed"] = ["gov_ids", "nudity"]
+    first, second = json.loads(documents(facts)["croissant.json"])["rai:personalSensitiveInformation"]
+    assert first == "looked for, and left in or taken out as the policy says: gov_ids, nudity"
+    assert second.startswith("not looked for, so it may be there: biometrics, unique_body_markings, ")
 
 
 @pytest.mark.slow

@@ -149,7 +149,7 @@ def test_an_input_is_not_overwritten_and_the_method_must_fit(
     files = [_file(tmp_path / f"{name}.parquet", name, key=["1"], nudity=[1]) for name in "abc"]
     for arguments, message in (
         ((files[0], files[1], "--out", files[0]), "is an input, or inside one"),
-        ((files[0], "--out", tmp_path / "o.parquet"), "there is 1 annotator; a consensus needs at least two"),
+        ((files[0], "--out", tmp_path / "o.parquet"), "the inputs have 1 annotator; a consensus needs at least two"),
         (
             (*files, "--method", "two-annotator", "--out", tmp_path / "o.parquet"),
             "take --method majority or dawid-skene",

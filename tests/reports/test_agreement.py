@@ -352,4 +352,4 @@ def test_attributes_of_one_picture_are_weighted_together() -> None:
 
 def test_one_annotator_cannot_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert privsieve("labels", "agreement", _file(tmp_path / "a.csv", "ann", key=["1"], private=[1])) == 2
-    assert "there is 1 annotator to compare; agreement needs at least two" in capsys.readouterr().err
+    assert "the inputs have 1 annotator; agreement needs at least two" in capsys.readouterr().err

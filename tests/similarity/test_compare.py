@@ -101,6 +101,23 @@ def test_keys_that_occur_twice_are_paired_by_their_folder_and_else_not_at_all(
     assert "keys must be the same" in capsys.readouterr().err
 
 
+def test_pictures_that_differ_by_their_extension_alone_are_told_apart(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = folder(tmp_path / "before", 2, unchanged, {"a/0.jpg": png(scene(5))})
+    after = folder(tmp_path / "after", 2, blurred, {"a/0.jpg": png(scene(5))})
+    out = tmp_path / "pairs.parquet"
+    of_set = found(capsys, before, after, "--out", out)["sets"][0]
+    assert of_set["counts"] == {"compared": 2, "same": 1}
+    assert sorted((row["key"], row["state"]) for row in rows(out)) == [
+        ("a/0.jpg", "same"),
+        ("a/0.png", "compared"),
+        ("a/1", "compared"),
+    ]
+    converted = folder(tmp_path / "converted", 0, unchanged, {"a/0.webp": png(scene(0)), "a/1.jpg": png(scene(1))})
+    assert found(capsys, before, converted)["sets"][0]["counts"] == {"same": 1, "no_original": 1}
+
+
 def test_two_releases_of_one_name_are_told_apart(
     originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,3 +85,14 @@ def test_a_draw_that_is_not_possible_is_one_line(
     assert len(shown) == 1
     assert message in shown[0]
     assert not (tmp_path / "drawn.parquet").exists()
+
+
+def test_labels_of_several_people_are_refused_before_anything_is_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "key,annotator,private\n" + "".join(f"{key},{who},{key % 2}\n" for key in range(8) for who in ("ana", "ben"))
+    (tmp_path / "labels.csv").write_text(text)
+    out = tmp_path / "drawn.csv"
+    assert privsieve("study", "label-quality", tmp_path / "labels.csv", "--n", 2, "--out", out) == 2
+    assert "privsieve labels consensus" in capsys.readouterr().err
+    assert not out.exists()
