@@ -43,12 +43,13 @@ def run_diff(request: DiffRequest, feedback: Feedback = SILENT) -> "RunDifferenc
     from jobs.runtime.hash_list import hash_list_of
     from jobs.runtime.listed import clear_rows
     from reports.diff.compute import compare_runs
-    from reports.diff.page import write_page
+    from reports.diff.page import render
+    from reports.page.pages import write_page
 
     hash_list = hash_list_of(request.hash_list)
     difference = compare_runs(request.run_a, request.run_b, request.by, clear_rows(hash_list, feedback))
     if request.html is not None:
-        write_page(difference, request.html)
+        write_page(render(difference), request.html)
     return difference
 
 

@@ -114,9 +114,11 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Eval
         comparison = compare(judged_run, judged(request.compare, labels, options), options)
         evaluation = replace(evaluation, comparison=comparison)
     if request.html is not None:
-        from reports.evaluation.page import write_page
+        from reports.evaluation.page import render
+        from reports.page.pages import write_page
 
-        write_page(evaluation, request.html, pictures_of(request.run, evaluation.errors, feedback))
+        pictures = pictures_of(request.run, evaluation.errors, feedback)
+        write_page(render(evaluation, pictures), request.html)
     return evaluation
 
 

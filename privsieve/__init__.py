@@ -68,11 +68,12 @@ from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
 from reports.labels.joining import Drawn
+from reports.page.pages import write_page
 from reports.report import opened
 from reports.report.compute import Rate, Report
 from reports.report.explaining import Explanation
 from reports.report.opened import OpenRun
-from reports.report.page import Extras, write_page
+from reports.report.page import Extras, render
 from reports.similarity.results import Similarity
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
@@ -196,7 +197,7 @@ def report(
     with open_run(run) as opened_run:
         summary = opened_run.summary(request.by, request.private, request.min_count)
     if request.html is not None:
-        write_page(summary, request.html, Extras(made_on=date.today()))
+        write_page(render(summary, Extras(made_on=date.today())), request.html)
     return summary
 
 

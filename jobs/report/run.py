@@ -69,9 +69,10 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
         if request.html is None:
             return ReportResult(report, ())
         extras = _extras(opened, report, request, feedback)
-    from reports.report.page import write_page
+    from reports.page.pages import write_page
+    from reports.report.page import render
 
-    write_page(report, request.html, extras)
+    write_page(render(report, extras), request.html)
     return ReportResult(report, (request.html,))
 
 

@@ -22,9 +22,9 @@ from jobs.similarity.changing import MadeSet, methods_of
 from jobs.similarity.comparing import MAX_SIDE_PX, EncodedPicture, PerceptualDistance, compared
 from jobs.similarity.pairing import Corpus, PicturePlace, drawn
 from jobs.similarity.request import CompareRequest
-from reports.page.pages import check_path
+from reports.page.pages import check_path, write_page
 from reports.similarity.compute import PairFigures, SetPairs
-from reports.similarity.page import write_page
+from reports.similarity.page import render
 from reports.similarity.results import Similarity
 from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import DEFAULT, engine_module
@@ -197,7 +197,7 @@ def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similar
     if request.out is not None:
         _write_rows(pa.concat_tables([table for _, table in collected]), request.out)
     if request.html is not None:
-        write_page(similarity, request.html)
+        write_page(render(similarity), request.html)
     return similarity
 
 

@@ -1,10 +1,8 @@
 """Fills the page. Names of corpora are hostile: Jinja escapes them, and the page may run no script."""
 
-from pathlib import Path
-
 from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, RunDifference
 from reports.diff.words import findings, headlines, notes, tables
-from reports.page.pages import fill, write
+from reports.page.pages import fill
 from reports.words import percent, shortened
 
 MAX_GROUPS = 2_000
@@ -32,8 +30,3 @@ def render(difference: RunDifference) -> str:
         level_states=LEVEL_STATES,
         private_states=PRIVATE_STATES,
     )
-
-
-def write_page(difference: RunDifference, path: Path) -> None:
-    """The page as a file of this machine, whole or not at all. StorageError."""
-    write(render(difference), path)

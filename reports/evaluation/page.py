@@ -6,12 +6,11 @@ The drawings are small SVGs, since the page has few figures: Plotly alone would 
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 
 from reports.evaluation.results import Evaluation
 from reports.evaluation.words import findings, notes, tables
-from reports.page.pages import fill, write
+from reports.page.pages import fill
 from reports.statistics.calibration import Calibration
 from reports.words import number, shortened
 
@@ -41,11 +40,6 @@ def render(evaluation: Evaluation, pictures: Mapping[str, bytes] = MappingProxyT
         side=SIDE,
         margin=MARGIN,
     )
-
-
-def write_page(evaluation: Evaluation, path: Path, pictures: Mapping[str, bytes] = MappingProxyType({})) -> None:
-    """The page as a file of this machine, whole or not at all. StorageError. pictures: as of `render`."""
-    write(render(evaluation, pictures), path)
 
 
 @dataclass(frozen=True)

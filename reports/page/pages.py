@@ -41,8 +41,8 @@ def check_path(path: Path) -> None:
         raise StorageError(f"--html {path}: the page is written to a file of this machine; give a path, not a URL")
 
 
-def write(page: str, path: Path) -> None:
-    """Write a page under another name and rename it, so that it is never there in part.
+def write_page(page: str, path: Path) -> None:
+    """Write the text of a page under another name and rename it, so that it is never there in part.
 
     StorageError if the path is none of this machine or cannot be written.
     """

@@ -9,11 +9,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 from ingest.errors import number_of
-from reports.page.pages import check_path, fill, text_of, write
+from reports.page.pages import fill, text_of
 from reports.report import words
 from reports.report.answers import LAWS
 from reports.report.headline import headline_of
@@ -147,12 +146,6 @@ def _figures(report: Report) -> str:
 
 def _rounded(value: object) -> object:
     return round(value, 6) if isinstance(value, float) else value
-
-
-def write_page(report: Report, path: Path, extras: Extras | None = None) -> None:
-    """Write the page whole or not at all. StorageError."""
-    check_path(path)
-    write(render(report, extras), path)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
 """Fills the page. Names of corpora are hostile: Jinja escapes them, and the page may run no script."""
 
-from pathlib import Path
-
-from reports.page.pages import fill, write
+from reports.page.pages import fill
 from reports.similarity.results import Similarity
 from reports.similarity.words import headlines, notes, tables
 from reports.words import percent
@@ -22,8 +20,3 @@ def render(similarity: Similarity) -> str:
         shares=shares,
         version=similarity.version,
     )
-
-
-def write_page(similarity: Similarity, path: Path) -> None:
-    """The page as a file of this machine, whole or not at all. StorageError."""
-    write(render(similarity), path)

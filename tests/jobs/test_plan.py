@@ -15,34 +15,13 @@ from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from jobs.plan.arithmetic import Figure, plan_of
 from jobs.plan.command import TIMES, PlanRequest, _in_unit, _sized, run_plan
-from jobs.plan.measuring import MAX_LISTED_SHARDS, EngineUnderTest, Measured, measure
+from jobs.plan.measuring import MAX_LISTED_SHARDS, EngineUnderTest, measure
 from scoring.assessment import EngineOptions
 from scoring.engine_facts import RecordedHostCost
 from scoring.engines import canned
 from scoring.engines.vlm.vllm import HOST_COST, TARGET_SPEED
-from tests.jobs.made import jpeg, privsieve, tar
+from tests.jobs.made import MEASURED, jpeg, privsieve, tar
 
-MEASURED = Measured(
-    num_shards=3,
-    listed=(1_000_000, 2_000_000, 3_000_000),
-    num_stated=None,
-    difference=None,
-    num_slices=6_000,
-    num_sampled=4,
-    broken={"truncated": 1},
-    num_bytes=(100_000, 200_000, 300_000, 400_000),
-    decode_s=(0.004, 0.004, 0.004),
-    downscale_s=(),
-    megapixels=(1.0, 1.0, 1.0),
-    seen_megapixels=(1.0, 1.0, 1.0),
-    formats={"jpeg": 3},
-    batches=((8, 0.1), (8, 0.1), (4, 0.05)),
-    speed=None,
-    host_cost=None,
-    row_bytes=100.0,
-    slice_bytes=20_000.0,
-    num_reads=1,
-)
 CANNED = EngineUnderTest(canned.load(EngineOptions()), ImageLimits())
 
 

@@ -10,8 +10,7 @@ from jobs.plan.arithmetic import plan_of
 from scoring.screen.record import Labelled, ScreenRecord
 from scoring.screen.screen_file import write_screen
 from tests.benchmarks.screen import fitted
-from tests.jobs.made import privsieve
-from tests.jobs.test_plan import MEASURED
+from tests.jobs.made import MEASURED, privsieve
 from tests.screens import planted_corpus
 
 NUM_LABELS = 10_000

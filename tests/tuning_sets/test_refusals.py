@@ -21,21 +21,6 @@ NUM = 8
 PRIVATE = [number % 2 for number in range(NUM)]
 
 
-@pytest.fixture
-def pictures() -> dict[str, bytes]:
-    return made.files(NUM)
-
-
-@pytest.fixture
-def source(tmp_path: Path, pictures: dict[str, bytes]) -> Path:
-    return made.tree(tmp_path / "pictures", pictures)
-
-
-@pytest.fixture
-def truth(tmp_path: Path, pictures: dict[str, bytes]) -> Path:
-    return made.by_hash(tmp_path / "labels.parquet", pictures)
-
-
 def refused(source: Path, truth: Path, out: Path, match: str, target: str = "binary", **more: object) -> str:
     """Also: nothing was written."""
     before = sorted(out.iterdir()) if out.is_dir() else None

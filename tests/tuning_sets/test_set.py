@@ -32,21 +32,6 @@ def _distance(text: str, other: str) -> int:
     return (int(text, 16) ^ int(other, 16)).bit_count()
 
 
-@pytest.fixture
-def pictures() -> dict[str, bytes]:
-    return made.files(NUM)
-
-
-@pytest.fixture
-def source(tmp_path: Path, pictures: dict[str, bytes]) -> Path:
-    return made.tree(tmp_path / "pictures", pictures)
-
-
-@pytest.fixture
-def truth(tmp_path: Path, pictures: dict[str, bytes]) -> Path:
-    return made.by_hash(tmp_path / "labels.parquet", pictures)
-
-
 def test_the_drawn_pictures_of_the_tests_are_no_near_duplicates() -> None:
     hashes = [_phash(made.drawn(number)) for number in (*range(12), 20, 21, 99)]
     assert min(_distance(a, b) for i, a in enumerate(hashes) for b in hashes[:i]) > MAX_DISTANCE
