@@ -84,7 +84,7 @@ def difference(metric: str, truth: Flags, after: Flags, before: Flags, draws: Dr
 
 
 def interval_of_mean(num: int, mean: float, deviation: float) -> tuple[float, float]:
-    """Student's 95 % interval with one more pair of the lowest difference at its lower end, of the highest at its upper.
+    """Student's 95 % interval with one more pair at each end: of the lowest difference, and of the highest.
 
     Without that pair the interval is far too short if few pairs differ: where 1 picture of 200 has another score, it
     holds the true mean in 70 of 100 samples of 400 pictures. If no pair of n differs, the ends are near ± 3 / n.
