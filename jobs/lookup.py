@@ -21,10 +21,10 @@ from ingest.storage.place import place
 from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Name, Option, Url, checked_request
 from jobs.console.terminal import write_line
+from jobs.filter.decisions import read_decisions
 from jobs.filter.record import TAKEDOWN_JOURNAL
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from jobs.takedown.entries import looked_for
-from jobs.takedown.matching import read_decisions
 from jobs.takedown.pictures import held_pictures, pdq_hashes
 from jobs.takedown.run import PdqDistance
 from scoring.policies.policy import TAKEDOWN

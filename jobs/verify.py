@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import name_fault
-from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
+from ingest.formats.released import CHANGES, DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
 from ingest.formats.shard import files_below
 from ingest.sample import printable
 from ingest.storage.place import Place, place
@@ -40,6 +40,7 @@ class _Written(BaseModel):
     decisions_sha256: Sha256 | None = None  # of older versions
     redactions_sha256: Sha256 | None = None  # nothing was covered
     removed_sha256: Sha256 | None = None  # nothing was taken down
+    changes_sha256: Sha256 | None = None  # no release before it was named
 
     documents: dict[str, Sha256] | None = None
     """Files that were made from this one, and their hashes; None in releases of older versions."""
@@ -95,7 +96,12 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     faults = [*_file_faults(root, written, feedback)]
     decisions, decision_faults = _decisions(root, written)
     faults += decision_faults
-    for name, sha256 in ((REDACTIONS, written.redactions_sha256), (REMOVED, written.removed_sha256)):
+    records = {
+        REDACTIONS: written.redactions_sha256,
+        REMOVED: written.removed_sha256,
+        CHANGES: written.changes_sha256,
+    }
+    for name, sha256 in records.items():
         if (sha256_of(root.at(name)) if root.at(name).exists() else None) != sha256:
             faults.append(f"{name}: it is not what was released")
     num_pictures = None
@@ -131,7 +137,7 @@ def _signer(root: Place, allowed_signers: str | None) -> tuple[str | None, tuple
 
 def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator[str]:
     there = set(files_below(root))
-    own = {RELEASE, DECISIONS, REDACTIONS, REMOVED, SHA256SUMS, SIGNATURE}
+    own = {RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, SHA256SUMS, SIGNATURE}
     for name in sorted(there - written.hashes.keys() - own):
         yield f"{printable(name)}: {RELEASE} does not name it"
     with feedback.meter("verify files", len(written.hashes)) as meter:

@@ -35,7 +35,8 @@ from ingest.errors import (
 )
 from ingest.images.pixels import ImageLimits
 from jobs.console.requests import asked
-from jobs.filter.run import FilterRequest, FilterResources, FilterResult, run_filter
+from jobs.filter.request import FilterRequest, FilterResources
+from jobs.filter.run import FilterResult, run_filter
 from jobs.models import CachedWeights, FetchedWeights, cached_weights
 from jobs.models import fetch_weights as run_fetch_weights
 from jobs.plan.arithmetic import Figure, PlanResult
@@ -215,6 +216,7 @@ def filter(
     resume: bool = False,
     overwrite: bool = False,
     hash_list: Url | None = None,
+    previous: Url | None = None,
     boxes: Url | None = None,
     verify_engine: str | None = None,
     options: EngineOptions | None = None,

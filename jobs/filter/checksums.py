@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from ingest.errors import PrivsieveError
-from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
+from ingest.formats.released import CHANGES, DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
 from ingest.storage.place import Place, place
 
 NAMESPACE = "privsieve-release"
@@ -28,8 +28,8 @@ def sums(release: bytes) -> bytes:
     """
     said = json.loads(release)
     hashes = {**said["sha256"], **(said.get("documents") or {}), RELEASE: hashlib.sha256(release).hexdigest()}
-    fields = ((DECISIONS, "decisions_sha256"), (REDACTIONS, "redactions_sha256"), (REMOVED, "removed_sha256"))
-    for name, field in fields:
+    fields = {DECISIONS: "decisions", REDACTIONS: "redactions", REMOVED: "removed", CHANGES: "changes"}
+    for name, field in ((name, f"{word}_sha256") for name, word in fields.items()):
         if said.get(field) is not None:
             hashes[name] = said[field]
     lines = "".join(f"{sha256}  {name}\n" for name, sha256 in sorted(hashes.items()))

@@ -13,14 +13,8 @@ from jobs.filter.bar import readable
 from jobs.filter.guaranteeing import percent
 from jobs.filter.plan import Counts
 from jobs.filter.record import GuaranteeRecord
-from jobs.filter.run import (
-    FilterPlan,
-    FilterRequest,
-    FilterResources,
-    carry_out,
-    check_destination,
-    plan_filter,
-)
+from jobs.filter.request import FilterRequest, FilterResources
+from jobs.filter.run import FilterPlan, carry_out, check_destination, plan_filter
 from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import duration, on_terminal
 from scoring.engines.detectors.covering import STEPS
@@ -67,6 +61,9 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
     _print_guarantee(result.guarantee, result.counts)
     _print_unseen(result.counts, planned.policy)
     _print_left_out(result.left_out)
+    if (changes := result.changes) is not None:
+        counts = f"{changes.num_added:,} added, {changes.num_removed:,} removed, {changes.num_changed:,} changed"
+        write_line(f"since the release before: {counts} (changes.parquet)")
     write_line(
         f"release written to {request.out}: decisions.parquet says why of each image, release.json has the counts"
     )

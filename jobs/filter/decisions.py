@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from ingest.errors import RunError
-from ingest.formats.released import CoverStep, Kept, Written
+from ingest.errors import IncompleteError, PrivsieveError, RunError
+from ingest.formats.released import DECISIONS, CoverStep, Kept, Written
 from ingest.sample import printable
 from ingest.storage.place import Place
 from jobs.filter.bar import Bar
@@ -73,6 +74,24 @@ REDACTIONS_SCHEMA = pa.schema(
 )
 """One row per step of `scoring.engines.detectors.covering`. `number`: from 1. `left`: what the second look still found.
 `released`: whether the picture is released as it was after this step."""
+
+
+def read_decisions(root: Place, url: str) -> pa.Table:
+    """Read `decisions.parquet` of a finished release. PrivsieveError if it is of another version, IncompleteError if it
+    is damaged."""
+    try:
+        with root.at(DECISIONS).open() as stream:
+            # Without threads, as in `jobs.verify`.
+            decisions = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True).read(
+                use_threads=False
+            )
+    except (pa.ArrowException, FileNotFoundError):
+        raise IncompleteError(f"{url}: {DECISIONS} cannot be read; privsieve verify {url} says more") from None
+    if not decisions.schema.equals(DECISIONS_SCHEMA):
+        raise PrivsieveError(
+            f"{url} was written by another version, which did not record the released pictures; filter again"
+        )
+    return decisions
 
 
 def row_chunks(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ingest.errors import number_of
-from ingest.formats.released import DECISIONS, RELEASE
+from ingest.formats.released import CHANGES, DECISIONS, RELEASE
 from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.taxonomy import KEYS
@@ -123,6 +123,11 @@ def _measured(release: Mapping[str, Any], engine: Mapping[str, Any]) -> Iterator
         yield f"- Then `{printable(release['verified_by'])}` examined them, and found none of these either."
     if release["guarantee"]:
         yield f"- Guarantee: {release['guarantee']['promise']}. It assumes: {release['guarantee']['assumption']}."
+    if (changes := release.get("changes")) is not None:
+        counts = (
+            f"{changes['num_added']:,} added, {changes['num_removed']:,} removed, {changes['num_changed']:,} changed"
+        )
+        yield f"- Pictures since the release before: {counts} (`{CHANGES}`)."
     if (taken := release.get("takedowns")) is not None:
         yield f"- Taken down after the release: {number_of(sum(step['num_pictures'] for step in taken), 'picture')}."
 

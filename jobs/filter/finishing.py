@@ -17,6 +17,7 @@ from ingest.storage.parquet_tables import in_row_groups
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
 from jobs.filter.cautions import scope
+from jobs.filter.changes import Changes, PreviousRelease, write_changes
 from jobs.filter.checksums import write_sums
 from jobs.filter.copying import table_of
 from jobs.filter.decisions import DECISIONS_SCHEMA, REDACTIONS_SCHEMA
@@ -41,12 +42,14 @@ def finish(
     counts: Counts,
     written: Sequence[Written],
     sign_key: str | None,
-) -> None:
-    """IncompleteError where the counts do not add up."""
+    previous: PreviousRelease | None,
+) -> Changes | None:
+    """Return what has changed since the release before. IncompleteError where the counts do not add up."""
     decisions_sha256 = join_decisions(out, plan.shares, counts.num_images + counts.num_damaged_parts)
     redactions_sha256 = None
     if identity.second_look is not None:
         redactions_sha256 = _joined(out, plan.shares, REDACTIONS, REDACTIONS_SCHEMA)
+    changes = write_changes(out, out.path, previous) if previous is not None else None
     rules: dict[str, dict[str, int]] = {}
     for (action, rule), count in sorted(counts.by_rule.items()):
         rules.setdefault(rule, {})[action] = count
@@ -66,6 +69,7 @@ def finish(
         "num_texts_masked": sum(done.num_masked for done in written),
         "decisions_sha256": decisions_sha256,
         "redactions_sha256": redactions_sha256,
+        **(_counts_of_changes(changes) if changes is not None else {}),
         "format": record.format,
         "engine": {name: record.engine[name] for name in ("name", "protocol", "assessed")},
     }
@@ -79,6 +83,12 @@ def finish(
     out.at(RELEASE).write(content)
     remove_tree(out.at(DONE))
     out.at(UNFINISHED).remove()
+    return changes
+
+
+def _counts_of_changes(changes: Changes) -> dict[str, Any]:
+    counts = {"num_added": changes.num_added, "num_removed": changes.num_removed, "num_changed": changes.num_changed}
+    return {"changes": counts, "changes_sha256": changes.sha256}
 
 
 def join_decisions(out: Place, shares: Sequence[Share], num_counted: int) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 
 from ingest.formats.members import Members
-from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
+from ingest.formats.released import CHANGES, DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
 from ingest.storage.place import Place
 from jobs.filter.documents import CARD, CROISSANT
 from scoring.policies.policy import Files, Texts
@@ -27,7 +27,7 @@ TAKEDOWN_JOURNAL = "takedown.unfinished.json"
 
 OWN_NAMES = frozenset(
     [
-        *(RELEASE, DECISIONS, REDACTIONS, REMOVED, SHA256SUMS, SIGNATURE, CARD, CROISSANT),
+        *(RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, SHA256SUMS, SIGNATURE, CARD, CROISSANT),
         *(UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL),
     ]
 )
@@ -130,6 +130,9 @@ class ReleaseRecord(BaseModel):
 
     residual_max_level: int | None = None
     """Most severe level that the second look might find in a covered picture; None: only what rules cover is gone."""
+
+    previous_sha256: Sha256 | None = None
+    """Hash of `release.json` of the release before, by --previous."""
 
     boxes_sha256: Sha256 | None = None
     """Hash of the boxes that people changed or added; None if none were given."""

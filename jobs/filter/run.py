@@ -13,27 +13,25 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Annotated
 
-from ingest.errors import IncompleteError, PolicyError, PrivsieveError, number_of
+from ingest.errors import IncompleteError, PolicyError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import Members
 from ingest.formats.released import Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written, remove_tree
-from jobs.console.engine_options import HEADING, ChosenOptions
-from jobs.console.option_types import Recall
-from jobs.console.requests import HashListUrl, Option, RunUrl, Url, checked_request
 from jobs.filter.bar import Bar
 from jobs.filter.cautions import cautions, refuse_blind
+from jobs.filter.changes import Changes, PreviousRelease, previous_release
 from jobs.filter.checksums import signed
 from jobs.filter.copying import Copied, ShardCopier
 from jobs.filter.finishing import as_json, finish, left_out
-from jobs.filter.guaranteeing import BY, GUARANTEE_ONLY, Guarantee, GuaranteeRequest, Share, guarantee
+from jobs.filter.guaranteeing import GUARANTEE_ONLY, Guarantee, GuaranteeRequest, guarantee
 from jobs.filter.plan import Counts, Plan, counts_of, plan_release
 from jobs.filter.plan import Share as ShardShare
 from jobs.filter.record import RELEASE_LEASE, UNFINISHED, GuaranteeRecord, ReleaseRecord
 from jobs.filter.refusals import refuse_loss, refuse_misplaced, refuse_own_names
+from jobs.filter.request import INLINE_BYTES, INLINE_IMAGES, FilterRequest, FilterResources
 from jobs.filter.rewriting import (
     ReviewedBoxes,
     VerifyEngine,
@@ -44,121 +42,19 @@ from jobs.filter.rewriting import (
     refuse_uncoverable,
     verify_engine,
 )
-from jobs.runtime.cluster import Executor, refuse_address
+from jobs.runtime.cluster import Executor
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.last_word import inline_session
 from jobs.runtime.listed import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import SILENT, Feedback
-from reports.labels.joining import Drawn
 from reports.report.opened import open_run as open_results
-from scoring.assessment import EngineOptions
-from scoring.engines import ENGINES
 from scoring.engines.detectors.covering import second_look
 from scoring.policies.policy import Policy
 from scoring.policies.policy_file import load_policy
-from scoring.policies.shipped import SHIPPED, policy_bytes
+from scoring.policies.shipped import policy_bytes
 from scoring.runs.layout import RUN_RECORD
 from scoring.runs.lease import Lease, lease
 from scoring.runs.record import RunRecord, open_run
-
-INLINE_BYTES = 10**9
-INLINE_IMAGES = 20_000
-"""A release of at most this many bytes and images is copied in this process: Ray alone would take longer to start."""
-
-
-DEFAULT_CONFIDENCE = 0.9
-
-
-@checked_request
-class FilterRequest:
-    run: RunUrl
-    """Folder or fsspec URL of a finished run."""
-
-    out: Url
-    """Folder or fsspec URL of the release; a new one, unless --resume or --overwrite is given."""
-
-    policy: Annotated[Url | None, Option(offers=SHIPPED)] = None
-    """YAML file of rules, or one that is shipped: strict, identity-documents-only, research, redacted. Not needed with
-    --guarantee."""
-
-    resume: bool = False
-    """Continue an interrupted filter into the same --out."""
-
-    overwrite: bool = False
-    """Replace an earlier release."""
-
-    guarantee: Annotated[Share | None, Option(metavar="recall=SHARE", kind=Recall())] = None
-    """Drop at least this share of the private pictures, too, such as recall=0.95; the labels prove it."""
-
-    confidence: Share | None = None
-    """Probability with which the guarantee holds. [default: 0.9]"""
-
-    labels: Annotated[Url | None, Option(metavar="FILE")] = None
-    """For --guarantee: labels of a random sample, or of the audit sample."""
-
-    guarantee_by: Annotated[str | None, Option(metavar="COLUMN", fill=", else ".join(BY))] = None
-    """Number that the guarantee has its threshold on: column or SQL expression. [default: {}]"""
-
-    drawn: Drawn | None = None
-    """How the labelled images were drawn. [default: audit if all are of the audit sample]"""
-
-    accept_all: bool = False
-    """With --guarantee: go on although every scored image is dropped."""
-
-    hash_list: HashListUrl = None
-    """File of hashes (sha256 or PDQ, one a line); a picture on it is in no release, whatever the policy says."""
-
-    boxes: Annotated[Url | None, Option(metavar="RUN/reviews")] = None
-    """Answers of a review: where people have changed, removed or added boxes, these win over those of the engine and
-    the detectors in what a policy covers."""
-
-    verify_engine: Annotated[str | None, Option(offers=tuple(ENGINES), fill=", ".join(ENGINES)), HEADING] = None
-    """Another engine that must find nothing in a covered picture, once the detectors find nothing: {}."""
-
-    options: ChosenOptions = field(default_factory=EngineOptions)
-    """Options of --verify-engine."""
-
-    sign_key: Annotated[Url | None, Option(metavar="FILE")] = None
-    """SSH key that signs SHA256SUMS, as ssh-keygen -Y sign does: a private key, or the public one of a key in
-    ssh-agent."""
-
-    def __post_init__(self) -> None:
-        if (self.guarantee is None) != (self.labels is None):
-            raise PrivsieveError("--guarantee and --labels go together: the labels prove the guarantee")
-        if self.guarantee is None and (self.confidence or self.guarantee_by or self.drawn or self.accept_all):
-            raise PrivsieveError(
-                "--confidence, --guarantee-by, --drawn and --accept-all are of --guarantee; give it, or leave them out"
-            )
-        if self.policy is None and self.guarantee is None:
-            raise PrivsieveError("give --policy, or --guarantee with --labels, or both")
-        if self.resume and self.overwrite:
-            raise PrivsieveError("--resume and --overwrite exclude each other: give one of them")
-
-    @property
-    def promise(self) -> GuaranteeRequest | None:
-        """What the labels are to prove."""
-        if self.guarantee is None or self.labels is None:
-            return None
-        return GuaranteeRequest(
-            self.labels,
-            self.guarantee,
-            self.confidence or DEFAULT_CONFIDENCE,
-            self.guarantee_by,
-            self.drawn,
-            self.accept_all,
-        )
-
-
-@checked_request
-class FilterResources:
-    executor: Annotated[Executor | None, Option(fill=f"{INLINE_BYTES / 1e9:g} GB or {INLINE_IMAGES:,} images")] = None
-    """Where the work runs; default ray where a cluster is named or the release is above {}, else inline."""
-
-    ray_address: str | None = None
-    """Ray cluster to use; default RAY_ADDRESS, else one of its own."""
-
-    def __post_init__(self) -> None:
-        refuse_address(self.executor, self.ray_address)
 
 
 @dataclass(frozen=True)
@@ -186,6 +82,9 @@ class FilterPlan:
     verify: VerifyEngine | None = None
     """The other engine of the second look."""
 
+    previous: PreviousRelease | None = None
+    """The release before this one."""
+
     @property
     def counts(self) -> Counts:
         return self.plan.counts
@@ -211,6 +110,9 @@ class FilterResult:
     guarantee: GuaranteeRecord | None = None
     """As in the plan."""
 
+    changes: Changes | None = None
+    """Since the release before."""
+
 
 def run_filter(
     request: FilterRequest, resources: FilterResources | None = None, feedback: Feedback = SILENT
@@ -225,6 +127,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     run, record = open_run(request.run)
     corpus = open_source(record.source, record.format, record.category)
     policy = policy.for_engine(record.engine)
+    previous = previous_release(request.previous, request.out)
     reviewed = boxes_of_people(request.boxes, policy)
     verify = verify_engine(request.verify_engine, request.options, policy)
     policy = replace(policy, covered_counts=clears_what_is_private(policy, verify, reviewed))
@@ -243,7 +146,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     if promise is None:
         plan = plan_release(run, record, corpus, policy)
         notes = (*cautions(record, plan, policy), *notes_of_looks(reviewed, verify))
-        return FilterPlan(request, run, record, corpus, policy, plan, notes, None, None, reviewed, verify)
+        return FilterPlan(request, run, record, corpus, policy, plan, notes, None, None, reviewed, verify, previous)
     proven = guarantee(promise, run, record, policy)
     plan = plan_release(run, record, corpus, policy, proven.bar)
     proven = proven.with_price(plan.counts)
@@ -252,7 +155,9 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
         *notes_of_looks(reviewed, verify),
         *filter(None, [proven.caution, _refuse_nothing_left(proven, plan, promise)]),
     )
-    return FilterPlan(request, run, record, corpus, policy, plan, notes, proven.bar, proven.record, reviewed, verify)
+    return FilterPlan(
+        request, run, record, corpus, policy, plan, notes, proven.bar, proven.record, reviewed, verify, previous
+    )
 
 
 def _refuse_nothing_left(guarantee_: Guarantee, plan: Plan, wanted: GuaranteeRequest) -> str | None:
@@ -300,8 +205,11 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
             copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume, planned.bar, *looks)
             counts, written = _copy_all(copier, planned.plan, copy, feedback, held)
             held.confirm()
-            finish(out, identity, planned.record, planned.plan, counts, written, request.sign_key)
-    return FilterResult(counts, policy.name, policy.members, left_out(written), planned.cautions, planned.guarantee)
+            changes = finish(
+                out, identity, planned.record, planned.plan, counts, written, request.sign_key, planned.previous
+            )
+    notes, promised = planned.cautions, planned.guarantee
+    return FilterResult(counts, policy.name, policy.members, left_out(written), notes, promised, changes)
 
 
 def _identity(planned: FilterPlan) -> ReleaseRecord:
@@ -321,6 +229,7 @@ def _identity(planned: FilterPlan) -> ReleaseRecord:
         second_look=second_look().protocol if policy.redacts else None,
         verified_by=None if planned.verify is None else planned.verify.shown,
         residual_max_level=policy.residual_max_level,
+        previous_sha256=None if planned.previous is None else planned.previous.sha256,
         boxes_sha256=boxes_sha256(planned.reviewed),
         guarantee=planned.guarantee,
     )

@@ -6,14 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from ingest.errors import IncompleteError, PrivsieveError
+from ingest.errors import PrivsieveError
 from ingest.formats import open_source
-from ingest.formats.released import DECISIONS
 from ingest.sample import printable
-from ingest.storage.place import Place
-from jobs.filter.decisions import DECISIONS_SCHEMA
 from jobs.runtime.progress import Feedback
 from jobs.takedown.entries import Entry, looked_for, pdq_names
 from jobs.takedown.pictures import held_pictures
@@ -58,22 +54,6 @@ class Matches:
     """Numbers of lines that name no picture that the release knows."""
 
     near: tuple[NearMatch, ...]
-
-
-def read_decisions(root: Place, url: str) -> pa.Table:
-    try:
-        with root.at(DECISIONS).open() as stream:
-            # Without threads, as in `jobs.verify`.
-            decisions = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True).read(
-                use_threads=False
-            )
-    except (pa.ArrowException, FileNotFoundError):
-        raise IncompleteError(f"{url}: {DECISIONS} cannot be read; privsieve verify {url} says more") from None
-    if not decisions.schema.equals(DECISIONS_SCHEMA):
-        raise PrivsieveError(
-            f"{url} was written by another version, which did not record the released pictures; filter again"
-        )
-    return decisions
 
 
 def near_pictures(url: str, entries: Sequence[Entry], max_distance: int, feedback: Feedback) -> Near:

@@ -30,14 +30,14 @@ from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.console.requests import Option, Url, checked_request
 from jobs.filter.checksums import signed, write_sums
-from jobs.filter.decisions import DECISIONS_SCHEMA
+from jobs.filter.decisions import DECISIONS_SCHEMA, read_decisions
 from jobs.filter.documents import write_documents
 from jobs.filter.finishing import ROWS_PER_GROUP, as_json
 from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_STAGED
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.takedown.entries import Entry, entries_of
 from jobs.takedown.journal import Journal, finish_takedown, put_in_place, write_rest
-from jobs.takedown.matching import Matches, NearMatch, matched, near_pictures, read_decisions
+from jobs.takedown.matching import Matches, NearMatch, matched, near_pictures
 from jobs.takedown.tombstones import Why, write_tombstones
 from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, TAKEDOWN
 from scoring.runs.lease import lease

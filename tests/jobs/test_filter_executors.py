@@ -19,15 +19,8 @@ from jobs.filter.copying import table_of
 from jobs.filter.decisions import DECISIONS_SCHEMA, KeptHash, kept_of, row_chunks
 from jobs.filter.finishing import join_decisions
 from jobs.filter.plan import Counts, Plan, Share
-from jobs.filter.run import (
-    INLINE_BYTES,
-    INLINE_IMAGES,
-    FilterRequest,
-    FilterResources,
-    executor_for,
-    plan_filter,
-    run_filter,
-)
+from jobs.filter.request import INLINE_BYTES, INLINE_IMAGES, FilterRequest, FilterResources
+from jobs.filter.run import executor_for, plan_filter, run_filter
 from jobs.runtime.progress import SILENT
 from scoring.policies.policy_file import load_policy
 from scoring.runs.results import results

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import privsieve as api
-from jobs.filter.run import FilterRequest, plan_filter, run_filter
+from jobs.filter.request import FilterRequest
+from jobs.filter.run import plan_filter, run_filter
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.audits import write_drawn
 from tests.jobs.in_process import scan_in_process
