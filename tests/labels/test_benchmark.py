@@ -100,6 +100,7 @@ def test_the_same_seed_gives_the_same_benchmark_and_another_one_another(room: Pa
     assert first == again != other
 
 
+@pytest.mark.slow
 def test_a_class_with_too_few_accepted_pictures_is_named_and_nothing_is_written(
     room: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

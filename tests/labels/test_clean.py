@@ -51,6 +51,7 @@ def _features(num: int, shift: float, seed: int = 0) -> tuple[LabelledFeatures, 
     return pictures, is_wrong
 
 
+@pytest.mark.slow
 def test_the_list_begins_with_wrong_labels_and_judges_each_label_once() -> None:
     pictures, is_wrong = _features(300, 2.0)
     result = suspicious_labels(pictures, {"thumbnail": 8}, 0.1, None, seed=0)
@@ -98,6 +99,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_command_lists_pictures_without_their_labels(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,6 +128,7 @@ def test_the_command_lists_pictures_without_their_labels(
     assert len(json.loads(capsys.readouterr().out)["ranking"]) == 360
 
 
+@pytest.mark.slow
 def test_the_list_is_a_queue_of_a_review(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pictures = files(6)
     run = run_of(tmp_path, pictures)

@@ -95,6 +95,7 @@ def test_a_wrong_list_of_people_is_refused_and_names_nobody(tmp_path: Path, line
     assert "Jane" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_each_person_is_asked_their_pictures_only_and_gold_ones(tmp_path: Path) -> None:
     run = run_of(tmp_path, files(6))
     people = _names(tmp_path / "people.csv", "name", "ana", "ben")
