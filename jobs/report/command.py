@@ -57,8 +57,9 @@ def _write(report: "Report", output: str) -> None:
     elif output == "json":
         from dataclasses import asdict
 
+        from reports.report.accuracy import audit_cautions
         from reports.report.headline import headline_of
-        from reports.report.words import audit_cautions, findings
+        from reports.report.words import findings
 
         first = {
             "cautions": report.cautions,
@@ -71,8 +72,8 @@ def _write(report: "Report", output: str) -> None:
         write_json(first | plain, indent=1)
     else:
         from jobs.console.tables import write_rows
+        from reports.report.accuracy import audit_cautions
         from reports.report.results import HEADS, group_rows
-        from reports.report.words import audit_cautions
 
         write_cautions((*report.cautions, *audit_cautions(report)))
         write_rows(HEADS, group_rows(report), "csv")
