@@ -1,6 +1,7 @@
 """`privsieve verify RELEASE`: whether a release still is what `filter` wrote."""
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Annotated
 import click
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.formats import Source, open_source
@@ -22,7 +23,7 @@ from jobs.console.request_options import takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.filter.checksums import signer_of, sums
-from jobs.filter.record import TAKEDOWN_JOURNAL, UNFINISHED, Sha256
+from jobs.filter.record import TAKEDOWN_JOURNAL, UNFINISHED, ReleasedName, Sha256
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from scoring.policies.policy import DAMAGED_SHARD
 
@@ -35,7 +36,7 @@ class _Written(BaseModel):
 
     num_images: int
     rules: dict[str, dict[str, int]]
-    sha256: dict[str, Sha256]
+    sha256: dict[ReleasedName, Sha256]
     decisions_sha256: Sha256 | None = None  # of older versions
     redactions_sha256: Sha256 | None = None  # nothing was covered
     removed_sha256: Sha256 | None = None  # nothing was taken down
@@ -87,8 +88,8 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
         why = "it is unfinished" if root.at(UNFINISHED).exists() else f"it has no {RELEASE}"
         raise PrivsieveError(f"{request.release} is no release that can be verified: {why}")
     try:
-        written = _Written.model_validate_json(root.at(RELEASE).read())
-    except ValidationError:
+        written = _Written.model_validate(json.loads(root.at(RELEASE).read()))
+    except (ValueError, RecursionError):  # pydantic's error is a ValueError, too
         raise PrivsieveError(f"{request.release}: {RELEASE} is damaged, or was not written by filter") from None
     if root.at(TAKEDOWN_JOURNAL).exists():
         return Verified(len(written.sha256), None, ("a takedown is unfinished; run the same takedown again",))

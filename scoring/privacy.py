@@ -135,12 +135,12 @@ def private_sql(condition: str, engine: Engine) -> str:
     return f"({sql}) OR CASE WHEN {unknown} THEN NULL ELSE false END"
 
 
-def private_of_rows(rows: pa.Table, engine: Engine, condition: str | None = None) -> Numbers:
-    """Return 1 private, 0 public, NaN unknown or quarantined. Shape (rows,).
+def private_of_rows(rows: pa.Table, engine: Engine) -> Numbers:
+    """Return 1 private, 0 public, NaN unknown or quarantined, shape (rows,), by `private_condition`.
 
-    rows: with `ROW_COLUMNS`, or the columns that the condition names. condition: None for `private_condition`.
+    rows: with `ROW_COLUMNS`.
     """
-    sql = private_sql(private_condition(engine) if condition is None else condition, engine)
+    sql = private_sql(private_condition(engine), engine)
     return _of_rows(rows, f"CASE WHEN {Col.STATUS} = 'scored' THEN ({sql})::BOOLEAN::DOUBLE END", engine)
 
 

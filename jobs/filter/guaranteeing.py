@@ -38,7 +38,7 @@ from scoring.table import SCHEMA, Col
 BY = (Col.PROB_PRIVATE, Col.HOLISTIC_SCORE, Col.S_LEX, Col.SCORE)
 """The first of these columns that the labelled private images have is used, unless the user names one."""
 
-GUARANTEE_ONLY = b"name: guarantee-only\nrules: []\ndefault: keep\nquarantined: drop\nmembers: listed\n"
+GUARANTEE_ONLY = b"name: guarantee-only\nrules: []\ndefault: keep\nquarantined: drop\nscreened: drop\nmembers: listed\n"
 """The policy of a filter that has a guarantee and no policy."""
 
 ASSUMPTIONS: dict[Drawn, str] = {

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 
 from ingest.formats.members import Members
 from ingest.formats.released import CHANGES, DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
@@ -34,6 +34,10 @@ OWN_NAMES = frozenset(
 """What no shard or file of a release may be named, at the top of it."""
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+ReleasedName = InstanceOf[str]
+"""Name of a file of a release. One that is not UTF-8 has surrogates, which pydantic refuses in text and in its JSON, so
+models with such names are read and written by `json`."""
 
 
 class GuaranteeRecord(BaseModel):

@@ -127,9 +127,9 @@ def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Rev
 
 
 @contextmanager
-def in_background(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[ReviewServing]:
+def in_background(request: ReviewRequest) -> Iterator[ReviewServing]:
     """Serves the page in a thread for the length of a `with` block. Errors as of `serving`."""
-    with serving(request, feedback) as served:
+    with serving(request) as served:
         thread = threading.Thread(target=served.run, name="privsieve-review")
         thread.start()
         try:

@@ -6,10 +6,11 @@ takedown is unfinished, and the next one first does what that file says. A lease
 at the same moment may both get it, each has its own folder, and the file has the hashes of what it puts into place.
 """
 
+import json
 from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel
 
 from ingest.errors import IncompleteError
 from ingest.formats import FORMATS, Source
@@ -18,7 +19,7 @@ from ingest.formats.released import Kept
 from ingest.sample import printable
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
-from jobs.filter.record import TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, Sha256
+from jobs.filter.record import TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, ReleasedName, Sha256
 from jobs.verify import sha256_of
 from scoring.runs.lease import Lease
 
@@ -31,7 +32,7 @@ def _within(name: str) -> str:
     return name
 
 
-FileName = Annotated[str, AfterValidator(_within)]
+FileName = Annotated[ReleasedName, AfterValidator(_within)]
 """Path below a release: what its files say is not trusted."""
 
 
@@ -69,7 +70,7 @@ def put_in_place(root: Place, held: Lease, write: Callable[[str], Journal]) -> N
         if not root.at(TAKEDOWN_STAGED).names():
             remove_tree(root.at(TAKEDOWN_STAGED))
         raise
-    root.at(TAKEDOWN_JOURNAL).write(journal.model_dump_json().encode())
+    root.at(TAKEDOWN_JOURNAL).write(json.dumps(journal.model_dump()).encode())
     finish_takedown(root)
 
 
@@ -78,8 +79,8 @@ def finish_takedown(root: Place) -> None:
     journal = root.at(TAKEDOWN_JOURNAL)
     if journal.exists():
         try:
-            left = Journal.model_validate_json(journal.read())
-        except ValidationError:
+            left = Journal.model_validate(json.loads(journal.read()))
+        except (ValueError, RecursionError):  # pydantic's error is a ValueError, too
             raise IncompleteError(f"{journal.path} is damaged; restore the release from a copy") from None
         for name, sha256 in left.replaced.items():
             staged = root.at(TAKEDOWN_STAGED, left.folder, name)
@@ -88,7 +89,7 @@ def finish_takedown(root: Place) -> None:
                 staged.remove()
             elif not root.at(name).exists() or sha256_of(root.at(name)) != sha256:
                 raise IncompleteError(
-                    f"{name} is not what the takedown wrote, and its copy below {TAKEDOWN_STAGED}/ is gone; "
+                    f"{printable(name)} is not what the takedown wrote, and its copy below {TAKEDOWN_STAGED}/ is gone; "
                     "restore the release from a copy"
                 )
         for name in left.removed:

@@ -254,6 +254,14 @@ def test_a_policy_that_says_nothing_of_them_is_refused_in_one_line(
     )
 
 
+def test_a_guarantee_without_a_policy_drops_what_the_engine_has_not_seen(
+    run: Path, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    promised = ("--guarantee", "recall=0.8", "--labels", made / "labels.csv", "--guarantee-by", "prob_screen")
+    assert privsieve("filter", run, *promised, "--out", tmp_path / "release", "--dry-run") == 0
+    assert "(screened)" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("more", "action_of"),
     [

@@ -117,17 +117,17 @@ class VllmEngine:
         scheduler, cache = config.scheduler_config, config.cache_config
         if isinstance(self._protocol.prompt.wanted, Generate):  # a token each in nearly every step
             most = cache.num_gpu_blocks * cache.block_size if cache.num_gpu_blocks else None
-            fitting = scheduler.max_num_seqs if most is None else int(most / self._tokens_per_request("prompt"))
+            fitting = scheduler.max_num_seqs if most is None else int(most / self._tokens_per_request())
         else:
-            fitting = int(scheduler.max_num_batched_tokens / self._tokens_per_request("prompt", "cached"))
+            fitting = int(scheduler.max_num_batched_tokens / self._tokens_per_request(without="cached"))
         return max(1, min(int(scheduler.max_num_seqs), fitting))
 
-    def _tokens_per_request(self, kind: str, without: str = "") -> float:
+    def _tokens_per_request(self, without: str = "") -> float:
         num_requests = self.usage["requests"]
         if num_requests < KNOWN_AFTER:  # among which are made pictures, which are small
             text = self.prompter.tokens(self._protocol.prompt).token_ids
             return len(text) + self._max_pixels / PIXELS_PER_TOKEN
-        return max(1.0, (self.usage[kind] - self.usage[without]) / num_requests)
+        return max(1.0, (self.usage["prompt"] - self.usage[without]) / num_requests)
 
     @property
     def num_requests(self) -> int:
