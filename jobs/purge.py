@@ -129,7 +129,8 @@ def _purged(root: Place) -> _Purged | None:
 def _written_figures(root: Place, url: str, deleted: dict[str, int], feedback: Feedback) -> _Purged:
     """Write the report, without names of images, and return the record of the purge."""
     report = run_report(ReportRequest(url, no_images=True), feedback).report
-    report = replace(report, coverage=replace(report.coverage, scanner=None))  # the lease is that of this purge
+    if report.coverage is not None:
+        report = replace(report, coverage=replace(report.coverage, scanner=None))  # the lease is that of this purge
     content = f"{as_json(report_facts(report), indent=1)}\n".encode()
     root.at(FIGURES, REPORT).write(content)
     return _Purged(
