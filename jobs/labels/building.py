@@ -38,8 +38,8 @@ def run_build_vispr(request: VisprRequest, feedback: Feedback = SILENT) -> Candi
     """LabelsError in one line; nothing is written then."""
     if request.labels is not None and not request.like_paper:
         raise LabelsError("--labels is for --like-paper; leave it out, or give both")
-    if request.seed is not None and not request.like_paper:
-        raise LabelsError("--seed is for the draw of --like-paper; leave it out, or give both")
+    if request.seed is not None and not request.like_paper and request.num_tuning is None:
+        raise LabelsError("--seed is for the draw of --like-paper or --tuning; leave it out, or give both")
     refuse_existing(request.out)
     importer = importer_of("vispr")
     with feedback.meter("labels", None) as meter:
@@ -48,7 +48,7 @@ def run_build_vispr(request: VisprRequest, feedback: Feedback = SILENT) -> Candi
             "vispr", importer, place(request.root), mapping, advance=lambda _, num_all: meter.advance(1)
         )
     annotated = None if request.labels is None else labels_of(request.labels)
-    chosen = candidates(imported.labels, request.like_paper, annotated, request.seed or 0)
+    chosen = candidates(imported.labels, request.like_paper, annotated, request.seed or 0, request.num_tuning)
     note = "A list of candidates: labels come from annotation, not from VISPR."
     origin = LabelsOrigin("build vispr", imported.origin.mapping, chosen.labels.num_rows, {}, (note, *chosen.too_few))
     write_labels(chosen.labels, request.out, origin)

@@ -135,8 +135,11 @@ class VisprRequest:
     labels: Annotated[Url | None, Option(metavar="LABELS")] = None
     """Labels of a consensus, which give the levels."""
 
+    num_tuning: Annotated[Count | None, Option("--tuning", metavar="N")] = None
+    """Draw this many tuning pictures at random: the paper has 3,630, of which its 80 steps see 2,048. [default: all]"""
+
     seed: Seed | None = None
-    """Seed of the draw of --like-paper. [default: 0]"""
+    """Seed of the draws. [default: 0]"""
 
 
 @checked_request

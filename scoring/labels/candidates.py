@@ -39,13 +39,18 @@ class Candidates:
 
 
 def candidates(
-    vispr: pa.Table, like_paper: bool = False, annotated: pa.Table | None = None, seed: int = 0
+    vispr: pa.Table,
+    like_paper: bool = False,
+    annotated: pa.Table | None = None,
+    seed: int = 0,
+    num_tuning: int | None = None,
 ) -> Candidates:
     """Choose candidates. vispr: imported labels. like_paper: draw as many evaluation pictures of each level as the
     paper has.
 
     annotated: labels of a consensus, which give the level of each picture; without them levels 3 and 4 are drawn
     together, as many as both have. Candidates of level 2 without a face are drawn before others of level 2.
+    num_tuning: how many tuning pictures are drawn, at random; None for all.
     """
     in_use = pc.is_in(vispr["split"], pa.array(list(USES)))
     vispr = vispr.filter(in_use)
@@ -61,11 +66,16 @@ def candidates(
         }
         for use in USES.values()
     }
-    chosen, too_few = np.arange(len(classes)), tuple[str, ...]()
+    drawn, tuning = (np.flatnonzero(uses == use) for use in ("evaluation", "tuning"))
+    too_few = tuple[str, ...]()
     if like_paper:
         groups = _groups(in_classes, classes, annotated)
         drawn, too_few = _drawn(groups, uses == "evaluation", classes, seed)
-        chosen = np.sort(np.concatenate([drawn, np.flatnonzero(uses == "tuning")]))
+    if num_tuning is not None:
+        if len(tuning) < num_tuning:
+            too_few = (*too_few, f"tuning: {len(tuning):,} of {num_tuning:,} pictures that were asked for")
+        tuning = np.random.default_rng(seed).permutation(tuning)[:num_tuning]
+    chosen = np.sort(np.concatenate([drawn, tuning]))
     rows = in_classes.take(pa.array(chosen))
     columns = {name: rows[name].to_pylist() for name in ("sha256", "key", "split", "licence")}
     columns |= {"annotator": ["vispr candidates"] * rows.num_rows, "class": classes[chosen].tolist()}

@@ -91,6 +91,21 @@ def test_a_draw_by_annotated_levels_counts_level_0_as_4(tmp_path: Path, monkeypa
     assert len(drawn) == 4  # and two of the four without any attribute
 
 
+def test_tuning_pictures_are_drawn_at_random(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = {f"tuning_{number}": ["a9_face_complete"] for number in range(8)}
+    root = made.vispr_flat(_vispr(tmp_path / "vispr"), names, "val2017", first_shade=40)
+    whole = _built(tmp_path, root)
+    drawn = [_built(tmp_path, root, "--tuning", 3, "--seed", seed) for seed in (0, 0, 1, 2)]
+    for rows in drawn:
+        assert sum(row["split"] == "validation" for row in rows.values()) == 3
+        assert {key: row for key, row in whole.items() if row["split"] == "test"}.items() <= rows.items()
+    assert drawn[0] == drawn[1]
+    assert len({frozenset(rows) for rows in drawn}) > 1
+    assert "too few" not in capsys.readouterr().out
+    assert len(_built(tmp_path, root, "--tuning", 2048)) == len(whole)
+    assert "too few of tuning: 9 of 2,048 pictures that were asked for" in capsys.readouterr().out
+
+
 def test_labels_without_a_draw_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ("labels", "build", "vispr", tmp_path, "--out", tmp_path / "o.parquet", "--quiet")
     assert privsieve(*command, "--labels", "x.parquet") == 2
