@@ -44,6 +44,7 @@ VERBS: dict[str, str] = {
     "labels": "Import, join, compare and export what people and benchmarks say about pictures.",
     "study": "Measure what tuning brings, on which classes, and what it costs.",
     "help": "Show a page of the documentation.",
+    "purge": "Delete what a run knows of single pictures; its figures stay.",
     "compact": "Join the small result files of a finished run into few large ones.",
 }
 """Verb -> one line of help. The click command has the name of the verb (with _ for -), in `command_module(verb)`."""
@@ -53,7 +54,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
     "Scanning": ("scan", "status", "compact"),
     "Reading a run": ("report", "explain", "browse", "sql", "diff"),
     "Checking by people": ("audit", "review", "labels", "evaluate", "calibrate"),
-    "Acting on it": ("filter", "verify", "similarity", "lookup", "takedown", "apply-removals"),
+    "Acting on it": ("filter", "verify", "similarity", "lookup", "takedown", "apply-removals", "purge"),
     "Tuning a model": ("tune-set", "tune", "study"),
 }
 """Heading of `--help` -> verbs; the others come last."""
@@ -88,13 +89,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "apply-removals": ("privsieve apply-removals copied-shards removed.parquet --dry-run",),
     "lookup": ("privsieve lookup release photo.jpg", "privsieve lookup release https://example.org/photo.jpg"),
     "similarity": ("privsieve similarity compare photos/ release/",),
+    "purge": ("privsieve purge my-run --yes",),
     "compact": ("privsieve compact my-run",),
 }
 """Verb -> command lines for its `--help`."""
 
 CONTINUED = {
     **dict.fromkeys(
-        ["fetch", "models", "scan", "compact", "takedown", "apply-removals", "tune", "study"],
+        ["fetch", "models", "scan", "compact", "takedown", "apply-removals", "purge", "tune", "study"],
         "; run the same command again to continue",
     ),
     "filter": "; run the same command with --resume to continue",

@@ -55,24 +55,13 @@ def _write(report: "Report", output: str) -> None:
     if output == "text":
         write_report(report)
     elif output == "json":
-        from dataclasses import asdict
+        from jobs.report.run import report_facts
 
-        from reports.report.headline import headline_of
-        from reports.report.words import audit_cautions, findings
-
-        first = {
-            "cautions": report.cautions,
-            "findings": findings(report),
-            "headline": asdict(headline_of(report)),
-            "audit_cautions": audit_cautions(report),
-        }
-        plain = asdict(report) | {"label_gaps": report.label_gaps.model_dump()}
-        del plain["audited"]  # `corrected` has its rates, of the images that the report is of
-        write_json(first | plain, indent=1)
+        write_json(report_facts(report), indent=1)
     else:
         from jobs.console.tables import write_rows
+        from reports.report.accuracy import audit_cautions
         from reports.report.results import HEADS, group_rows
-        from reports.report.words import audit_cautions
 
         write_cautions((*report.cautions, *audit_cautions(report)))
         write_rows(HEADS, group_rows(report), "csv")

@@ -1,10 +1,10 @@
 """`report`: a run in figures and, if wanted, as a page."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ingest.errors import LabelsError, QueryError
 from ingest.storage.given_files import given_content
@@ -74,6 +74,23 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
 
     write_page(render(report, extras), request.html)
     return ReportResult(report, (request.html,))
+
+
+def report_facts(report: Report) -> dict[str, Any]:
+    """Return everything that a report says, as JSON types."""
+    from reports.report.accuracy import audit_cautions
+    from reports.report.headline import headline_of
+    from reports.report.words import findings
+
+    first = {
+        "cautions": report.cautions,
+        "findings": findings(report),
+        "headline": asdict(headline_of(report)),
+        "audit_cautions": audit_cautions(report),
+    }
+    plain = asdict(report) | {"label_gaps": report.label_gaps.model_dump()}
+    del plain["audited"]  # `corrected` has its rates, of the images that the report is of
+    return first | plain
 
 
 def _refuse_sizes(report: Report, request: ReportRequest) -> None:

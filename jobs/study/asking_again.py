@@ -95,6 +95,8 @@ def _protocols(request: PromptsRequest, kind: Kind) -> dict[str, str]:
                 name = earlier_names[wording]  # a study that an older version began
             parts = [wording, *([language] if language != LANGUAGES[0] else []), *endings]
             protocols[name] = f"binary:{','.join(parts)}"
+    if len(protocols) < 2:
+        raise LabelsError("one wording in one language has nothing to be compared with; name two of one of them")
     return protocols
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ingest.errors import LabelsError, RunError
+from ingest.errors import LabelsError, RunError, number_of
 from ingest.storage.place import place
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.listed import clear_rows
@@ -209,9 +209,10 @@ def counterfactual_finding(result: CounterfactualResult) -> str:
     first = next((change for change in result.changes if change.group is None and "score" in change.figure), None)
     if first is None:
         return f"{result.num_asked:,} pictures were asked about; no protocol gives a score of all of them."
-    way = "falls" if first.change < 0 else "rises" if first.change > 0 else "stays"
+    size = f"{abs(first.change):.3f}"
+    moves = f"falls by {size}" if first.change < 0 else f"rises by {size}" if first.change > 0 else "does not change"
     ends = "" if first.low is None or first.high is None else f" (95 %: {number(first.low)} to {number(first.high)})"
     return (
-        f"With faces taken as anonymised, the mean score of {first.protocol} {way} by {abs(first.change):.3f}{ends} on "
-        f"{first.num_pictures:,} pictures."
+        f"With faces taken as anonymised, the mean score of {first.protocol} {moves}{ends} on "
+        f"{number_of(first.num_pictures, 'picture')}."
     )

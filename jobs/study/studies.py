@@ -178,7 +178,7 @@ def curve_finding(result: CurveResult) -> str:
         return "There are too few figures for a curve."
     least, most = (_mean([value for size, value in values if size == end]) for end in (sizes[0], sizes[-1]))
     first = "untuned" if sizes[0] == 0 else f"tuned on {sizes[0]:,} pictures"
-    way = "rises" if most > least else "falls" if most < least else "stays"
+    way = "rises" if most > least else "falls" if most < least else "stays the same,"
     return f"{FIGURES[name]} {way} from {number(least)} ({first}) to {number(most)} (tuned on {sizes[-1]:,} pictures)."
 
 

@@ -22,7 +22,7 @@ from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from ingest.storage.place import PART, Place, place
 from ingest.storage.web import without_credentials
-from scoring.runs.layout import ATTEMPTS, CANARY, PROBE, RUN_LEASE, RUN_RECORD, SCORES
+from scoring.runs.layout import ATTEMPTS, CANARY, FIGURES, PROBE, PURGED, RUN_LEASE, RUN_RECORD, SCORES
 
 LATER_SETTINGS = frozenset(
     [
@@ -248,6 +248,8 @@ def open_run(url: str) -> tuple[Place, RunRecord]:
         if root.exists():
             how = "give the folder that scan --run wrote"
         raise RunError(f"{url} is not a run: it has no {RUN_RECORD}; {how}")
+    if root.at(PURGED).exists():
+        raise RunError(f"{url} was purged: only its figures are left, in {FIGURES}/; scan into a new run")
     try:
         record = parsed(RunRecord, root.at(RUN_RECORD).read())
     except ValueError:

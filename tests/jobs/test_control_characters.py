@@ -247,6 +247,7 @@ CASES: tuple[Case, ...] = (
     ("lookup", lambda made: [made.release(f"{ODD}.tar"), f"absent-{ODD}"]),
     ("lookup", lambda made: [made.corpus, f"absent-{ODD}"]),
     ("apply-removals", lambda made: [made.corpus, f"absent-{ODD}", "--dry-run"]),
+    ("purge", lambda made: [f"absent-{ODD}"]),
     ("verify", lambda made: [f"absent-{ODD}"]),
     ("verify", lambda made: [made.release(f"{ODD}.tar")]),
     ("audit", lambda made: ["sample", f"absent-{ODD}", "--out", made.folder / "list.csv"]),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.study.counterfactual import AskedChange, CounterfactualResult, counterfactual_finding
 from scoring.taxonomy import KEYS
 from tests.engines.chat_server import ChatServer, Reply
 from tests.jobs.made import privsieve, rows
@@ -88,3 +89,11 @@ def test_runs_that_agree_on_no_picture_are_refused(
         f"privsieve: no picture is of level 1 in {run} and {others}, so there is none to ask about"
     )
     assert not (tmp_path / "study").exists()
+
+
+def test_a_score_that_does_not_move_is_said_plainly() -> None:
+    change = AskedChange("severity:zero-shot", "holistic_score", None, 1, 0.2, 0.2, 0.0, -1.0, 1.0)
+    assert counterfactual_finding(CounterfactualResult(1, 1, (change,))) == (
+        "With faces taken as anonymised, the mean score of severity:zero-shot does not change "
+        "(95 %: −1.000 to 1.000) on 1 picture."
+    )

@@ -85,11 +85,16 @@ def test_a_study_that_began_with_the_earlier_names_is_continued(
     ("options", "message"),
     [
         (["--languages", "en,fr"], 'privsieve: --languages: there is no "fr"; there are: en, de, ru, zh'),
+        (
+            ["--languages", "en", "--wordings", "ours-1"],
+            "privsieve: one wording in one language has nothing to be compared with; name two of one of them",
+        ),
         (["--wordings", "p1"], 'privsieve: --wordings: there is no "p1"; there are: ours-1, ours-2, ours-3, ours-4'),
     ],
 )
-def test_an_unknown_word_is_one_line(
-    options: list[str], message: str, asked: list[object], capsys: pytest.CaptureFixture[str]
+def test_a_wrong_word_is_one_line_and_writes_nothing(
+    options: list[str], message: str, asked: list[object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert privsieve("study", "prompts", *asked, *options) != 0
     assert capsys.readouterr().err.strip() == message
+    assert not (tmp_path / "study").exists()
