@@ -116,7 +116,7 @@ def _measured(release: Mapping[str, Any], engine: Mapping[str, Any]) -> Iterator
         yield f"- {release['num_unseen_kept']:,} released files hold content that was not scanned."
     if release["num_unseen_removed"]:
         yield f"- Content that was not scanned was removed from {release['num_unseen_removed']:,} released files."
-    if release["second_look"]:
+    if release["second_look"] and release["actions"].get("redact"):
         yield f"- Covered pictures were examined again by `{release['second_look']}`, which then found none of the"
         yield "  attributes that were to be covered."
     if release.get("verified_by"):

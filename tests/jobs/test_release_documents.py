@@ -52,6 +52,14 @@ def test_a_changed_document_is_a_fault(release: Path, capsys: pytest.CaptureFixt
     assert "README.md: its content is not what was released" in capsys.readouterr().out
 
 
+def test_the_card_speaks_of_covered_pictures_only_if_there_are_some(release: Path) -> None:
+    facts = json.loads((release / "release.json").read_text())
+    facts["second_look"] = "detectors-5"
+    for num, is_said in ((1, True), (0, False)):
+        facts["actions"]["redact"] = num
+        assert (b"Covered pictures were examined again" in documents(facts)["README.md"]) == is_said
+
+
 def test_croissant_json_says_what_was_looked_for_and_not_that_it_is_there(release: Path) -> None:
     facts = json.loads((release / "release.json").read_text())
     facts["engine"]["assessed"] = ["gov_ids", "nudity"]
