@@ -10,7 +10,7 @@ from ingest.storage.place import place
 from jobs.runtime.progress import Feedback
 from jobs.scan.request import ScanRequest, ScanResources, Supervision
 from jobs.scan.run import run_scan
-from jobs.study.points import begin_folder
+from jobs.study.points import in_folder
 from jobs.study.request import PromptsRequest
 from jobs.study.studies import FIGURES
 from jobs.tune_set.labelled_pictures import evaluation_pictures
@@ -54,23 +54,24 @@ def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "promp
     """Scans with each wording and evaluates. LabelsError if the pictures are also in an evaluation set: a wording that
     was chosen on these would make its figures too good."""
     protocols = _protocols(request, kind)
-    folder = _folder(request, kind)
+    folder = _folder(request)
     labels = read_labels(request.labels)
     if caution := contradictions(labels):
         feedback.notice(f"caution: {request.labels}: {caution}")
     evaluations = list[Evaluation]()
-    for name, protocol in protocols.items():
-        run = str(folder / name)
-        options = replace(request.options, protocol=protocol)
-        run_scan(
-            ScanRequest(request.source, run, engine=request.engine, options=options),
-            ScanResources(executor="inline"),
-            Supervision(),
-            feedback,
-        )
-        if not evaluations:
-            _refuse_shared(request, run)
-        evaluations.append(evaluate_run(run, labels, EvaluationOptions(num_draws=0)))
+    with in_folder(folder, _content(request, kind), request.out):
+        for name, protocol in protocols.items():
+            run = str(folder / name)
+            options = replace(request.options, protocol=protocol)
+            run_scan(
+                ScanRequest(request.source, run, engine=request.engine, options=options),
+                ScanResources(executor="inline"),
+                Supervision(),
+                feedback,
+            )
+            if not evaluations:
+                _refuse_shared(request, run)
+            evaluations.append(evaluate_run(run, labels, EvaluationOptions(num_draws=0)))
     rejected = tuple(None if each.private is None else each.private.num_rejected for each in evaluations)
     return PromptsResult(tuple(protocols.values()), spread_of(evaluations), rejected, kind)
 
@@ -100,21 +101,22 @@ def _protocols(request: PromptsRequest, kind: Kind) -> dict[str, str]:
     return protocols
 
 
-def _folder(request: PromptsRequest, kind: Kind) -> Path:
-    """LabelsError if it holds another study. The runs in it refuse another model, adapter or text themselves."""
+def _folder(request: PromptsRequest) -> Path:
     where = place(request.out)
     if not where.is_local:
         raise LabelsError(f"{request.out}: a study is written to a folder of this machine")
-    folder = Path(where.path)
-    content: dict[str, object] = {
+    return Path(where.path)
+
+
+def _content(request: PromptsRequest, kind: Kind) -> dict[str, object]:
+    """What the study is of. The runs in it refuse another model, adapter or text themselves."""
+    return {
         "kind": kind,
         "source": request.source,
         "labels": labels_sha256(request.labels),
         "reading": request.reading,
         "evaluation": list(request.evaluation),
     }
-    begin_folder(folder, content, request.out)
-    return folder
 
 
 def _refuse_shared(request: PromptsRequest, run: str) -> None:

@@ -20,7 +20,7 @@ from jobs.runtime.pictures import PictureRef, Pictures
 from jobs.runtime.progress import Feedback
 from jobs.scan.request import ScanRequest, ScanResources, Supervision
 from jobs.scan.run import run_scan
-from jobs.study.points import begin_folder
+from jobs.study.points import in_folder
 from jobs.study.request import CounterfactualRequest
 from reports.diff.compute import compare_runs
 from reports.diff.results import AttributeChange, RunDifference
@@ -83,26 +83,26 @@ def run_counterfactual(request: CounterfactualRequest, feedback: Feedback) -> Co
     if not candidates:
         raise RunError(f"no picture is of level 1 in {' and '.join(request.runs)}, so there is none to ask about")
     content = {"kind": VARIANT, "runs": list(request.runs), "num_pictures": request.num_pictures, "seed": request.seed}
-    begin_folder(folder, content, request.out)
-    chosen = sorted(candidates, key=lambda each: (-each.certainty, _drawn(request.seed, each.sha256)))
-    _copy(request.runs[0], chosen[: request.num_pictures], folder / PICTURES)
-    changes: list[AskedChange] = []
-    for protocol in request.ask:
-        runs = []
-        for name in (protocol, f"{protocol}{',' if ':' in protocol else ':'}{VARIANT}"):
-            runs.append(str(folder / name.replace(":", "-").replace(",", "-")))
-            run_scan(
-                ScanRequest(
-                    str(folder / PICTURES),
-                    runs[-1],
-                    engine=request.engine,
-                    options=replace(request.options, protocol=name),
-                ),
-                ScanResources(executor="inline"),
-                Supervision(),
-                feedback,
-            )
-        changes += _changes(protocol, compare_runs(runs[0], runs[1]))
+    with in_folder(folder, content, request.out):
+        chosen = sorted(candidates, key=lambda each: (-each.certainty, _drawn(request.seed, each.sha256)))
+        _copy(request.runs[0], chosen[: request.num_pictures], folder / PICTURES)
+        changes: list[AskedChange] = []
+        for protocol in request.ask:
+            runs = []
+            for name in (protocol, f"{protocol}{',' if ':' in protocol else ':'}{VARIANT}"):
+                runs.append(str(folder / name.replace(":", "-").replace(",", "-")))
+                run_scan(
+                    ScanRequest(
+                        str(folder / PICTURES),
+                        runs[-1],
+                        engine=request.engine,
+                        options=replace(request.options, protocol=name),
+                    ),
+                    ScanResources(executor="inline"),
+                    Supervision(),
+                    feedback,
+                )
+            changes += _changes(protocol, compare_runs(runs[0], runs[1]))
     num_asked = sum(1 for file in (folder / PICTURES).rglob("*") if file.is_file())
     return CounterfactualResult(len(candidates), num_asked, tuple(changes))
 

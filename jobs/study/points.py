@@ -2,11 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from ingest.errors import IncompleteError, LabelsError
+from ingest.errors import IncompleteError, LabelsError, PrivsieveError
 from ingest.formats import open_source
 from ingest.storage.place import place
 from jobs.runtime.progress import Feedback
@@ -22,6 +24,7 @@ from scoring.engines.vlm.adapter_card import ENGINE
 from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import read_labels
+from scoring.runs.layout import SCORES
 from scoring.tuning.drawing import Draw
 from scoring.tuning.recipe import other_setting, recipe
 from scoring.tuning.targets import PROTOCOLS
@@ -91,6 +94,19 @@ def begin(request: StudyRequest, kind: str) -> Path:
         content[name] = _fingerprint(content[name])
     begin_folder(folder, content, request.out)
     return folder
+
+
+@contextmanager
+def in_folder(folder: Path, content: Mapping[str, object], out: str) -> Iterator[None]:
+    """As `begin_folder`. A new study that is refused in the block, before any picture has a row, leaves nothing."""
+    is_new = not (folder / RECORD).is_file()
+    begin_folder(folder, content, out)
+    try:
+        yield
+    except PrivsieveError:
+        if is_new and not any(folder.glob(f"*/{SCORES}/*")):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def begin_folder(folder: Path, content: Mapping[str, object], out: str) -> None:

@@ -37,11 +37,12 @@ def document(evaluation: Evaluation) -> Document:
 def headlines(evaluation: Evaluation) -> tuple[str, ...]:
     """Return what a reader must know before any figure, one line each."""
     join = evaluation.join
+    by = f" by {shortened(', '.join(evaluation.annotators))}" if evaluation.annotators else ""
     return (
         *evaluation.cautions,
         f"run     {evaluation.run}",
         f"engine  {evaluation.engine}",
-        f"labels  {number_of(join.num_labels, 'label')} by {shortened(', '.join(evaluation.annotators))}",
+        f"labels  {number_of(join.num_labels, 'label')}{by}",
         f"joined  {join.num_joined_rows:,} of {number_of(join.num_rows, 'row')} have a label "
         f"({join.num_rows_without_label:,} have none); {join.num_labels_without_row:,} labels are of no row",
     )

@@ -98,3 +98,12 @@ def test_a_wrong_word_is_one_line_and_writes_nothing(
     assert privsieve("study", "prompts", *asked, *options) != 0
     assert capsys.readouterr().err.strip() == message
     assert not (tmp_path / "study").exists()
+
+
+def test_a_study_that_is_refused_before_it_asks_can_begin_otherwise(
+    asked: list[object], server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = [*asked, "--prompt-file", tmp_path / "missing.yaml"]
+    assert privsieve("study", "prompts", *refused) != 0
+    assert "missing.yaml" in capsys.readouterr().err
+    assert not (tmp_path / "study").exists()
