@@ -22,7 +22,7 @@ from ingest.storage.place import Place, place
 from jobs.console.request_options import takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
-from jobs.filter.checksums import signer_of, sums
+from jobs.filter.checksums import local_file, signer_of, sums
 from jobs.filter.record import TAKEDOWN_JOURNAL, UNFINISHED, ReleasedName, Sha256
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from scoring.policies.policy import DAMAGED_SHARD
@@ -84,6 +84,8 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     StorageError or PrivsieveError if there is no release that could be verified.
     """
     root = place(request.release)
+    if request.signer is not None:
+        local_file(request.signer, "--signer")
     if not root.at(RELEASE).exists():
         why = "it is unfinished" if root.at(UNFINISHED).exists() else f"it has no {RELEASE}"
         raise PrivsieveError(f"{request.release} is no release that can be verified: {why}")

@@ -51,7 +51,7 @@ def signed(content: bytes, key: str) -> bytes:
 
     key: the private key, or the public one of a key that ssh-agent holds. PrivsieveError if it cannot sign.
     """
-    file = _local(key, "--sign-key")
+    file = local_file(key, "--sign-key")
     done = _ssh_keygen(["-Y", "sign", "-q", "-f", file, "-n", NAMESPACE], content, "--sign-key")
     if done.returncode or not done.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):
         raise PrivsieveError(
@@ -66,7 +66,7 @@ def signer_of(content: bytes, signature: bytes, allowed_signers: str) -> str | N
 
     allowed_signers: a file such as OpenSSH reads: `NAME KEYTYPE KEY` on each line. PrivsieveError without such a file.
     """
-    file = _local(allowed_signers, "--signer")
+    file = local_file(allowed_signers, "--signer")
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder, SIGNATURE)
         written.write_bytes(signature)
@@ -79,7 +79,8 @@ def signer_of(content: bytes, signature: bytes, allowed_signers: str) -> str | N
     return None
 
 
-def _local(path: str, option: str) -> str:
+def local_file(path: str, option: str) -> str:
+    """Return the path of a file of this machine. PrivsieveError if there is none."""
     file = place(path)
     if not file.is_local or not os.path.isfile(file.path):
         raise PrivsieveError(f"{option} {path}: there is no such file on this machine")

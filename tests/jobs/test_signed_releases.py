@@ -68,6 +68,8 @@ def test_somebody_elses_signature_and_none_are_faults(signed: Path, tars: Path, 
     capsys.readouterr()
     assert privsieve("verify", signed, "--signer", others) == 1
     assert "SHA256SUMS.sig: no one whom --signer names has signed this release" in capsys.readouterr().out
+    assert privsieve("verify", tars, "--signer", key.parent / "nowhere") == 2
+    assert f"--signer {key.parent / 'nowhere'}: there is no such file on this machine" in capsys.readouterr().err
     assert privsieve("verify", tars, "--signer", key.parent / "signers") == 1
     assert "SHA256SUMS.sig: it is not there, so no one has signed the release" in capsys.readouterr().out
 
