@@ -11,10 +11,10 @@ from pathlib import Path
 
 
 def hidden_room() -> str | None:
-    """What hides one of our rooms, and what to do, in one line; None if nothing does.
+    """Return what hides one of our rooms, and what to do about it, in one line. None if nothing does.
 
-    An `ingest` of another package, found first, would make imports fail somewhere inside of it. So this is asked where
-    a command, a machine of a cluster or `import privsieve` begins, before anything of another room is imported.
+    If Python found another package called `ingest` first, imports would fail somewhere inside it. So a command, a
+    machine of a cluster and `import privsieve` call this first, before they import anything of another room.
     """
     top = Path(__file__).resolve().parent.parent
     for room in ("ingest", "scoring", "reports"):

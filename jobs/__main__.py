@@ -6,7 +6,7 @@ from jobs import hidden_room
 
 
 def main() -> None:
-    """As `jobs.cli.main`, which is imported only once it is known whose packages are found."""
+    """Run `jobs.cli.main`. It is imported only after the check that no other package hides ours."""
     if hidden := hidden_room():
         print(f"privsieve: {hidden}", file=sys.stderr)
         sys.exit(2)

@@ -1,6 +1,6 @@
-"""`privsieve apply-removals COPY LIST`: what a release has removed leaves an older copy of its shards.
+"""`privsieve apply-removals COPY LIST`: removes from an older copy of a release's shards what the release has removed.
 
-The copy may be the shards alone. It may be interrupted at any moment, as a takedown (`jobs.takedown.journal`).
+The copy may be the shards alone. It may be interrupted at any moment, as a takedown may (`jobs.takedown.journal`).
 """
 
 import posixpath
@@ -77,7 +77,7 @@ class _Shard:
     """Index of each picture that stays -> its sha256."""
 
     removed: dict[int, str] = field(default_factory=dict)
-    """Index of each picture that goes -> its key."""
+    """Index of each picture to remove -> its key."""
 
     num_samples: int = 0
     """Samples without a picture included."""
@@ -161,7 +161,7 @@ def _names(picture: HeldPicture) -> tuple[tuple[str, str], ...]:
 
 
 def _staged(root: Place, folder: str, source: Source, shards: Mapping[str, _Shard]) -> Journal:
-    """Write the shards without what goes into a folder below `takedown.unfinished/`."""
+    """Write the shards again, without the pictures to remove, into a folder below `takedown.unfinished/`."""
     replaced, removed = dict[str, str](), list[str]()
     for shard, contents in shards.items():
         if source.format == "tree":
@@ -178,7 +178,7 @@ def _staged(root: Place, folder: str, source: Source, shards: Mapping[str, _Shar
 
 
 def _files_of(root: Place, source: Source, shard: str, contents: _Shard) -> list[str]:
-    """Return the files of the pictures that go: their own, and the texts of a stem that no other picture has."""
+    """Return the files to remove: the pictures, and the texts of a stem that no other picture has."""
     folder = "" if shard == ROOT else shard
     names = {locator["index"]: locator["name"] for slice_ in source.slices(shard) for locator in slice_.locators}
     gone = {names[index] for index in contents.removed}

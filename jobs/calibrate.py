@@ -46,8 +46,8 @@ class CalibrateResult:
 
 
 def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
-    """LabelsError if the labels are wrong, too few for a file of thresholds that is asked for, or belong to no picture
-    of the run; RunError, StorageError of the run."""
+    """Compare the probabilities of the run with labels. LabelsError if the labels are wrong, belong to no picture of
+    the run, or are too few for the thresholds file that is asked for. RunError, StorageError of the run."""
     import pyarrow as pa
 
     from ingest.sample import printable

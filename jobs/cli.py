@@ -105,7 +105,7 @@ CONTINUED = {
 
 
 def command_module(verb: str) -> ModuleType:
-    """The module that declares a command: `jobs/VERB.py`, or `jobs/VERB/command.py` if the command has a folder."""
+    """Return the module of a command: `jobs/VERB.py`, or `jobs/VERB/command.py` if the command has a folder."""
     module = importlib.import_module(f"jobs.{verb.replace('-', '_')}")
     return importlib.import_module(f"{module.__name__}.command") if hasattr(module, "__path__") else module
 
@@ -159,11 +159,11 @@ def _continued(args: list[str] | None) -> str:
 
 
 def main(args: list[str] | None = None) -> None:
-    """Runs a command.
+    """Run a command.
 
-    Exit codes: 0 done, 1 not complete, also where a store did not answer, 2 the command was wrong, 130 interrupted.
+    Exit codes: 0 done; 1 not complete, also if a store did not answer; 2 the command was wrong; 130 interrupted.
     """
-    if sys.stdout is None:  # closed by the caller, who wants to hear nothing
+    if sys.stdout is None:  # closed by the caller, who wants no output
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:
         code = cli.main(args, prog_name="privsieve", standalone_mode=False)
@@ -174,7 +174,7 @@ def main(args: list[str] | None = None) -> None:
     except click.ClickException as error:
         text = error.format_message()
         context = error.ctx if isinstance(error, click.UsageError) else None
-        if isinstance(error, click.MissingParameter):  # click lists the choices of an option one a line
+        if isinstance(error, click.MissingParameter):  # click lists the choices of an option on a line each
             text = text.replace("\n\t", " ")
             text = f"{text.rstrip('.')}; see {context.command_path} --help" if context else text
         message, code = f"{text}{by_variables(text, context)}", error.exit_code
@@ -187,7 +187,7 @@ def main(args: list[str] | None = None) -> None:
     else:
         sys.exit(code if isinstance(code, int) else 0)
     write_line(f"privsieve: {without_credentials(message)}", to_stderr=True)
-    if is_left_behind():  # interpreters wait for it, or complain about it, as they end
+    if is_left_behind():  # at its end, an interpreter would wait for it or complain about it
         with suppress(OSError):
             sys.stdout.flush()
         os._exit(code)

@@ -35,7 +35,7 @@ class DiffRequest:
 
 
 def run_diff(request: DiffRequest, feedback: Feedback = SILENT) -> "RunDifference":
-    """Nothing is written but the page.
+    """Compare two runs. Nothing is written but the page.
 
     RunError, StorageError of the runs; QueryError if `by` is no expression over the row. LabelsError of the hash list;
     SourceError if its PDQ hashes need pictures that cannot be read.

@@ -72,7 +72,7 @@ class EvaluateRequest:
 
 
 def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Evaluation":
-    """Nothing is written but the page.
+    """Evaluate a run. Nothing is written but the page.
 
     LabelsError if the labels are wrong or belong to no picture of a run; RunError, StorageError of the runs.
     SourceError if pictures must be compared with a hash list and cannot be read.
@@ -125,7 +125,7 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Eval
 def may_be_named(
     run_url: str, wrong: Sequence["WrongAnswer"], most: int, hash_list: "HashList", feedback: Feedback
 ) -> tuple[tuple["WrongAnswer", ...], str | None]:
-    """The first of them that are not on the hash list, and how many others are left out. SourceError, StorageError."""
+    """Return the first answers that the hash list allows, and how many it leaves out. SourceError, StorageError."""
     import pyarrow as pa
 
     from jobs.runtime.hash_list import NOTHING
@@ -143,7 +143,7 @@ def may_be_named(
 
 
 def pictures_of(run_url: str, wrong: Sequence["WrongAnswer"], feedback: Feedback) -> dict[str, bytes]:
-    """sha256 -> a small JPEG of each that the source still holds as it was scanned. SourceError, StorageError."""
+    """Return sha256 -> a small JPEG of each that the source still holds as scanned. SourceError, StorageError."""
     from jobs.report.gallery import SIDE_PX, thumbnail
     from jobs.runtime.pictures import PictureRef, first_frames
     from reports.report.opened import open_run

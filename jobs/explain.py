@@ -37,7 +37,7 @@ class ExplainRequest:
 def run_explain(
     request: ExplainRequest, feedback: Feedback = SILENT, limits: Limits = NO_LIMITS
 ) -> tuple["Explanation", tuple[str, ...]]:
-    """The explanation, and the cautions of the run. QueryError where no image, or several, have that key."""
+    """Return the explanation, and the cautions of the run. QueryError where no image, or several, have that key."""
     from jobs.runtime.hash_list import hash_list_of
     from jobs.runtime.listed import clear_rows, refuse_listed
     from reports.report.explaining import explanation, row_named

@@ -10,7 +10,7 @@ from ingest.errors import QueryError, did_you_mean
 from jobs.console.terminal import write_line, write_lines
 
 _ENTRY = re.compile(r"^- \[[^\]]+\]\(([\w/]+)\.md\): (.*(?:\n  .*)*)", re.MULTILINE)
-"""A line of docs/index.md: topic, what the page is about."""
+"""A line of docs/index.md: topic, and what the page is about."""
 
 
 @click.command()

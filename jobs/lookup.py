@@ -1,4 +1,4 @@
-"""`privsieve lookup RELEASE PICTURE|URL`: whether a release, or a copy of its shards, holds a picture."""
+"""`privsieve lookup RELEASE PICTURE|URL`: says whether a release, or a copy of its shards, holds a picture."""
 
 import hashlib
 import re
@@ -77,8 +77,8 @@ class LookupResult:
 
 
 def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupResult:
-    """Search by bytes, and unless the request is exact by PDQ hashes; or by the URL. PrivsieveError without such a
-    picture or release."""
+    """Search by bytes, and by PDQ hashes unless the request is exact; or search by URL. PrivsieveError if the picture
+    or the release does not exist."""
     root = place(request.release)
     if root.at(TAKEDOWN_JOURNAL).exists():
         raise PrivsieveError(f"{request.release}: a takedown is unfinished; run the same takedown again")
@@ -119,7 +119,7 @@ def _both_hashes(hashes: Hashes) -> Hashes:
 
 def _by_records(decisions: pa.Table, column: str, name: str) -> Iterator[PictureMatch]:
     """Yield what the decisions of a release say of pictures with these bytes, or with this URL. PrivsieveError if they
-    say no URLs."""
+    name no URLs."""
     if decisions[column].null_count == decisions.num_rows and column == "url_sha256":
         raise PrivsieveError("the release records no URLs, since its source or its policy gives none; give the picture")
     is_named = pc.equal(decisions[column], name).fill_null(False)

@@ -64,7 +64,7 @@ class CachedWeights:
 
 
 def fetch_weights(asked: str, feedback: Feedback = SILENT) -> FetchedWeights:
-    """The weights are on this machine afterwards, whole and checked. EngineError or StorageError in one line."""
+    """Fetch weights: they are here afterwards, whole and checked. EngineError or StorageError in one line."""
     with weights_shown(feedback):
         weights = find_weights(asked, "model")
         if (weights.folder / ADAPTER_CONFIG).is_file():
@@ -76,12 +76,12 @@ def fetch_weights(asked: str, feedback: Feedback = SILENT) -> FetchedWeights:
 
 
 def cached_weights() -> list[CachedWeights]:
-    """What was used last comes first."""
+    """Return what the cache holds, the last used first."""
     return [_cached(slot, entry) for slot, entry in entries()]
 
 
 def verify_weights(asked: str | None = None) -> list[tuple[CachedWeights, list[str]]]:
-    """Reads every file, and names those whose SHA-256 differs from that of the fetched one: they will be fetched again.
+    """Read every file, and name those whose SHA-256 differs from that of the fetched one: they will be fetched again.
 
     asked: a name or URL; None for all. RunError if the cache has nothing of it.
     """
@@ -93,7 +93,7 @@ def verify_weights(asked: str | None = None) -> list[tuple[CachedWeights, list[s
 
 
 def remove_weights(asked: str) -> list[CachedWeights]:
-    """All versions are gone from the cache. RunError if there are none, or a process uses one."""
+    """Remove all versions from the cache. RunError if there are none, or a process uses one."""
     gone = []
     for slot, entry in _of(asked):
         cached = _cached(slot, entry)

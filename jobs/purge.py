@@ -1,7 +1,7 @@
-"""`privsieve purge RUN`: what a run knows of single pictures is deleted, and its figures stay.
+"""`privsieve purge RUN`: deletes what a run knows of single pictures, and keeps its figures.
 
-First the figures are written, then `purged.json`, then the rest is deleted. From `purged.json` on no command reads the
-run; the same command again deletes what an interruption has left.
+The figures are written first, then `purged.json`; then the rest is deleted. Once `purged.json` exists, no command reads
+the run. The same command again deletes what an interruption has left.
 """
 
 import hashlib
@@ -85,14 +85,14 @@ class PurgeResult:
     """File or folder of the run -> number of files that were, or would be, deleted."""
 
     left: tuple[str, ...]
-    """What is in the folder besides: privsieve did not write it there."""
+    """What else is in the folder: privsieve did not write it there."""
 
     purged_before: str | None = None
     """The day on which an earlier purge began; None if this one is the first."""
 
 
 def run_purge(request: PurgeRequest, feedback: Feedback = SILENT) -> PurgeResult:
-    """RunError if there is no such run, or if a command works on it; the errors of a report."""
+    """Purge a run. RunError if there is no such run, or if a command works on it; the errors of a report."""
     root = place(request.run)
     before = _purged(root)
     if before is None:

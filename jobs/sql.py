@@ -13,7 +13,7 @@ from jobs.console.tables import write_rows, write_table
 from jobs.console.terminal import write_cautions, write_line, write_lines
 
 MAX_TEXT_ROWS = 1_000
-"""A table on a screen ends here; csv and json give every row."""
+"""Limit on the rows of a table on a screen; csv and json give every row."""
 
 
 @click.command()
@@ -72,7 +72,7 @@ def _write_text(names: Sequence[str], all_rows: Iterable[Sequence[Any]]) -> None
 
 
 def _cell(value: Any) -> str:
-    """A value on a screen: fractions with six significant digits; csv and json have all of them."""
+    """Return a value for a screen: fractions with six significant digits; csv and json have all of them."""
     if value is None:
         return "null"
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""`privsieve status RUN`: how far a scan is, here or elsewhere, judged by the result files that are there."""
+"""`privsieve status RUN`: how far a scan is, here or elsewhere, judged by its result files."""
 
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -25,13 +25,14 @@ from scoring.screen.guard import GuardCounts
 MAX_LISTED = 20
 
 MAX_COUNTED = 20_000
-"""Result files whose ends are read to count images; more take minutes on an object store."""
+"""Limit on the result files whose ends are read to count images; more take minutes on an object store."""
 
 
 @dataclass(frozen=True)
 class ShardStatus:
-    """state: done, left (some slices have no result yet), failed (its last attempt gave up; `failure` says why).
+    """The state of a shard.
 
+    state: done, left (some slices have no result yet), failed (its last attempt gave up; `failure` says why).
     num_slices_done: slices with a result. num_slices_begun: being scanned now, or given up when a worker died.
     """
 
@@ -141,7 +142,7 @@ class ImageCounts:
 
 
 def _counts(run: Place, record: RunRecord, listed: RunListing) -> ImageCounts | str:
-    """How many images have a row, or why they are not counted."""
+    """Return how many images have a row, or why they are not counted."""
     if len(listed.score_files) > MAX_COUNTED:
         return f"images are not counted in more than {MAX_COUNTED:,} result files; report counts them"
     settings, names = record.settings_hash(), listed.score_files
@@ -176,7 +177,7 @@ def _counted(counts: ImageCounts | str) -> list[str]:
 
 
 def _engine_lines(time_: EngineTime | None) -> list[str]:
-    """None where no engine of the run works in steps."""
+    """Return lines about the engines; none if no engine of the run works in steps."""
     if time_ is None or time_.share_short is None:
         return []
     parts = sorted(time_.short_s.items(), key=lambda part: -part[1])

@@ -1,4 +1,4 @@
-"""`privsieve verify RELEASE`: whether a release still is what `filter` wrote."""
+"""`privsieve verify RELEASE`: checks that a release still is what `filter` wrote."""
 
 import hashlib
 import json
@@ -47,7 +47,7 @@ class _Written(BaseModel):
 
     @property
     def hashes(self) -> dict[str, Sha256]:
-        """Every file that was made for the release, except for `decisions.parquet` and the checksums."""
+        """Return every file that was made for the release, except for `decisions.parquet` and the checksums."""
         return self.sha256 | (self.documents or {})
 
 
@@ -66,7 +66,7 @@ class Verified:
     """Files that `release.json` names."""
 
     num_pictures: int | None
-    """Pictures that were read and compared; None if the decisions do not say their hashes."""
+    """Pictures that were read and compared; None if the decisions do not hold their hashes."""
 
     faults: tuple[str, ...]
     """What is wrong, one line each."""

@@ -131,7 +131,7 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """What tab completion offers."""
+    """Return what tab completion offers."""
     return __all__
 
 
@@ -176,7 +176,7 @@ def scan(
 
 
 def open_run(run: Url) -> OpenRun:
-    """Open a run to ask it for rows, rates and SQL; use it in a `with` block. RunError where there is none."""
+    """Open a run to ask it for rows, rates and SQL; use it in a `with` block. RunError if there is none."""
     return opened.open_run(text("run", run))
 
 
@@ -257,7 +257,7 @@ def plan(
 
 
 def fetch_weights(weights: Url) -> FetchedWeights:
-    """A model or an adapter is on this machine afterwards, whole and checked, where a scan finds it.
+    """Fetch a model or an adapter to this machine, whole and checked, where a scan finds it.
 
     weights: a name of the hub (`owner/name@revision`), an fsspec URL, or a folder. EngineError, StorageError.
     """

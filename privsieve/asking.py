@@ -20,7 +20,7 @@ REQUESTS: dict[str, tuple[type, ...]] = {}
 
 
 def takes(*requests: type) -> Callable[[Function], Function]:
-    """Adds what the fields of these requests say about the parameters to the docstring of a function."""
+    """Add what the fields of these requests say about the parameters to the docstring of a function."""
 
     def documented(function: Function) -> Function:
         REQUESTS[function.__name__] = requests
@@ -35,12 +35,12 @@ def takes(*requests: type) -> Callable[[Function], Function]:
 
 
 def text(name: str, value: Url) -> str:
-    """A path, or a URL as it may be written (`ingest.storage.web`). PrivsieveError where the value is neither."""
+    """Return a path, or a URL as it may be written (`ingest.storage.web`). PrivsieveError if the value is neither."""
     if not isinstance(value, (str, os.PathLike)) or "\0" in os.fspath(value):
         raise PrivsieveError(f"{name}={value!r:.80}: give a path or URL")
     return named(os.fspath(value))
 
 
 def _in_python(text: str) -> str:
-    """`--per-category` of the command line is `per_category`."""
+    """Return the text with names of Python: `--per-category` of the command line is `per_category`."""
     return re.sub(r"--([a-z][a-z-]*)", lambda name: name[1].replace("-", "_"), text)

@@ -264,11 +264,11 @@ class Review:
 
     @property
     def address(self) -> str:
-        """To open in a browser of this machine. It holds a token, with which anyone can answer."""
+        """Return the address to open in a browser of this machine. It holds a token, with which anyone can answer."""
         return self._serving.address
 
     def result(self) -> ReviewResult:
-        """What everybody answered until now."""
+        """Return what everybody has answered until now."""
         return result_of(self._serving.review)
 
 

@@ -1,7 +1,7 @@
-"""What notebooks show of results: the page of a report, an evaluation or a comparison; lines of text for the others.
+"""What notebooks show of results: pages of reports, evaluations and comparisons; lines of text for the others.
 
-`_repr_html_` is the method that notebooks ask (IPython, "rich display"). It is given to the classes here, since the
-rooms that define results do not know the pages that show them.
+`_repr_html_` is the method that notebooks call (IPython, "rich display"). The classes get it here, since the rooms that
+define results do not know the pages that show them.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ HEIGHT_PX = 700
 
 
 def show_results_as_pages() -> None:
-    """Called once, when `privsieve` is imported."""
+    """Give the classes of results their pages. Called once, when `privsieve` is imported."""
     pages: tuple[tuple[type, Callable[[Any], str]], ...] = (
         (Report, lambda result: framed(report_page(result))),
         (Evaluation, lambda result: framed(evaluation_page(result))),
@@ -38,7 +38,7 @@ def show_results_as_pages() -> None:
 
 
 def framed(page: str) -> str:
-    """A whole page inside another one. It may run its own script and reach nothing."""
+    """Return a whole page inside another one. It may run its own script, and can access nothing outside."""
     return (
         f'<iframe sandbox="allow-scripts allow-downloads" srcdoc="{escape(page)}" '
         f'style="width: 100%; height: {HEIGHT_PX}px; border: 1px solid #ccc"></iframe>'

@@ -25,9 +25,9 @@ from scoring.runs.corrected_rates import LabelGaps, State, write_corrected_rates
 
 
 def run_audit_apply(request: AuditApplyRequest) -> Audit:
-    """The rates of the images that the run is a sample of; it keeps those of the scored images.
+    """Correct the rates of the images that the run is a sample of, and store those of the scored images in the run.
 
-    Errors in one line; the rates that the run has from an earlier audit stay as they are then.
+    Raise errors in one line; the run then keeps the rates of an earlier audit.
     """
     labels = _read(request.labels, is_drawn=request.sensitivity_from is None)
     sizes = None if request.category_sizes is None else category_sizes(request.category_sizes)
@@ -64,7 +64,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
 
 
 def _read(urls: Sequence[str], is_drawn: bool) -> JudgedLabels:
-    """The labels of all files together. LabelsError if a person is in two of them with the same picture."""
+    """Read the labels of all files together. LabelsError if a person is in two of them with the same picture."""
     every = [read_judged(url, is_drawn) for url in urls]
     if len(every) == 1:
         return every[0]
@@ -74,7 +74,7 @@ def _read(urls: Sequence[str], is_drawn: bool) -> JudgedLabels:
 
 
 def _with_annotator(labels: pa.Table, url: str) -> pa.Table:
-    """A file that names no annotator is taken for one person, who gets the name of the file."""
+    """Name the annotator after the file if it names none: such a file is taken for one person."""
     stem = pa.scalar(posixpath.splitext(posixpath.basename(url.rstrip("/")))[0])
     names = labels["annotator"]
     index = LABELS_SCHEMA.names.index("annotator")

@@ -72,7 +72,7 @@ class AuditSampleResult:
 
 
 def run_audit_sample(request: AuditSampleRequest, feedback: Feedback = SILENT) -> AuditSampleResult:
-    """Errors in one line, before anything is written."""
+    """Draw the sample and write the labels file. Raise errors in one line, before anything is written."""
     stem, extension = posixpath.splitext(request.out)
     if extension not in (".csv", ".json"):
         raise LabelsError(f"--out {request.out}: give a name that ends in .csv, or in .json for Label Studio")
@@ -88,7 +88,7 @@ def run_audit_sample(request: AuditSampleRequest, feedback: Feedback = SILENT) -
 def _sampled(
     request: AuditSampleRequest, run: Run, opened: OpenRun, hash_list: HashList, held: Lease, feedback: Feedback
 ) -> AuditSampleResult:
-    """As `run_audit_sample`, by the one process that samples this run now."""
+    """Draw the sample, as `run_audit_sample` does, in the one process that samples this run now."""
     earlier = _earlier(run.root, request.replace)
     sample = draw(run, request.n, request.purpose, request.seed, request.private)
     is_same = earlier is not None and _is_same(earlier, sample)
@@ -144,15 +144,15 @@ def _sampled(
 
 
 def _refuse_drawn_meanwhile(request: AuditSampleRequest, root: Place, earlier: AuditSample | None) -> None:
-    """RunError if the sample of the run is not the one that was read. Two processes that begin at the same moment can
-    both take the lease; the later one finds the sample of the first here."""
+    """Raise RunError if another process has replaced the sample that was read. Two processes that begin at the same
+    moment can both take the lease; the later one finds the first one's sample here."""
     now = _earlier(root, request.replace)
     if (now and now.design) != (earlier and earlier.design):
         raise RunError(f"{request.run} got an audit sample from another command meanwhile; ask again")
 
 
 def _is_same(earlier: AuditSample, sample: AuditSample) -> bool:
-    """Whether the same pictures were drawn from the same rows, in the same way. An older version stored less of it."""
+    """Return whether the same pictures were drawn from the same rows, in the same way. Older versions stored less."""
     later = {name for name in ("rows_sha256", "least_probability") if getattr(earlier.design, name) is None}
     left_out = {"privsieve", *later}
     before, now = (item.design.model_dump(exclude=left_out) for item in (earlier, sample))
@@ -160,7 +160,7 @@ def _is_same(earlier: AuditSample, sample: AuditSample) -> bool:
 
 
 def _has_rates_of_now(run: Run) -> bool | None:
-    """Whether the corrected rates of the run are of its rows; None if it has none."""
+    """Return whether the corrected rates of the run are of its rows; None if it has none."""
     try:
         stored = read_stored(run.root)
     except RunError:
@@ -169,7 +169,7 @@ def _has_rates_of_now(run: Run) -> bool | None:
 
 
 def _earlier(root: Place, is_replaced: bool) -> AuditSample | None:
-    """The sample of the run, None if there is none. RunError if it is damaged and not to be replaced."""
+    """Read the sample of the run; None if there is none. RunError if it is damaged and not to be replaced."""
     if not has_sample(root):
         return None
     try:
@@ -181,14 +181,14 @@ def _earlier(root: Place, is_replaced: bool) -> AuditSample | None:
 
 
 def _pictures(drawn: pa.Table) -> pa.Table:
-    """The first row of each picture, in the order of the sample."""
+    """Return the first row of each picture, in the order of the sample."""
     hashes = drawn["sha256"].to_pylist()
     first = sorted({sha256: place for place, sha256 in reversed(list(enumerate(hashes)))}.values())
     return drawn.take(pa.array(np.array(first, dtype=np.int64)))
 
 
 def _template(rows: pa.Table) -> pa.Table:
-    """A labels table of these rows without any answer, not even the run's: people are to decide alone."""
+    """Return a labels table of these rows without any answer, not even the run's: people are to decide alone."""
     keys, names = rows["key"].to_pylist(), rows["name"].to_pylist()
     columns = {
         "sha256": rows["sha256"].to_pylist(),
@@ -199,6 +199,6 @@ def _template(rows: pa.Table) -> pa.Table:
 
 
 def _paths(drawn: pa.Table) -> dict[str, str]:
-    """sha256 -> path below the source, of a folder tree."""
+    """Return sha256 -> path below the source, for a folder tree."""
     rows = drawn.select(["sha256", "shard", "key"]).to_pylist()
     return {row["sha256"]: posixpath.normpath(posixpath.join(row["shard"], row["key"])) for row in rows}

@@ -6,8 +6,8 @@
     run.py        from start to end
     page/         HTML, CSS and JavaScript
 
-Rows, filters and counts: `reports/report/browsed_rows.py`. Who may talk to the server, and what a picture is before it
-is shown: `jobs/review/`. Nothing is written.
+Rows, filters and counts are in `reports/report/browsed_rows.py`. `jobs/review/` decides who may talk to the server, and
+prepares a picture before it is shown. Nothing is written.
 May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.filter`, `jobs.review`, `jobs.runtime`.
 Start at: `run.py`.
 """

@@ -30,7 +30,7 @@ MEDIA_TYPES: Mapping[Format, str] = {
 
 
 def exported(rows: pa.Table, format: Format, source_format: str) -> bytes:
-    """The file's content. rows: of `BrowsedRows.table`. source_format: of the corpus, such as "tree"."""
+    """Return the file's content. rows: of `BrowsedRows.table`. source_format: of the corpus, such as "tree"."""
     made: Mapping[Format, Callable[[pa.Table, str], bytes]] = {
         "csv": lambda rows, source_format: as_csv(rows.drop_columns(["number", Col.BOXES, Col.NUM_FRAMES])),
         "coco": _coco,
@@ -41,8 +41,8 @@ def exported(rows: pa.Table, format: Format, source_format: str) -> bytes:
 
 
 def _images(rows: pa.Table, source_format: str) -> Iterator[tuple[str, int, int, list[dict[str, Any]]]]:
-    """Path, width, height in pixels, and boxes of each row whose picture has a size; boxes without an area are left
-    out."""
+    """Yield path, width and height in pixels, and boxes of each row whose picture has a size. Boxes without an area are
+    left out."""
     columns = rows.select([Col.SHARD, Col.KEY, Col.WIDTH, Col.HEIGHT, Col.BOXES])
     for batch in columns.to_batches(max_chunksize=10_000):
         for row in batch.to_pylist():
@@ -56,13 +56,13 @@ def _has_area(box: Mapping[str, Any]) -> bool:
 
 
 def _path(shard: str, key: str, source_format: str) -> str:
-    """Below the source, of a folder tree; else SHARD/KEY: a row does not know the extension inside a tar."""
+    """Return the path below the source for a folder tree, else SHARD/KEY: a row lacks the extension inside a tar."""
     path = posixpath.join(shard, key)
     return printable(posixpath.normpath(path) if source_format == "tree" else path)
 
 
 def _in_pixels(box: Mapping[str, Any], width: int, height: int) -> list[float]:
-    """x_min, y_min, x_max, y_max."""
+    """Return x_min, y_min, x_max, y_max."""
     return [round(box[side] * (width if side[0] == "x" else height), 2) for side in SIDES]
 
 
@@ -95,7 +95,7 @@ def _coco(rows: pa.Table, source_format: str) -> bytes:
 
 
 def _fiftyone(rows: pa.Table, source_format: str) -> bytes:
-    """Pictures are named by their path below the source without extension; FiftyOne finds them so."""
+    """Return labels by picture. FiftyOne finds a picture by its path below the source, without extension."""
     labels = {}
     for path, _, _, boxes in _images(rows, source_format):
         name = posixpath.splitext(path)[0] if source_format == "tree" else path

@@ -41,7 +41,7 @@ KEPT_PICTURES = 16
 
 @contextmanager
 def prepared(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator["Browsing"]:
-    """Everything but the server. RunError, PolicyError, LabelsError, SourceError or QueryError in one line."""
+    """Prepare everything but the server. RunError, PolicyError, LabelsError, SourceError or QueryError in one line."""
     from jobs.browse.server import Browsing
 
     hash_list = hash_list_of(request.hash_list)
@@ -84,9 +84,9 @@ def _condition(where: str | None) -> str | None:
 
 
 def _hidden(run: OpenRun, hash_list: HashList, feedback: Feedback) -> tuple[pa.Table, Mapping[str, int]]:
-    """Shard and index of the rows that a list withholds, and why -> how many, with those that the scan withheld.
+    """Return shard and index of the rows that a list withholds, and why -> how many are withheld.
 
-    All rows are compared before any is named.
+    The counts include the rows that the scan withheld. All rows are compared before any is named.
     """
     statement = f"SELECT count(*) AS num_rows FROM images WHERE {Col.REASON} = '{LISTED}'"
     withheld = Counter(listed=run.sql(statement)["num_rows"][0].as_py())
@@ -117,7 +117,7 @@ class BrowseServing(LocalServer):
 
 @contextmanager
 def serving(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator[BrowseServing]:
-    """PrivsieveError in one line if the extra `review` is not installed, or the port is taken; else as `prepared`."""
+    """Start the server. Errors as of `prepared`; PrivsieveError if the extra `review` or the port is not available."""
     refuse_missing("browse")
     from jobs.browse.server import app
 
@@ -126,7 +126,7 @@ def serving(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator[Bro
 
 
 def run_browse(request: BrowseRequest, opened: Callable[[str], None], feedback: Feedback = SILENT) -> None:
-    """Serves the page until the process is interrupted. opened: takes the address. Errors as of `serving`."""
+    """Serve the page until the process is interrupted. opened: takes the address. Errors as of `serving`."""
     with serving(request, feedback) as served:
         opened(served.address)
         with suppress(KeyboardInterrupt):

@@ -47,7 +47,7 @@ class _AskedExport(_Asked):
 
 @dataclass(frozen=True)
 class Browsing:
-    """What the page is about."""
+    """What the page shows, and what it works with."""
 
     run: OpenRun
     rows: BrowsedRows
@@ -59,10 +59,10 @@ class Browsing:
     """The same, larger."""
 
     policies: Mapping[str, Policy]
-    """By the name that people give."""
+    """By the name that the user gives."""
 
     policy: str | None
-    """The one that is chosen at first."""
+    """The policy that is chosen at first."""
 
     title: str
     """Title of the run."""
@@ -74,7 +74,7 @@ class Browsing:
 
 
 def app(browsing: Browsing) -> Starlette:
-    """Without any protection: `jobs.review.handling.Guard` must stand before it."""
+    """Return the app. It has no protection of its own: `jobs.review.handling.Guard` must come before it."""
     rows = browsing.rows
 
     def state(request: Request) -> Response:
@@ -144,7 +144,7 @@ def _number(request: Request, rows: BrowsedRows) -> int:
 
 
 def _decide(browsing: Browsing, wanted: Filter) -> None:
-    """Makes the decisions of the policy that the filter names, the first time."""
+    """Decide by the policy that the filter names, the first time that it is named."""
     name = wanted.policy
     if name is None or name not in browsing.policies:
         return
@@ -154,7 +154,7 @@ def _decide(browsing: Browsing, wanted: Filter) -> None:
 
 
 def _page(browsing: Browsing, asked: _AskedPage) -> dict[str, Any]:
-    """A filter that cannot be applied is an answer, not an error of the page: people mistype conditions."""
+    """Return a page of rows. A filter that cannot be applied is an answer, not an error: people mistype conditions."""
     try:
         _decide(browsing, asked.filter)
         num_rows, rows = browsing.rows.page(asked.filter, (asked.page - 1) * PAGE_ROWS, PAGE_ROWS)
@@ -164,7 +164,7 @@ def _page(browsing: Browsing, asked: _AskedPage) -> dict[str, Any]:
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as the page shows it."""
+    """Return a row as the page shows it."""
     return {
         "number": row["number"],
         **{name: row[name] for name in SHOWN},
@@ -194,7 +194,7 @@ def _details(browsing: Browsing, number: int) -> dict[str, Any]:
 
 
 def decisions(run: OpenRun, policy: Policy) -> pa.Table:
-    """Rows of `DECISIONS_SCHEMA`, one for each image. PolicyError if a rule fails on a row."""
+    """Return rows of `DECISIONS_SCHEMA`, one for each image. PolicyError if a rule fails on a row."""
     policy = policy.for_engine(run.record.engine)
     parts = [decisions_of(rows, policy) for rows in row_chunks(run, SCHEMA.names)]
     return pa.concat_tables([DECISIONS_SCHEMA.empty_table(), *parts])

@@ -47,11 +47,11 @@ ROWS_PER_FILE = 2_000_000
 """About 200 MB."""
 
 NAMED_DIGITS = 12
-"""Digits of the hash of what a file holds, in its name: two attempts with other files never write to the same name."""
+"""Digits of `hash_of` in the name of a file: two attempts with other slices never write to the same name."""
 
 REMOVED_AT_ONCE = 1_000
 REMOVERS = 16
-"""An object store takes its time for each file, whatever the others do."""
+"""An object store takes its time for each file, however many are removed at once."""
 
 
 @checked_request
@@ -79,7 +79,7 @@ class CompactResult:
 
 
 def run_compact(request: CompactRequest) -> CompactResult:
-    """The errors are those of `ingest.errors`. Always in this process, which mostly waits for the storage."""
+    """Compact a run in this process, which mostly waits for the storage. Raise the errors of `ingest.errors`."""
     run, record = open_run(request.run)
     with lease(run.at(RUN_LEASE), request.run, request.takeover) as held:
         before = manifest(run)
@@ -89,7 +89,7 @@ def run_compact(request: CompactRequest) -> CompactResult:
 
 
 def _compacted(run: Place, record: RunRecord, request: CompactRequest, held: Lease) -> Manifest:
-    """Steps 1 and 2."""
+    """Make the large files and decide on them: steps 1 and 2."""
     ledger = results(run).ledger
     shards = finished_shards(request.run, record, ledger)
     slices: Iterable[SliceFile] = slice_files(run, record, shards, ledger)
@@ -138,7 +138,7 @@ def _joined(run: Place, groups: Iterable[list[SliceFile]], ledger: Ledger, held:
 
 
 def _decide(run: Place, made: Manifest, parts: list[ResultPart], held: Lease) -> Manifest:
-    """Step 2. Returns the manifest that counts: of another process, where one took the lease over and came first."""
+    """Take step 2 and return the manifest that counts: another process's, if it took the lease over and came first."""
     others = _decided_meanwhile(run, held)
     if others is not None:
         return others
@@ -153,13 +153,13 @@ def _decide(run: Place, made: Manifest, parts: list[ResultPart], held: Lease) ->
 
 
 def _decided_meanwhile(run: Place, held: Lease) -> Manifest | None:
-    """What another process has written although this one took its lease over. IncompleteError where ours was taken."""
+    """Return the manifest that a process without the lease has written, or None. IncompleteError if ours was taken."""
     held.confirm()
     return manifest(run)
 
 
 def remove_slices(run: Place, held: Lease) -> int:
-    """Step 3: removes the result files whose rows the compacted files hold, and no others; returns how many."""
+    """Take step 3: remove the result files whose rows the compacted files hold, and no others. Return how many."""
     names, shard_ids = run.at(SCORES).names(), results(run).ledger.present
     replaced = [name for name in names if shard_id_of_result(name) in shard_ids]
     compacted = _seen(run, len(replaced))

@@ -1,4 +1,4 @@
-"""Which slice files of a finished run go into a large file together, in the order of their rows.
+"""Joins the slice files of a finished run into large files, in the order of their rows.
 
 They are joined on this machine's disk, checked, then put in their place.
 """
@@ -63,7 +63,7 @@ class SliceFile:
 
 
 def finished_shards(url: str, record: RunRecord, ledger: Ledger) -> list[str]:
-    """The shards with results, in order. RunError where one is not scanned to its end, or not of this source."""
+    """Return the shards with results, in order. RunError if one is not scanned to its end, or not of this source."""
     is_whole = record.sample is None and record.limit is None
     corpus = open_source(record.source, record.format, record.category)
     shards = [shard for shard in corpus.shards if is_whole or has_any_result(shard, ledger)]
@@ -82,7 +82,7 @@ def finished_shards(url: str, record: RunRecord, ledger: Ledger) -> list[str]:
 
 
 def refuse_missing(url: str, record: RunRecord, inputs: Sequence[SliceFile], ledger: Ledger) -> None:
-    """RunError where a scan of chosen samples has fewer rows than it chose."""
+    """Raise RunError if a scan of chosen samples has fewer rows than it chose."""
     num_rows, corpus = rows_in(inputs), open_source(record.source, record.format, record.category)
     if not has_all_chosen(record, num_rows, corpus.shards, ledger):
         raise RunError(
@@ -92,7 +92,7 @@ def refuse_missing(url: str, record: RunRecord, inputs: Sequence[SliceFile], led
 
 
 def slice_files(run: Place, record: RunRecord, shards: list[str], ledger: Ledger) -> Iterator[SliceFile]:
-    """The slice files in the order of their rows, with the counts of their footers."""
+    """Yield the slice files in the order of their rows, with the counts of their footers."""
     named, again = tee((shard, name) for shard in shards for name in result_names(shard, ledger))
     found_footers = footers(run, (name for _, name in again), record.settings_hash())
     yield from (
@@ -102,7 +102,7 @@ def slice_files(run: Place, record: RunRecord, shards: list[str], ledger: Ledger
 
 
 def grouped(inputs: Iterable[SliceFile], rows_per_file: int) -> Iterator[list[SliceFile]]:
-    """The slices of each large file; follows from their names and row counts alone."""
+    """Yield the slices of each large file. They follow from their names and row counts alone."""
     group, num_rows = list[SliceFile](), 0
     for path_ in inputs:
         if group and (num_rows + path_.num_rows > rows_per_file or len(group) == SLICES_PER_FILE):
@@ -123,7 +123,7 @@ def lines_of(inputs: Sequence[SliceFile]) -> bytes:
 
 
 def hash_of(inputs: Sequence[SliceFile]) -> str:
-    """Tells what a large file holds."""
+    """Return a hash of names and row counts, which identifies the content of a large file."""
     return hashlib.sha256(lines_of(inputs)).hexdigest()
 
 
@@ -162,7 +162,7 @@ def bytes_in(place: Place) -> int:
 
 
 def is_made_of(place: Place, inputs: Sequence[SliceFile]) -> bool:
-    """Whether an earlier attempt has made this file of the same slices, and it is whole."""
+    """Return whether an earlier attempt has made this file of the same slices, and it is whole."""
     if not place.exists():
         return False
     try:
@@ -176,9 +176,9 @@ def is_made_of(place: Place, inputs: Sequence[SliceFile]) -> bool:
 def write_joined(
     connection: "duckdb.DuckDBPyConnection", run: Place, inputs: Sequence[SliceFile], joined: Path, place: Place
 ) -> None:
-    """Joins slices in a file on this machine's disk, checks it, then gives it its place.
+    """Join slices in a file on this machine's disk, check it, then put it in its place.
 
-    Not by DuckDB, which neither checks nor writes the checksums of pages.
+    DuckDB does not do it, since it neither checks nor writes the checksums of pages.
     """
     reasons, screened = Counter[str](), GuardCounts()
     with pq.ParquetWriter(joined, SCHEMA, compression="zstd", write_page_checksum=True) as writer:
@@ -215,7 +215,7 @@ _FOUND = """
 
 
 def _check(connection: "duckdb.DuckDBPyConnection", inputs: Sequence[SliceFile], joined: Path, place: Place) -> None:
-    """The rows are all there, shard by shard, and no index comes twice. Nothing is removed where this fails."""
+    """Check that all rows are there, shard by shard, and no index comes twice. If this fails, nothing is removed."""
     expected = [(shard, num_rows) for shard, num_rows in rows_by_shard(inputs).items() if num_rows]
     ends = list(accumulate(num_rows for _, num_rows in expected))
     table = {"ordinal": list(range(len(expected))), "first_row": [0, *ends[:-1]][: len(ends)]}
@@ -234,7 +234,7 @@ def _check(connection: "duckdb.DuckDBPyConnection", inputs: Sequence[SliceFile],
 
 
 def check_seams(run: Place, files: Sequence[CompactFile], parts: Sequence[ResultPart]) -> None:
-    """A shard that two files share goes on in the second where it ended in the first."""
+    """Check that a shard which two files share continues in the second where it ended in the first."""
     for before, after in pairwise(parts):
         if before.shard_id == after.shard_id:
             last = RowRange(f"{COMPACT}/{files[before.file].name}", before.first_row + before.num_rows - 1, 1)

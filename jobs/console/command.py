@@ -12,7 +12,7 @@ class Command(click.Command):
     """A command (`cls=` of `click.command`) with options in groups."""
 
     def __init__(self, *args: Any, headings: Mapping[str, Sequence[str]] | None = None, **kwargs: Any):
-        """headings: heading -> long names of options, such as `--limit`. The others come first, below "Options"."""
+        """Group the options. headings: heading -> long names, such as `--limit`. Others come first, below "Options"."""
         super().__init__(*args, **kwargs)
         self._headings = headings or {}
         known = {name for parameter in self.params for name in parameter.opts}
@@ -34,7 +34,7 @@ class Command(click.Command):
 
 
 class OneSource(click.Argument):
-    """The argument SOURCE (`cls=` of `click.argument`). Of several, the error says to quote the pattern."""
+    """The argument SOURCE (`cls=` of `click.argument`). If several are given, the error says to quote the pattern."""
 
     def __init__(self, names: Sequence[str], required: bool = True):
         super().__init__(names, required=required, nargs=-1, metavar="SOURCE")
@@ -52,9 +52,9 @@ class OneSource(click.Argument):
 
 
 def with_old_spellings(new_names: Mapping[str, str], removed: Mapping[str, str] = {}) -> type[Command]:
-    """A class of commands (`cls=` of `click.command`) that take each option by its old name, too.
+    """Return a class of commands (`cls=` of `click.command`) that also take each option by its old name.
 
-    new_names: old name -> new name, as `--gpus` -> `--num-engines`. removed: option that was taken away -> why.
+    new_names: old name -> new name, as `--gpus` -> `--num-engines`. removed: option that was removed -> why.
     """
 
     class Renamed(Command):

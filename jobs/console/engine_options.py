@@ -14,7 +14,7 @@ EngineName = Annotated[str, Option(offers=tuple(ENGINES), fill=", ".join(ENGINES
 
 ChosenOptions = Annotated[
     EngineOptions,
-    # A blank value mostly comes from a shell variable that is not set, and would mean the default.
+    # A blank value mostly comes from a shell variable that is not set; it would mean the default.
     Option(if_blank="give a value, or leave the option out"),
     HEADING,
     Below(

@@ -10,7 +10,7 @@ from ingest.errors import PrivsieveError
 LARGEST = 2**63 - 1
 
 MAX_SECONDS = 10**7
-"""About four months; clocks of some systems take no times that are much further away."""
+"""About four months; the clocks of some systems accept no times that are much further away."""
 
 
 class WholeRange(click.IntRange):

@@ -1,4 +1,4 @@
-"""Options of a command: those of the fields of its requests (`jobs.console.requests`), and those of most commands."""
+"""Options of a command: those of the fields of its requests (`jobs.console.requests`), and some that are shared."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING
@@ -26,7 +26,7 @@ QUIET = click.option("--quiet", is_flag=True, help="No progress.")
 
 
 def offering(names: Iterable[str]) -> Complete:
-    """For `shell_complete=` of an option: the names that begin like what is typed; any other value is accepted too."""
+    """Return `shell_complete=` of an option: it offers names that begin with what is typed; others are allowed."""
     known = tuple(names)
 
     def complete(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem | str]:
@@ -36,9 +36,9 @@ def offering(names: Iterable[str]) -> Complete:
 
 
 def takes(*requests: type) -> Callable[[Function], Function]:
-    """A function that takes these requests, and options of its own, becomes one that takes options.
+    """Make a function that takes these requests, and options of its own, one that takes options, for `click.command`.
 
-    For `click.command`. Two fields of the same name would be one option, so they are refused.
+    Two fields of the same name would be one option, so they are refused.
     """
     declared = [parameter for request in requests for parameter in parameters(request)]
     names = [item.name for item in declared]
@@ -61,7 +61,7 @@ def takes(*requests: type) -> Callable[[Function], Function]:
 
 
 def headings(*requests: type) -> dict[str, tuple[str, ...]]:
-    """Heading -> names of options, for `jobs.console.command.Command`."""
+    """Return heading -> names of options, for `jobs.console.command.Command`."""
     by_heading: dict[str, tuple[str, ...]] = {}
     for item in (parameter for request in requests for parameter in parameters(request)):
         if heading := item.spelled("heading"):
@@ -112,7 +112,7 @@ def _declared(parameter: Parameter) -> Callable[[Function], Function]:
 
 
 def _kind(parameter: Parameter) -> Any:
-    """The type for click; None: a text or a flag."""
+    """Return the type for click; None for a text or a flag."""
     limits = [each for item in parameter.metadata for each in (item.metadata if isinstance(item, FieldInfo) else ())]
     low, is_open_low = _limit(limits, "ge", "gt")
     high, is_open_high = _limit(limits, "le", "lt")
@@ -128,7 +128,7 @@ def _kind(parameter: Parameter) -> Any:
 
 
 def _limit(limits: list[Any], closed: str, is_open: str) -> tuple[Any, bool]:
-    """The limit, and whether it is outside of the range itself."""
+    """Return the limit, and whether the limit itself is outside of the range."""
     inside = next((getattr(limit, closed) for limit in limits if getattr(limit, closed, None) is not None), None)
     outside = next((getattr(limit, is_open) for limit in limits if getattr(limit, is_open, None) is not None), None)
     return (outside, True) if outside is not None else (inside, False)

@@ -1,8 +1,8 @@
 """Requests: what a command, or the function of `privsieve` of the same name, is asked to do.
 
 A request is a frozen dataclass that is checked when it is made. Each field is written once: its type, default and
-docstring are those of the option on the command line (`jobs.console.request_options`) and of the parameter in Python
-(`privsieve.asking`). A field has the name of its option, unless `Option` gives another one.
+docstring are also those of the option on the command line (`jobs.console.request_options`) and of the parameter in
+Python (`privsieve.asking`). A field has the name of its option, unless `Option` gives another one.
 """
 
 import ast
@@ -27,22 +27,22 @@ from ingest.storage.place import place
 from ingest.storage.web import named
 
 STRICT = ConfigDict(strict=True, extra="forbid")
-"""For pydantic's dataclasses: a value of another type is refused, not converted, and so is a name of no field."""
+"""For pydantic's dataclasses: refuse a value of another type instead of converting it, and refuse unknown names."""
 
 R = TypeVar("R")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field, Field))
 def checked_request(cls: type[R]) -> type[R]:
-    """Decorator of a request: a frozen dataclass of which each field is checked when it is made."""
+    """Decorate a request: it becomes a frozen dataclass of which each field is checked when it is made."""
     return cast(type[R], checked_dataclass(frozen=True, config=STRICT)(cls))
 
 
 @dataclass(frozen=True)
 class Option:
-    """How a field is spelled on the command line, where that does not follow from the field. Metadata of `Annotated`.
+    """How a field is spelled on the command line, if that does not follow from the field. Metadata of `Annotated`.
 
-    If a field has several, the first that says something about a point counts.
+    If a field has several, each attribute is taken from the first that sets it.
     """
 
     name: str | None = None
@@ -57,10 +57,10 @@ class Option:
     """`--help` lists the option below it."""
 
     kind: Any = None
-    """A type of click, where the field's type has none."""
+    """A type of click, if the field's own type has none."""
 
     default: Any = None
-    """What click takes for the default, where the command line spells it otherwise."""
+    """The default that click gets, if the command line spells it in another way."""
 
     offers: Sequence[str] = ()
     """What the shell completes; any other value is accepted, too."""
@@ -72,7 +72,7 @@ class Option:
     """Refuses an empty value with this advice."""
 
     variable: str | None = None
-    """One environment variable for all commands."""
+    """One environment variable that sets the option for all commands."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Parameter:
     """The docstring of the field, on one line."""
 
     def spelled(self, what: str) -> Any:
-        """A field of `Option`."""
+        """Return an attribute of `Option`; None if the field sets none."""
         options = [item for item in self.metadata if isinstance(item, Option)]
         return next((value for option in options if (value := getattr(option, what)) not in (None, ())), None)
 
@@ -135,7 +135,7 @@ HashListUrl = Annotated[Url | None, Option(metavar="FILE", variable=HASH_LIST_VA
 
 @contextmanager
 def refused_in_one_line() -> Iterator[None]:
-    """PrivsieveError with name and value of the first wrong field."""
+    """Raise PrivsieveError with name and value of the first wrong field."""
     try:
         yield
     except ValidationError as error:
@@ -145,7 +145,7 @@ def refused_in_one_line() -> Iterator[None]:
 
 
 def asked(request: type[R], given: Mapping[str, Any]) -> R:
-    """A request of what was given by name; other names are left alone. PrivsieveError in one line."""
+    """Make a request of the values given by name; other names are ignored. PrivsieveError in one line."""
     with refused_in_one_line():
         return _made(request, given)
 
@@ -165,7 +165,7 @@ def _made(request: type[R], given: Mapping[str, Any]) -> R:
 
 @cache
 def parameters(request: type) -> tuple[Parameter, ...]:
-    """The fields of a request; in the place of a field that is a group of options, the fields of that group."""
+    """Return the fields of a request. A field that is a group of options is replaced by the fields of that group."""
     result = list[Parameter]()
     texts = docstrings(request)
     for field_ in dataclasses.fields(request):
@@ -185,13 +185,13 @@ def parameters(request: type) -> tuple[Parameter, ...]:
 
 
 def text_of(parameter: Parameter) -> str:
-    """What the option or parameter is for."""
+    """Return what the option or parameter is for."""
     return parameter.text.replace("{}", parameter.spelled("fill") or "{}")
 
 
 @cache
 def _types(request: type) -> dict[str, tuple[Any, tuple[Any, ...]]]:
-    """Field -> its type without None, and what `Annotated` says about it, the outermost first."""
+    """Return field -> its type without None, and what `Annotated` says about it, the outermost first."""
     hints = get_type_hints(request, include_extras=True)
     return {field_.name: _bare(hints[field_.name]) for field_ in dataclasses.fields(request)}
 
@@ -208,7 +208,7 @@ def _bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 @cache
 def docstrings(request: type) -> dict[str, str]:
-    """Field -> the docstring below it."""
+    """Return field -> the docstring below it."""
     tree = ast.parse(Path(inspect.getfile(request)).read_text(encoding="utf-8"))
     classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     texts = dict[str, str]()
@@ -219,7 +219,7 @@ def docstrings(request: type) -> dict[str, str]:
 
 
 def refuse_existing(*urls: str) -> None:
-    """StorageError that names the first file that is there already. To be called before any work is done."""
+    """Raise StorageError that names the first file that exists already. Call this before any work is done."""
     for url in urls:
         if place(url).exists():
             raise StorageError(f"{url} already exists; name another --out, or remove it")

@@ -23,7 +23,7 @@ _CREDENTIAL = re.compile(r"key|secret|password|token|credential", re.IGNORECASE)
 def add_settings(
     command: click.Command, words: Sequence[str], verbs: Iterable[str], examples: Sequence[str] = ()
 ) -> None:
-    """Adds `--config`, variables and their explanation to a command, or to each command of a group.
+    """Add `--config`, variables and their explanation to a command, or to each command of a group.
 
     words: of the command, such as ("labels", "import"). verbs: all of the program, since `PRIVSIEVE_TUNE_SET_OUT` is an
     option of tune-set and not of tune. examples: command lines for `--help`.
@@ -50,7 +50,7 @@ def add_settings(
 
 
 def by_variables(message: str, ctx: click.Context | None) -> str:
-    """What to add to an error: the variables that set the options which it names. Empty if none did."""
+    """Return what to add to an error: the variables that set the options which it names. Empty if none did."""
     if ctx is None:
         return ""
     origins = []
@@ -62,9 +62,9 @@ def by_variables(message: str, ctx: click.Context | None) -> str:
 
 
 def _naming_variables(callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """The function of a command, whose errors name the variables that set an option.
+    """Return the function of a command, with errors that name the variables which set an option.
 
-    Of URLs it gets no queries, but names (`ingest.storage.web`): it may write and print what it gets.
+    The function gets names in place of the queries of URLs (`ingest.storage.web`), since it may write and print them.
     """
     if callback is None:
         return None
@@ -89,7 +89,7 @@ def _named(value: Any) -> Any:
 
 
 def _name(parameter: click.Parameter) -> str:
-    """As a file names it: the long name of an option without its dashes, or that of an argument in lower case."""
+    """Return the name in a file: an option's long name without its dashes, or an argument's name in lower case."""
     if isinstance(parameter, click.Argument):
         return (parameter.metavar or str(parameter.name)).lower()
     return max(parameter.opts, key=len).lstrip("-")
@@ -129,7 +129,7 @@ class _Config(click.Option):
 
 
 def _values(command: click.Command, verb: str, path: Path) -> dict[str, Any]:
-    """Parameter -> value, as the command line would give it. PrivsieveError names the first that is wrong."""
+    """Return parameter -> value, as the command line would give it. PrivsieveError names the first that is wrong."""
     from ingest.storage.given_files import given_content
     from ingest.storage.place import place
     from scoring.yaml_files import YamlError, load_yaml

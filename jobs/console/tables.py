@@ -24,12 +24,11 @@ _PADDINGS = ((1, 1), (0, 1), (0, 0))
 def write_rows(
     names: Sequence[str], rows: Iterable[Sequence[Any]], output: str, *, is_for_spreadsheets: bool = True
 ) -> None:
-    """Rows to stdout as csv with a header, or as a JSON array with one object per line. Lists in csv are JSON text.
+    """Write rows to stdout as csv with a header, or as a JSON array with one object per line.
 
-    On a terminal csv shows control characters as escapes, as JSON does anywhere: it would obey them.
-
-    is_for_spreadsheets: texts in csv that a spreadsheet would take for formulas begin with a quotation mark, as in
-    files of labels.
+    Lists in csv are JSON text. On a terminal, csv shows control characters as escapes, since the terminal would obey
+    them; JSON does so anywhere. is_for_spreadsheets: texts in csv that a spreadsheet would take for formulas begin with
+    a quotation mark, as in files of labels.
     """
     stream = sys.stdout
     if output == "csv":
@@ -47,7 +46,7 @@ def write_rows(
 
 
 def write_document(document: "Document") -> None:
-    """Headlines, tables with their titles, and notes, on stdout."""
+    """Write headlines, tables with their titles, and notes to stdout."""
     for line in document.headlines:
         write_line(line)
     for table in document.tables:
@@ -59,9 +58,9 @@ def write_document(document: "Document") -> None:
 
 
 def write_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int]) -> None:
-    """A table on stdout; where the screen is too narrow for it, a paragraph per row. numbers: places of such columns.
+    """Write a table to stdout, or a paragraph per row on a narrow screen. numbers: indices of columns of numbers.
 
-    Cells are escaped, and `Text`, which takes no markup: a category named "[bold]" stays that.
+    Cells are escaped, and are `Text`, which takes no markup: a category named "[bold]" is shown as it is.
     """
     from rich import box
     from rich.cells import cell_len
@@ -88,7 +87,7 @@ def write_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Co
 
 
 def _write_paragraphs(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> None:
-    """Each row as its first cell, and below it the others, several on a line where they fit."""
+    """Write each row as its first cell, and below it the others, several on a line where they fit."""
     from rich.cells import cell_len
 
     write_line()
@@ -108,7 +107,7 @@ def _write_paragraphs(heads: Sequence[str], rows: Iterable[Sequence[str]], width
 
 
 def console(num_columns: int = 8) -> "Console":
-    """A rich console on stdout; wide enough for its columns where neither a terminal nor COLUMNS gives a width."""
+    """Return a rich console on stdout: wide enough for its columns where neither terminal nor COLUMNS gives a width."""
     from rich.console import Console
 
     is_given = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
@@ -122,7 +121,7 @@ def _printable(cells: Iterable[Any]) -> Iterator[str]:
 
 
 def _cell(value: Any) -> Any:
-    """Lists and groups of fields as JSON, which other programs read."""
+    """Return lists and groups of fields as JSON, which other programs read."""
     return as_json(value, default=str) if isinstance(value, (list, tuple, dict)) else value
 
 
@@ -133,5 +132,5 @@ def _escaped(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no NaN and no infinity."""
+    """Return the value, or None for NaN and infinity, which JSON does not have."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -12,7 +12,7 @@ import click
 
 
 def escaped(text: str) -> str:
-    """The text on one line, with control characters and those that turn the writing round as backslash escapes."""
+    """Return the text on one line; control characters and those that reverse the writing become backslash escapes."""
     if text.isprintable():
         return text
     from ingest.sample import printable  # here, since it loads pyarrow: `--help` and most errors need none
@@ -21,12 +21,12 @@ def escaped(text: str) -> str:
 
 
 def write_line(text: str = "", to_stderr: bool = False, nl: bool = True) -> None:
-    """One line; a line break in the text is escaped too. nl: whether the line ends here."""
+    """Write one line; a line break in the text is escaped too. nl: whether the line ends here."""
     click.echo(escaped(text), err=to_stderr, nl=nl)
 
 
 def write_cautions(cautions: Iterable[str]) -> None:
-    """Each on a line of stderr, for output that does not hold them itself: rows go to a file or another program."""
+    """Write each on a line of stderr, if the output has no place for them: rows for a file or another program."""
     sys.stdout.flush()
     for caution in cautions:
         write_line(caution, to_stderr=True)
@@ -38,7 +38,7 @@ def answered_yes(question: str) -> bool:
 
 
 def write_lines(text: str) -> None:
-    """A text of several lines, to stdout."""
+    """Write a text of several lines to stdout."""
     for line in text.removesuffix("\n").split("\n"):
         write_line(line)
 
@@ -48,5 +48,5 @@ def write_json(value: Any, indent: int | None = None) -> None:
 
 
 def as_json(value: Any, indent: int | None = None, default: Callable[[Any], str] | None = None) -> str:
-    """ASCII only. The delete character is the one control character that JSON leaves as it is."""
+    """Return ASCII only. The delete character is the one control character that JSON leaves as it is."""
     return json.dumps(value, indent=indent, default=default).replace("\x7f", "\\u007f")

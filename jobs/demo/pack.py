@@ -2,9 +2,9 @@
 
     python -m jobs.demo.pack PICTURES MANIFEST.csv
 
-Run by hand, only when the choice of pictures changes. MANIFEST.csv has the columns file, licence, licence_tier,
+Run it by hand, only when the choice of pictures changes. MANIFEST.csv has the columns file, licence, licence_tier,
 category, has_exif, source_repo, source_path, privbench_class and the 22 attributes; `file` is relative to PICTURES. The
-same input gives the same bytes. Writes `labels.csv` too: what the manifest says of each picture, as a labels table.
+same input gives the same bytes. Also writes `labels.csv`: the manifest's labels of each picture, as a labels table.
 """
 
 import csv
@@ -149,7 +149,7 @@ def _category(picture: str, rows: dict[str, Row]) -> str:
 
 
 def _encoded(picture: str, pictures: Path, rows: dict[str, Row]) -> tuple[bytes, str]:
-    """The bytes of a picture or broken input, and the extension that goes with them."""
+    """Return the bytes of a picture or broken input, and the extension for them."""
     if picture.startswith("broken:"):
         name = PurePosixPath(picture.removeprefix("broken:"))
         return _broken(name.stem, pictures, rows), name.suffix
@@ -192,7 +192,7 @@ def _hash(encoded: bytes) -> str:
 
 
 def _write_labels(table: list[Packed], rows: dict[str, Row]) -> None:
-    """The labels of `scoring.labels.table`, without those of broken inputs, which show nothing."""
+    """Write the labels of `scoring.labels.table`, without those of broken inputs, which show nothing."""
     with (HERE / "labels.csv").open("w", newline="", encoding="utf-8") as lines:
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(["sha256", "key", "annotator", "class", *KEYS])

@@ -45,7 +45,7 @@ class CheckResult:
 
 
 def finding(name: str, check: Callable[[], str]) -> CheckResult:
-    """Runs a check."""
+    """Run a check."""
     try:
         return CheckResult(name, True, check())
     except (ProblemError, PrivsieveError) as error:
@@ -58,7 +58,7 @@ PROCESS_LIMIT_S = 120
 
 
 def python_process(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Runs the same Python with the same modules to its end."""
+    """Run the same Python with the same modules to its end."""
     path = os.pathsep.join(p or os.getcwd() for p in sys.path)
     return subprocess.run(
         [sys.executable, "-P", *arguments],
@@ -81,7 +81,7 @@ def check_python() -> str:
 
 
 def check_packages(extra: str | None) -> str:
-    """Everything that privsieve needs, and what its extra adds."""
+    """Check everything that privsieve needs, and what its extra adds."""
     known_extra = extra if extra in (metadata("privsieve").get_all("Provides-Extra") or []) else ""
     num_fitting, wrong = 0, []
     for needed in map(Requirement, requires("privsieve") or []):
@@ -106,7 +106,7 @@ def installed_version(package: str) -> str | None:
 
 
 def check_memory(model_bytes: int) -> str:
-    """model_bytes: of a model that runs on the CPU."""
+    """Check the free memory. model_bytes: of a model that runs on the CPU."""
     free, needed = available_bytes(), max(MIN_MEMORY_BYTES, model_bytes)
     sentence = f"{free / GIB:.1f} GiB available, {needed / GIB:.1f} GiB wanted for one engine"
     if free < needed:
@@ -124,7 +124,7 @@ def check_shared_memory() -> str:
 
 
 def check_disk(run_url: str | None) -> str:
-    """Where Ray keeps its logs, and where the run is if that is on this machine."""
+    """Check the disk where Ray keeps its logs, and the one of the run if that is on this machine."""
     folders = [os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()]
     run = None if run_url is None else place(run_url)
     if run is not None and run.is_local:
@@ -193,7 +193,7 @@ def check_gpu(engine: str, model: LocalModel | None, share: float = 1.0) -> str:
 
 
 def gpus() -> list[Gpu]:
-    """Those that this process may use, by `CUDA_VISIBLE_DEVICES` where that is set."""
+    """Return the GPUs that this process may use, by `CUDA_VISIBLE_DEVICES` if that is set."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     command = [
         "nvidia-smi",
@@ -212,12 +212,12 @@ def gpus() -> list[Gpu]:
 
 
 def _names_a_gpu(visible: str) -> bool:
-    """Nothing, -1 and NoDevFiles are ways to hide all."""
+    """Return whether the variable names a GPU. An empty value, -1 and NoDevFiles hide all."""
     return visible.strip() not in ("", "-1", "NoDevFiles")
 
 
 def gpus_of(listed: str) -> list[Gpu]:
-    """Reads what nvidia-smi lists: name, driver, memory and free memory in MiB, one line per GPU.
+    """Read what nvidia-smi lists: name, driver, memory and free memory in MiB, one line per GPU.
 
     A GPU that shares the machine's memory shows "[N/A]": then memory is never the reason of a problem.
     """
@@ -261,13 +261,13 @@ def check_source(url: str) -> str:
 
 
 def first_sample(source: Source) -> Sample | None:
-    """Read from the first shard that has one; None where none has. SourceError, StorageError where it cannot be."""
+    """Read the first sample of the first shard that has one; None if no shard has. SourceError, StorageError."""
     slices = (slice_ for shard in source.shards for slice_ in source.slices(shard) if slice_.locators)
     return next((sample for slice_ in slices for sample in source.read(slice_)), None)
 
 
 def check_run(url: str) -> str:
-    """Writes, reads and removes a small file where a scan would write too."""
+    """Write, read and remove a small file where a scan would write too."""
     root = place(url)
     is_run = root.at(RUN_RECORD).exists()
     if is_run:
@@ -287,7 +287,7 @@ def check_run(url: str) -> str:
 
 @contextmanager
 def short_retries() -> Iterator[None]:
-    """Within the block a store that does not answer is given up after `RETRY_S`, unless the user set a time."""
+    """Within the block, stop asking a store that does not answer after `RETRY_S`, unless the user set a time."""
     if RETRY_VARIABLE in os.environ:
         yield
         return
@@ -300,7 +300,7 @@ def short_retries() -> Iterator[None]:
 
 @contextmanager
 def new_folders_removed(root: Place) -> Iterator[None]:
-    """Removes the local folders that the block created; object stores have none."""
+    """Remove the local folders that the block created; object stores have none."""
     missing = []
     folder = root.path
     while root.is_local and not os.path.exists(folder):

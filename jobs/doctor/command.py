@@ -41,7 +41,7 @@ MACHINE_LIMIT_S = 900.0
 """How long a machine may take to come; those of a cloud start within minutes."""
 
 Check = tuple[str, Callable[[], str]]
-"""Its name, and what finds out."""
+"""Its name, and the function that makes it."""
 
 
 @checked_request
@@ -73,9 +73,9 @@ def run_doctor(
     report: Callable[[CheckResult], None] = lambda finding: None,
     feedback: Feedback = SILENT,
 ) -> list[CheckResult]:
-    """One finding per check; `report` receives each as soon as it is known. EngineError for an unknown engine.
+    """Run all checks, one finding each; `report` gets each as soon as it is known. EngineError for an unknown engine.
 
-    On a cluster that answers, the engine is checked on a machine that could run it, source and run there and here.
+    On a cluster that answers, the engine is checked on a machine that could run it; source and run there and here.
     """
     from jobs.runtime.cluster import is_this_machine
 
@@ -161,7 +161,7 @@ def _of_storage(request: DoctorRequest) -> list[Check]:
 
 
 def _check_memory(model: LocalModel | None) -> str:
-    """A model takes the machine's own memory only where there is no GPU."""
+    """Check the memory. A model takes the machine's own memory only where there is no GPU."""
     runs_on_cpu = model is not None and model.cpu_memory_bytes > 0 and not gpus()
     return check_memory(model.cpu_memory_bytes if model is not None and runs_on_cpu else 0)
 
@@ -210,7 +210,7 @@ def check_engine(engine: str, options: EngineOptions) -> str:
 
 
 def check_adapter(engine: str, options: EngineOptions, model: LocalModel | None) -> str:
-    """The adapter is compared with the weights where these are on this machine."""
+    """Check the adapter. It is compared with the weights if these are on this machine."""
     engine_module(engine).describe(options)
     is_compared = model is not None and model.weight_bytes > 0
     return f"{named(options.adapter or '')}: " + (

@@ -115,7 +115,7 @@ class FetchResult:
 def run_fetch(
     request: FetchRequest, resources: FetchResources | None = None, feedback: Feedback = SILENT
 ) -> FetchResult:
-    """Selects, downloads and reconciles. IncompleteError if URLs are left: the same request continues."""
+    """Select, download and reconcile. IncompleteError if URLs are left: the same request continues."""
     resources = resources or FetchResources()
     address = resources.ray_address or os.environ.get("RAY_ADDRESS") or LOCAL
     if resources.processes is not None and address != LOCAL:
@@ -138,7 +138,7 @@ def run_fetch(
 
 
 def _downloaded(out: Place, selected: SelectionRecord, resources: FetchResources, feedback: Feedback) -> Counter[str]:
-    """Downloads what is left of a selection; reason -> URLs, "" for downloaded."""
+    """Download what is left of a selection. Return reason -> URLs, "" for downloaded."""
     done = finished_shards(out)
     if sum(done.values()) < selected.num_rows:
         out.at(FETCHED).remove()  # it would say that everything is done
@@ -184,7 +184,7 @@ def fetch(request: FetchRequest, resources: FetchResources, quiet: bool) -> None
 
 
 def _print(result: FetchResult, request: FetchRequest) -> None:
-    """IncompleteError if nothing was downloaded."""
+    """Print the result. IncompleteError if nothing was downloaded."""
     num_failed = result.num_urls - result.num_downloaded
     reasons = ", ".join(f"{reason} {count}" for reason, count in result.failures.items())
     if result.num_tried_again is not None:

@@ -46,7 +46,7 @@ def default_folder() -> Path:
 
 
 def requirements(out: Place) -> list[str]:
-    """img2dataset, the same Ray as here, and the fsspec driver that reaches `out`, in the version used here."""
+    """Return img2dataset, the same Ray as here, and the fsspec driver that reaches `out`, in the version used here."""
     wanted = [f"img2dataset=={IMG2DATASET}", f"ray=={importlib.metadata.version('ray')}"]
     wanted.append('standard-imghdr; python_version >= "3.13"')  # the module left Python's own library
     return wanted + _drivers(out)
@@ -59,13 +59,13 @@ def _drivers(out: Place) -> list[str]:
 
 
 def cluster_requirements(out: Place) -> list[str]:
-    """What a Ray cluster installs for its workers; it brings its own Ray."""
+    """Return what a Ray cluster installs for its workers; it brings its own Ray."""
     text = resources.files("jobs.fetch").joinpath("pins.txt").read_text(encoding="utf-8")
     return [line for line in text.splitlines() if line and not line.startswith("#")] + _drivers(out)
 
 
 def python_of(folder: Path, wanted: list[str], notice: Callable[[str], None]) -> Path:
-    """The Python of the environment, which is made or completed if necessary. EngineError if that fails."""
+    """Return the Python of the environment, which is made or completed if necessary. EngineError if that fails."""
     python = folder / "bin" / "python"
     stamp = folder / STAMP
     installed: list[str] | None = None
@@ -125,7 +125,7 @@ class Workers:
 def download(
     python: Path, out: Place, selected: SelectionRecord, done: dict[str, int], workers: Workers, feedback: Feedback
 ) -> None:
-    """Downloads all shards that are not in `done` (shard -> rows).
+    """Download all shards that are not in `done` (shard -> rows).
 
     IncompleteError if the program failed; the shards that it finished before stay.
     """
@@ -149,7 +149,7 @@ def download(
 
 
 def _settings(out: Place, selected: SelectionRecord, workers: Workers) -> dict[str, Any]:
-    """What `program.py` reads."""
+    """Return what `program.py` reads."""
     record, is_local = selected.settings, workers.ray_address == LOCAL
     ray: dict[str, Any] = {
         "address": workers.ray_address,
@@ -200,7 +200,7 @@ def _img2dataset_arguments(out: Place, selected: SelectionRecord, threads: int) 
 
 @contextmanager
 def _program(python: Path, settings: dict[str, Any], errors: Any) -> Iterator["subprocess.Popen[bytes]"]:
-    """`program.py` as a process that ends when this one does, however that ends."""
+    """Start `program.py` as a process that ends when this one does, however that ends."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     quiet = {"RAY_USAGE_STATS_ENABLED": "0", "WANDB_MODE": "disabled", "NO_ALBUMENTATIONS_UPDATE": "1"}
     if settings["ray"]["address"] == LOCAL:

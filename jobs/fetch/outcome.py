@@ -82,7 +82,7 @@ REASONS: tuple[FailureReason, ...] = (
 
 
 def finished_shards(out: Place) -> dict[str, int]:
-    """Shard name -> rows, for shards that img2dataset finished.
+    """Return shard name -> rows, for shards that img2dataset finished.
 
     Removes the mark of a damaged shard, so that it is fetched again.
     """
@@ -100,7 +100,7 @@ def finished_shards(out: Place) -> dict[str, int]:
 
 
 def num_rows_announced(out: Place, known: dict[str, int]) -> int:
-    """Adds the shards that were finished meanwhile to `known`, and returns their rows; for progress only."""
+    """Add the shards that were finished meanwhile to `known`, and return their rows; for progress only."""
     before = sum(known.values())
     for name in out.names():
         match = _SHARD.fullmatch(name)
@@ -113,7 +113,7 @@ def num_rows_announced(out: Place, known: dict[str, int]) -> int:
 
 
 def _num_rows(out: Place, shard: str) -> int | None:
-    """Rows of a finished shard; None if its files disagree."""
+    """Return the number of rows of a finished shard; None if its files disagree."""
     try:
         announced = json.loads(out.at(f"{shard}{STATS}").read())["count"]
         with out.at(f"{shard}.parquet").open() as stream:
@@ -124,10 +124,10 @@ def _num_rows(out: Place, shard: str) -> int | None:
 
 
 def reconcile(out: Place, num_selected: int, images_per_shard: int) -> Counter[str]:
-    """Writes fetch.parquet where every selected URL has exactly one row; returns reason -> URLs, "" for downloaded.
+    """Write fetch.parquet with exactly one row per selected URL. Return reason -> URLs, "" for downloaded.
 
     Finished retries below `out` are counted instead of the failures that they tried again. IncompleteError, and no
-    table, where a URL has no row.
+    table, if a URL has no row.
     """
     finished = finished_shards(out)
     num_rows = sum(finished.values())
@@ -153,7 +153,7 @@ def reconcile(out: Place, num_selected: int, images_per_shard: int) -> Counter[s
 
 
 def _outcomes(connection: duckdb.DuckDBPyConnection, out: Place, shards: list[str]) -> duckdb.DuckDBPyRelation:
-    """One row for each selected URL that has an outcome: key, url, shard, status, reason, sha256."""
+    """Return one row for each selected URL that has an outcome: key, url, shard, status, reason, sha256."""
     chosen = out.at(SELECTED)
     selected = file_list(chosen.at(name) for name in chosen.names() if name.endswith(".parquet"))
     fetched = file_list(out.at(f"{shard}.parquet") for shard in shards)
@@ -177,7 +177,7 @@ def _outcomes(connection: duckdb.DuckDBPyConnection, out: Place, shards: list[st
 
 
 def finished_retries(out: Place) -> list[str]:
-    """Names of the folders of finished retries below `RETRIES`, in order."""
+    """Return the names of the folders of finished retries below `RETRIES`, in order."""
     names = itertools.takewhile(
         lambda name: out.at(RETRIES, name, FETCHED).exists(), map(retry_name, itertools.count(1))
     )
@@ -185,14 +185,14 @@ def finished_retries(out: Place) -> list[str]:
 
 
 def retry_name(number: int) -> str:
-    """From 1 on."""
+    """Return the name of a retry's folder. number: from 1 on."""
     return f"{number:05d}"
 
 
 def _with_retry(
     connection: duckdb.DuckDBPyConnection, rows: duckdb.DuckDBPyRelation, out: Place, name: str
 ) -> duckdb.DuckDBPyRelation:
-    """The rows, with those that the retry tried again as it left them."""
+    """Return the rows, with the outcome of the retry for those that it tried again."""
     retry = out.at(RETRIES, name)
     chosen = retry.at(SELECTED)
     selected = file_list(chosen.at(file) for file in chosen.names() if file.endswith(".parquet"))

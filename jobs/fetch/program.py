@@ -1,8 +1,8 @@
 """The program that downloads. It runs in the environment of img2dataset, never in privsieve's own.
 
-`python -I program.py JSON`: img2dataset's public `download` with its Ray distributor. What img2dataset does not
-bound is bounded here, at urllib's own point of extension: every Ray worker installs an opener that speaks http and
-https only, ends at a size and a time, and stays on the public internet. The rows and files are img2dataset's.
+`python -I program.py JSON` calls img2dataset's public `download` with its Ray distributor. It sets the limits that
+img2dataset lacks, at urllib's own point of extension: every Ray worker installs an opener that speaks http and https
+only, stops at a size and a time, and stays on the public internet. The rows and files are img2dataset's.
 """
 
 import functools
@@ -21,7 +21,7 @@ import urllib.request
 from dataclasses import dataclass
 from typing import Any
 
-# Possessive (`*+`), as in `ingest.images.decode`, which cannot be imported here: else a page of nothing but comments
+# Possessive (`*+`), as in `ingest.images.decode`, which cannot be imported here. Otherwise a page of comments only
 # would be tried in exponentially many ways.
 IMAGE_HEADS = re.compile(
     rb"\xff\xd8\xff|\x89PNG|GIF8|BM|II[*+]\0|MM\0[*+]|RIFF....WEBP|....ftyp|P[1-7]\s"
@@ -83,7 +83,7 @@ class _Reader(io.RawIOBase):
 
 
 class _Buffered(io.BufferedReader):
-    """`read` sets memory aside for as much as a server says that it will send: only within the limit."""
+    """Refuses a `read` above the limit: it would set memory aside for as much as a server says that it will send."""
 
     max_bytes = 0
 
@@ -161,7 +161,7 @@ def _left_seconds(ends: float) -> float:
 
 
 def _connected(ends: float, only_public: bool, address: tuple[str, int], *_: Any) -> socket.socket:
-    """A connection to the first address of the host that takes one; its timeout is what is left of the URL's time."""
+    """Return a connection to the first address that takes one; its timeout is what is left of the URL's time."""
     error: OSError = RefusedAddressError("private_address")
     for family, kind, protocol, _name, target in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
         if only_public and not is_public(str(target[0])):
@@ -180,7 +180,7 @@ def _connected(ends: float, only_public: bool, address: tuple[str, int], *_: Any
 
 
 def is_public(address: str) -> bool:
-    """Whether the address is of the public internet; one that holds an IPv4 address leads to that."""
+    """Return whether the address is of the public internet. If it holds an IPv4 address, that one decides."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(parsed, ipaddress.IPv4Address):
         return parsed.is_global and not parsed.is_multicast
@@ -193,7 +193,7 @@ def is_public(address: str) -> bool:
 
 
 def bounded_opener(bounds: Bounds) -> urllib.request.OpenerDirector:
-    """An opener without file:, ftp: and data:, which a list of URLs from anywhere may hold."""
+    """Return an opener without file:, ftp: and data:, which a list of URLs from anywhere may hold."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
@@ -208,14 +208,14 @@ def bounded_opener(bounds: Bounds) -> urllib.request.OpenerDirector:
 
 
 def _end_with_parent() -> None:
-    """The parent holds our standard input open as long as it lives."""
+    """End when the parent ends: it holds our standard input open as long as it lives."""
     os.read(sys.stdin.fileno(), 1)
     _end_children()
     os._exit(1)
 
 
 def _end_children() -> None:
-    """img2dataset's logger waits forever for its last message, which never comes if the download failed."""
+    """Kill child processes. If a download failed, the logger of img2dataset waits forever for its last message."""
     for process in multiprocessing.active_children():
         process.kill()
 

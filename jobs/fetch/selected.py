@@ -1,7 +1,7 @@
 """The selected rows next to the shards: made once, and used again where a fetch continues.
 
-`--retry-failed` fetches URLs of a finished fetch again that failed for a reason that can change. A retry is a fetch of
-its own below `OUT/retries/`: its shards are new, and those that may be scanned already stay as they are.
+`--retry-failed` fetches those URLs of a finished fetch again that failed for a reason that can change. A retry is a
+fetch of its own below `OUT/retries/`. Its shards are new; shards that may have been scanned stay as they are.
 """
 
 import os
@@ -70,7 +70,7 @@ class SelectionRecord(BaseModel):
 
 @contextmanager
 def only_fetch(out: Place, out_url: str) -> Iterator[None]:
-    """RunError if another fetch works in this folder: both would write the same shards.
+    """Raise RunError if another fetch works in this folder: both would write the same shards.
 
     Folders that hold nothing after the block are removed again.
     """
@@ -90,7 +90,7 @@ def only_fetch(out: Place, out_url: str) -> Iterator[None]:
 
 
 def refuse_other_files(out: Place, out_url: str) -> None:
-    """StorageError if `out` holds files but no fetch."""
+    """Raise StorageError if `out` holds files but no fetch."""
     if not out.exists() or out.at(SELECTED, RECORD).exists():
         return
     if not out.is_dir() or any(posixpath.basename(entry["name"]) != SELECTED for entry in out.entries()):
@@ -98,7 +98,7 @@ def refuse_other_files(out: Place, out_url: str) -> None:
 
 
 def selected_rows(out: Place, out_url: str, metadata_url: str, record: FetchRecord) -> SelectionRecord:
-    """The selection in `out` if it was made with the same settings, else a new one. RunError if they differ."""
+    """Return the selection in `out` if it was made with the same settings, else a new one. RunError if they differ."""
     folder = out.at(SELECTED)
     if not folder.at(RECORD).exists():
         return _select(folder, metadata_url, record)
@@ -110,7 +110,7 @@ def selected_rows(out: Place, out_url: str, metadata_url: str, record: FetchReco
 
 
 def recorded(folder: Place) -> SelectionRecord:
-    """What the record in a folder of selected rows says. RunError if it is damaged."""
+    """Read the record in a folder of selected rows. RunError if it is damaged."""
     try:
         return SelectionRecord.model_validate_json(folder.at(RECORD).read())
     except ValueError:
@@ -134,17 +134,17 @@ def _select(folder: Place, metadata_url: str, record: FetchRecord) -> SelectionR
 
 
 def clear(selected: Place) -> None:
-    """Removes the files of a selection."""
+    """Remove the files of a selection."""
     for name in selected.names():
         if name != RUN_LEASE:
             selected.at(name).remove()
 
 
 def retry_of(out: Place, out_url: str, record: FetchRecord) -> tuple[Place, SelectionRecord] | None:
-    """The folder of the retry and its rows: the one that was not finished, else a new one. None: nothing can change.
+    """Return the folder of the retry and its rows: the unfinished one, else a new one. None if nothing can change.
 
-    RunError where the fetch is not finished, or was made with other settings than `record`. How often and how long a
-    URL is tried may differ.
+    RunError if the fetch is not finished, or was made with other settings than `record`. How often and how long a URL
+    is tried may differ.
     """
     if not out.at(SELECTED, RECORD).exists():
         raise RunError(f"{out_url} holds no fetch: fetch first, without --retry-failed")
@@ -168,7 +168,7 @@ def retry_of(out: Place, out_url: str, record: FetchRecord) -> tuple[Place, Sele
 
 
 def _select_failed(out: Place, chosen: Place, images_per_shard: int) -> int:
-    """Writes the rows of the URLs that are tried again; returns how many there are."""
+    """Write the rows of the URLs that are tried again. Return how many there are."""
     clear(chosen)
     selected = file_list(out.at(SELECTED, name) for name in out.at(SELECTED).names() if name.endswith(".parquet"))
     reasons = ", ".join(literal(reason.name) for reason in REASONS if reason.can_change)

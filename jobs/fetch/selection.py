@@ -1,6 +1,6 @@
-"""Which rows of the metadata are fetched: read by DuckDB, written with normalised names next to the shards.
+"""Which rows of the metadata are fetched: DuckDB reads them, and they are written next to the shards.
 
-Names of columns are compared in lower case; a name without an entry in `COLUMNS` is kept.
+Names of columns are normalised and compared in lower case; a name without an entry in `COLUMNS` is kept.
 """
 
 import itertools
@@ -75,7 +75,7 @@ COLUMNS: tuple[MetadataColumn, ...] = (
 
 
 def normalised_names(names: Sequence[str]) -> dict[str, str]:
-    """Name in the metadata -> name in what is written, one for each and no two the same.
+    """Return name in the metadata -> name in what is written, one for each and no two the same.
 
     >>> normalised_names(["URL", "TEXT", "WIDTH", "punsafe"])
     {'URL': 'url', 'TEXT': 'caption', 'WIDTH': 'source_width', 'punsafe': 'punsafe'}
@@ -117,7 +117,7 @@ class Metadata:
 
 
 def open_metadata(url: str) -> Metadata:
-    """A Parquet, CSV or TSV file, a folder or glob of them. SourceError in one line where it has no URLs."""
+    """Open a Parquet, CSV or TSV file, or a folder or glob of them. SourceError in one line if it has no URLs."""
     where = place(url)
     paths = _paths(where, url)
     kinds = {_kind(path) for path in paths}
@@ -143,7 +143,7 @@ def open_metadata(url: str) -> Metadata:
 
 
 def selection_sql(metadata: Metadata, where: str | None, keyword_classes: Sequence[str], limit: int | None) -> str:
-    """The statement that gives the selected rows in the order of the files. QueryError for a wrong condition."""
+    """Return the statement that gives the selected rows in the order of the files. QueryError for a wrong condition."""
     conditions = []
     if where is not None:
         schema = metadata.connection.sql(f"SELECT * FROM {metadata.rows} LIMIT 0").to_arrow_table().schema
@@ -158,7 +158,7 @@ def selection_sql(metadata: Metadata, where: str | None, keyword_classes: Sequen
 
 
 def keyword_pattern(keyword_classes: Sequence[str]) -> str:
-    """A regular expression that finds the words of any of the classes, as whole words in any case."""
+    """Return a regular expression that finds the words of any of the classes, as whole words in any case."""
     known = keywords()
     for name in keyword_classes:
         if name not in known:
@@ -167,19 +167,19 @@ def keyword_pattern(keyword_classes: Sequence[str]) -> str:
 
 
 def words_pattern(words: Sequence[str]) -> str:
-    """A regular expression that finds any of these words, or rows of words, as whole words in any case."""
+    """Return a regular expression that finds any of these words, or rows of words, as whole words in any case."""
     return r"(?i)\b(" + "|".join(r"\s+".join(map(re.escape, word.split())) for word in words) + r")\b"
 
 
 def keywords(file: str = "keywords.yaml") -> dict[str, list[str]]:
-    """Class -> words, from a file of this folder."""
+    """Return class -> words, from a file of this folder."""
     text = resources.files("jobs.fetch").joinpath(file).read_text(encoding="utf-8")
     known: dict[str, list[str]] = yaml.safe_load(text)
     return known
 
 
 def write_selection(metadata: Metadata, sql: str, folder: Place, images_per_shard: int) -> int:
-    """Runs the statement into numbered Parquet files, with each row's key; returns the number of rows."""
+    """Run the statement and write numbered Parquet files, with each row's key. Return the number of rows."""
     try:
         return write_rows(metadata.connection.sql(sql), folder, images_per_shard)
     except (duckdb.Error, pa.ArrowException, OSError) as error:
@@ -187,7 +187,7 @@ def write_selection(metadata: Metadata, sql: str, folder: Place, images_per_shar
 
 
 def write_rows(rows: duckdb.DuckDBPyRelation, folder: Place, images_per_shard: int) -> int:
-    """Writes numbered Parquet files, with each row's key; returns the number of rows."""
+    """Write numbered Parquet files, with each row's key. Return the number of rows."""
     rows_per_file = images_per_shard * max(1, ROWS_PER_FILE // images_per_shard)
     num_rows = 0
     reader = rows.to_arrow_reader(min(rows_per_file, 10_000))
@@ -207,7 +207,7 @@ def write_rows(rows: duckdb.DuckDBPyRelation, folder: Place, images_per_shard: i
 
 
 def _cut(reader: pa.RecordBatchReader, rows_per_file: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The batches with the number of their first row; none crosses the end of a file."""
+    """Yield the batches with the number of their first row; none crosses the end of a file."""
     first = 0
     for batch in reader:
         while batch.num_rows:
@@ -218,7 +218,7 @@ def _cut(reader: pa.RecordBatchReader, rows_per_file: int) -> Iterator[tuple[int
 
 
 def image_key(row: int, images_per_shard: int) -> str:
-    """The key that img2dataset gives to a row: number of its shard, then place in it, in decimal digits.
+    """Return the key that img2dataset gives to a row: number of its shard, then place in it, in decimal digits.
 
     >>> image_key(20_001, 10_000)
     '000020001'
@@ -251,10 +251,10 @@ def _kind(path: str) -> str:
 
 
 def _options(connection: duckdb.DuckDBPyConnection, kind: str, file: Place) -> str:
-    """How the files are read. A URL in the first line means that there is no header, as in CC3M."""
+    """Return how the files are read. A URL in the first line means that there is no header, as in CC3M."""
     if kind == "parquet":
         return ""
-    # Captions in tab-separated files hold single quotation marks that open nothing.
+    # Captions in tab-separated files hold single quotation marks that are not closed.
     dialect = r", delim = '\t', quote = ''" if kind == "tsv" else ", delim = ',', quote = '\"'"
     first = list(_described(connection, _reader(kind, [file], f"{dialect}, header = true"), file.path))
     urls = [i for i, column in enumerate(first) if column.lower().startswith(("http://", "https://"))]
@@ -271,7 +271,7 @@ def _reader(kind: str, files: Sequence[Place], options: str) -> str:
 
 
 def _described(connection: duckdb.DuckDBPyConnection, rows: str, what: str) -> dict[str, str]:
-    """Column name -> DuckDB type."""
+    """Return column name -> DuckDB type."""
     try:
         described = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
     except (duckdb.Error, OSError) as error:
@@ -280,7 +280,7 @@ def _described(connection: duckdb.DuckDBPyConnection, rows: str, what: str) -> d
 
 
 def _unreadable(what: str, error: Exception) -> PrivsieveError:
-    """The kind and the line only: DuckDB's text quotes the row."""
+    """Return an error with the kind and the line only: DuckDB's text quotes the row."""
     line = re.search(r"CSV Error on Line: (\d+)", str(error))
     if line is None and "Conversion Error" in str(error):
         return QueryError("the --where condition cannot be computed for some row: a value has another type")

@@ -28,21 +28,21 @@ class Bar:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns of the row that the number follows from."""
+        """Return the columns of the row that the number follows from."""
         return columns_of(self.by, SCHEMA)
 
     @property
     def reason(self) -> str:
-        """For the decisions."""
+        """Return the reason for the decisions."""
         return f"{shown(self.by)} is {readable(self.threshold)} or more, which the guarantee drops"
 
     def scores(self, rows: pa.Table) -> pa.ChunkedArray:
-        """The number of each row, float64; null if it has none."""
+        """Return the number of each row, float64; null if it has none."""
         return scores_of(rows, self.by)
 
 
 def readable(number: float) -> str:
-    """The fewest digits that mean the same number, in double precision, or in single, as the columns are stored.
+    """Return the fewest digits that mean the same number, in double precision, or in single, as the columns are stored.
 
     >>> readable(30.0), readable(0.8854830265045166)
     ('30', '0.885483')
@@ -53,7 +53,7 @@ def readable(number: float) -> str:
 
 
 def scores_of(rows: pa.Table, by: str) -> pa.ChunkedArray:
-    """The value of an expression over rows of `scoring.table.SCHEMA`, float64; null for NaN, too.
+    """Return the value of an expression over rows of `scoring.table.SCHEMA`, float64; null for NaN, too.
 
     QueryError if it is no expression over the row, gives no number, or fails.
     """

@@ -11,7 +11,7 @@ from scoring.runs.rows import scope_of
 
 
 def refuse_blind(policy: Policy, record: RunRecord) -> None:
-    """PolicyError where every rule looks only at what the run's engine does not judge."""
+    """Raise PolicyError if every rule looks only at what the run's engine does not judge."""
     if policy.is_blind(record.engine["assessed"]):
         raise PolicyError(
             f"{policy.file}: this policy can decide nothing about this run: no rule looks at anything that the "
@@ -20,7 +20,7 @@ def refuse_blind(policy: Policy, record: RunRecord) -> None:
 
 
 def scope(record: RunRecord, plan: Plan) -> str:
-    """Which images of the source the decisions are of; all where `--limit` asked for more than there are."""
+    """Return which images of the source the decisions are of; all if `--limit` asked for more than there are."""
     num_rows = plan.counts.num_images + plan.counts.num_damaged_parts
     return scope_of(record, record.limit is not None and num_rows < record.limit, plan.damage)
 

@@ -1,4 +1,4 @@
-"""`changes.parquet`: in what a release differs from the one before it, picture by picture."""
+"""`changes.parquet`: how a release differs from the one before it, picture by picture."""
 
 import hashlib
 from dataclasses import dataclass
@@ -43,8 +43,8 @@ _CHANGES = f"""
     WHERE before.released_sha256 IS DISTINCT FROM after.released_sha256
     ORDER BY 1, coalesce(before."index", after."index")
 """
-"""A picture is the same as one of the other release if shard and key are. One that left without a decision that names
-it may be on a hash list: then it is not named."""
+"""A picture counts as the same in both releases if shard and key are the same. One that left without a decision that
+names it may be on a hash list: then it is not named."""
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
 
 
 def _print_unseen(counts: Counts, policy: Policy) -> None:
-    """The rule that would have found them is named unless the policy has one."""
+    """Print how many kept images hold unseen content. Name the rule that finds them, unless the policy has one."""
     if counts.num_unseen and policy.files == "clean":
         write_line(f"removed from {number_of(counts.num_unseen, 'kept image')}: content that was not scanned")
     elif counts.num_unseen:
@@ -124,7 +124,7 @@ def _print_unseen(counts: Counts, policy: Policy) -> None:
 
 
 def _print_looks(planned: FilterPlan) -> None:
-    """The price of covering: it examines the redacted pictures alone."""
+    """Print the price of covering: it examines the redacted pictures alone."""
     counts = planned.counts
     rules = {rule.name for rule in planned.policy.rules if rule.then == "redact" and rule.cover != [WHOLE_IMAGE]}
     num = sum(count for (action, rule), count in counts.by_rule.items() if action == "redact" and rule in rules)

@@ -64,7 +64,7 @@ class Copied:
     """Why no shard can be written now."""
 
     def to_json(self) -> str:
-        """ASCII only: undecodable file names survive as lone surrogate escapes."""
+        """Return JSON, ASCII only: undecodable file names survive as lone surrogate escapes."""
         written = self.written.to_json()
         unseen = [self.num_unseen, self.unseen_kinds]
         return json.dumps([self.number, written, self.by_rule, *unseen, self.changed, self.failure])
@@ -96,7 +96,7 @@ class ShardCopier:
     policy: Policy
     out: Place
     resume: bool
-    """What an earlier filter has copied is taken over, if it is whole."""
+    """Whether what an earlier filter has copied is reused, if it is whole."""
 
     bar: Bar | None = None
     """Bar of a guarantee."""
@@ -105,7 +105,7 @@ class ShardCopier:
     verify: VerifyEngine | None = None
 
     def outcome(self, number: int, share: Share) -> Copied:
-        """Errors become text: an exception that leaves a worker of Ray would arrive without its message."""
+        """Copy a shard. Errors become text: an exception that leaves a worker of Ray arrives without its message."""
         try:
             written, by_rule, unseen = self._copy(share)
         except IncompleteError as error:
@@ -119,7 +119,7 @@ class ShardCopier:
         return Copied(number, written, rules, len(unseen), tuple(sorted(kinds.items())))
 
     def _copy(self, share: Share) -> tuple[Written, Counter[tuple[str, str]], dict[int, list[str]]]:
-        """Also the index of each released image with content that was not scanned, and its kinds."""
+        """Copy a shard. Also return index -> kinds of each released image with content that was not scanned."""
         decided = self._decided(share)
         written = self._released(share, decided) if share.num_kept else NOTHING
         self._refuse_replaced(share)
@@ -141,10 +141,10 @@ class ShardCopier:
         return written, counted(decisions), {i: kinds for i, kinds in decided.unseen.items() if i not in gone}
 
     def _refuse_replaced(self, share: Share) -> None:
-        """IncompleteError where the shard shows other content than when it was scanned.
+        """Raise IncompleteError if the shard's content is not what it was when it was scanned.
 
-        Not by its time, since a corpus may have been restored from a copy. Last, since a picture that differs from the
-        scanned one is a more precise reason.
+        Its time does not count, since a corpus may have been restored from a copy. This check is the last one, since a
+        picture that differs from the scanned one is a more precise reason.
         """
         scanned = blocks_at(self.run, share.rows)
         now = self.corpus.blocks_sha256(share.shard) if scanned else ""
@@ -152,7 +152,7 @@ class ShardCopier:
             raise changed(share.shard, "its content was replaced")
 
     def _decided(self, share: Share) -> _Decided:
-        """IncompleteError where the decisions are not those that were counted."""
+        """Decide for a shard. IncompleteError if the decisions are not those that were counted."""
         tables, kept, unseen = [DECISIONS_SCHEMA.empty_table()], KeptHash(share.shard), dict[int, list[str]]()
         rewriters = dict[int, Mapping[str, Any]]()
         for rows in row_chunks(self.run, share.rows, self.policy, self.bar):
@@ -170,7 +170,7 @@ class ShardCopier:
         return _Decided(pa.concat_tables(tables), unseen, rewrite)
 
     def _released(self, share: Share, decided: _Decided) -> Written:
-        """What is kept of a shard, and a record of it; IncompleteError where the source has changed."""
+        """Write what is kept of a shard, and a record of it. IncompleteError if the source has changed."""
         record = _file_of(self.out, share, ".json")
         before = self._before(record) if self.resume else None
         if before is not None:
@@ -193,7 +193,7 @@ class ShardCopier:
             raise IncompleteError(f"{printable(share.shard)} cannot be copied: {reason_of(error)}") from None
 
     def _before(self, record: Place) -> Written | None:
-        """What an earlier filter wrote of the shard, if every file is there and still what it was."""
+        """Return what an earlier filter wrote of the shard, if every file is there and unchanged."""
         try:
             written = Written.from_json(record.read()) if record.exists() else None
         except ValueError:
@@ -203,7 +203,7 @@ class ShardCopier:
 
 
 def table_of(out: Place, share: Share, name: str) -> Place:
-    """The part of `decisions.parquet` or `redactions.parquet` about one shard, until all are joined."""
+    """Return the part of `decisions.parquet` or `redactions.parquet` about one shard, until all are joined."""
     return _file_of(out, share, ".parquet" if name == DECISIONS else f".{name}")
 
 

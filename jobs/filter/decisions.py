@@ -1,4 +1,4 @@
-"""What a policy decides for the rows of one shard, and what of the shard is kept then."""
+"""What a policy decides for the rows of one shard, and what is kept of the shard then."""
 
 import hashlib
 import json
@@ -30,10 +30,10 @@ from scoring.runs.rows import is_damage, rows_at
 from scoring.table import Col
 
 ROWS_AT_ONCE = 40_960
-"""Decided together: as many as a row group of a compacted run has, so that no group is decoded twice."""
+"""Rows decided together: as many as a row group of a compacted run has, so that no group is decoded twice."""
 
 _COUNTED = frozenset([Col.STATUS, Col.UNSEEN, Col.NUM_FRAMES, Col.NUM_FRAMES_SCANNED, Col.NUM_BYTES])
-"""Columns that the counts of a release are made of."""
+"""Columns that the counts of a release need."""
 
 _ORIGIN = (Col.URL_SHA256, Col.DOMAIN)
 """Columns by which a takedown finds pictures of a URL or domain."""
@@ -53,10 +53,10 @@ DECISIONS_SCHEMA = pa.schema(
         "unseen": pa.list_(pa.string()),
     }
 )
-"""`released_sha256`: of the picture in the release, null if it is dropped. `url_sha256`, `domain`: as in the row; null
-if it is dropped, since URLs with reasons would lead to what was dropped, and with `members: image-only`, since nothing
-else in the release says them then. `unseen`: kinds of content in the picture as it was scanned that were
-not scanned; null if there are none, or it is dropped or covered."""
+"""`released_sha256`: of the picture in the release, null if it is dropped. `url_sha256`, `domain`: as in the row. Null
+if the picture is dropped, since a URL with a reason would lead to it; null with `members: image-only` too, since
+nothing else in the release says them then. `unseen`: kinds of content in the scanned picture that were not scanned;
+null if there are none, or if it is dropped or covered."""
 
 REDACTIONS_SCHEMA = pa.schema(
     {
@@ -97,7 +97,7 @@ def read_decisions(root: Place, url: str) -> pa.Table:
 def row_chunks(
     run: Place, ranges: Sequence[RowRange], policy: Policy, bar: Bar | None = None, rows_at_once: int = ROWS_AT_ONCE
 ) -> Iterator[pa.Table]:
-    """What decisions need of the rows, in their order: a slice at a time, or `rows_at_once` of a compacted run."""
+    """Yield the columns that decisions need, in the order of the rows: by slice, or by `rows_at_once` if compacted."""
     columns = sorted(_COUNTED | {*_ORIGIN} | policy.columns | (bar.columns if bar else frozenset()))
     for rows in ranges:
         if rows.num_rows is None:
@@ -111,11 +111,11 @@ def row_chunks(
 
 
 def decisions_of(rows: pa.Table, policy: Policy, bar: Bar | None = None) -> pa.Table:
-    """The decisions of a policy for rows of one shard; a row without image bytes is always dropped, and so is one that
-    is about a damaged part of the shard.
+    """Return the decisions of a policy for rows of one shard.
 
-    bar: of a guarantee. From its threshold on, it drops what the policy flags or keeps by default; an image that a rule
-    of the policy keeps stays.
+    A row without image bytes is always dropped, and so is one that is about a damaged part of the shard. bar: of a
+    guarantee. From its threshold on, it drops what the policy flags or keeps by default; an image that a rule of the
+    policy keeps stays.
     """
     decided = policy.decide(rows)
     for name in DECISIONS_SCHEMA.names[decided.num_columns :]:
@@ -151,7 +151,7 @@ def kept_rows(decisions: pa.Table) -> pa.Table:
 
 
 def kept_of(decisions: pa.Table, is_whole: bool) -> Kept:
-    """What the decisions for one shard leave of it."""
+    """Return what the decisions for one shard leave of it."""
     rows = kept_rows(decisions)
     hashes = dict(zip(rows["index"].to_pylist(), rows["sha256"].to_pylist(), strict=True))
     return Kept(hashes, decisions.num_rows if is_whole else None)
@@ -161,7 +161,7 @@ class KeptHash:
     """The hash of which samples of a shard are kept, and of how many; the decisions come in parts.
 
     It is of the JSON text `[[[index, sha256], ...], number of samples or null]`, as older versions made it of the whole
-    list: a release that they began is continued only where the hash is the same.
+    list. A release that they began is continued only if the hash is the same.
     """
 
     def __init__(self, shard: str):
@@ -172,7 +172,7 @@ class KeptHash:
         self._digest = hashlib.sha256(b"[[")
 
     def update(self, decisions: pa.Table) -> None:
-        """RunError where the rows are not in the order of their index, or one comes twice."""
+        """Add decisions. RunError if the rows are not in the order of their index, or one comes twice."""
         indices = decisions["index"].to_pylist()
         for before, after in zip([self._last_index, *indices], indices, strict=False):
             if after <= before:
@@ -190,7 +190,7 @@ class KeptHash:
         self.num_kept += len(pairs)
 
     def hexdigest(self, is_whole: bool) -> str:
-        """is_whole: all samples of the shard were scanned."""
+        """Return the hash. is_whole: all samples of the shard were scanned."""
         whole = self._digest.copy()
         whole.update(f"], {json.dumps(self._num_rows if is_whole else None)}]".encode())
         return whole.hexdigest()
@@ -201,8 +201,8 @@ COPIED_ACTIONS = ("keep", "flag")
 
 
 def unseen_in(rows: pa.Table, decisions: pa.Table) -> dict[int, list[str]]:
-    """Index of each image that is kept and holds content that was not scanned -> its kinds. rows: of one shard, as many
-    as decisions. Older versions recorded no kinds, but how many frames they left out."""
+    """Return the index of each image that is kept and holds content that was not scanned -> its kinds. rows: of one
+    shard, as many as decisions. Older versions recorded no kinds, but how many frames they left out."""
     is_older = pc.and_(pc.is_null(rows[Col.UNSEEN]), pc.greater(rows[Col.NUM_FRAMES], rows[Col.NUM_FRAMES_SCANNED]))
     has_unseen = pc.or_kleene(pc.greater(pc.list_value_length(rows[Col.UNSEEN]), 0), is_older).fill_null(False)
     kept = rows.filter(pc.and_(has_unseen, pc.is_in(decisions["action"], pa.array(COPIED_ACTIONS))))
@@ -211,8 +211,8 @@ def unseen_in(rows: pa.Table, decisions: pa.Table) -> dict[int, list[str]]:
 
 
 def as_written(decisions: pa.Table, written: Written, unseen: Mapping[int, list[str]]) -> pa.Table:
-    """The decisions after the copy: some samples turned out not to be fit for a release, and some pictures were written
-    again. unseen: as `unseen_in` returns it."""
+    """Return the decisions after the copy: some samples were not fit for a release, some pictures were written again.
+    unseen: as `unseen_in` returns it."""
     refused = written.pictures.refused
     for rule in (NOT_CLEANED, NOT_COVERED):
         of_rule = {index: message for index, (reason, message) in refused.items() if f"({reason})" == rule}
@@ -238,7 +238,7 @@ def as_written(decisions: pa.Table, written: Written, unseen: Mapping[int, list[
 
 
 def redactions_of(decisions: pa.Table, steps: Mapping[int, Sequence[CoverStep]]) -> pa.Table:
-    """One row per step, in the order of the index. decisions: of one shard, after the copy."""
+    """Return one row per step, in the order of the index. decisions: of one shard, after the copy."""
     rows = [
         {name: decided[name] for name in ("shard", "index", "key")}
         | {"number": number, "released": decided["action"] != "drop" and number == len(steps[decided["index"]])}
@@ -251,7 +251,7 @@ def redactions_of(decisions: pa.Table, steps: Mapping[int, Sequence[CoverStep]])
 
 
 def _with_dropped(decisions: pa.Table, dropped: Mapping[int, str], rule: str) -> pa.Table:
-    """dropped: index -> reason."""
+    """Return the decisions, with the rows in `dropped` dropped by the rule. dropped: index -> reason."""
     if not dropped:
         return decisions
     places = pc.index_in(decisions["index"], pa.array(dropped.keys(), decisions["index"].type))
@@ -260,13 +260,13 @@ def _with_dropped(decisions: pa.Table, dropped: Mapping[int, str], rule: str) ->
 
 
 def counted(decisions: pa.Table) -> Counter[tuple[str, str]]:
-    """(action, rule) -> number of rows."""
+    """Return (action, rule) -> number of rows."""
     groups = decisions.group_by(["action", "rule"]).aggregate([([], "count_all")]).to_pylist()
     return Counter({(group["action"], group["rule"]): group["count_all"] for group in groups})
 
 
 def _overruled(decisions: pa.Table, rows: pa.ChunkedArray, rule: str, reasons: pa.ChunkedArray | pa.Scalar) -> pa.Table:
-    """Where `rows` is true, the rule drops."""
+    """Return the decisions, with those where `rows` is true dropped by the rule."""
     for name, value in (("reason", reasons), ("rule", rule), ("action", "drop")):
         column = decisions.schema.get_field_index(name)
         decisions = decisions.set_column(column, name, pc.if_else(rows, value, decisions[name]))

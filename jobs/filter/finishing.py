@@ -44,7 +44,7 @@ def finish(
     sign_key: str | None,
     previous: PreviousRelease | None,
 ) -> Changes | None:
-    """Return what has changed since the release before. IncompleteError where the counts do not add up."""
+    """Finish a release. Return what changed since the one before. IncompleteError if the counts do not add up."""
     decisions_sha256 = join_decisions(out, plan.shares, counts.num_images + counts.num_damaged_parts)
     redactions_sha256 = None
     if identity.second_look is not None:
@@ -144,7 +144,7 @@ def _part(out: Place, share: Share, name: str, schema: pa.Schema) -> pa.Table:
 
 
 def left_out(written: Iterable[Written]) -> dict[str, int]:
-    """Kind of file or column that was next to the images and not copied -> how many, the most frequent first.
+    """Return kind of file or column that was next to the images and not copied -> how many, the most frequent first.
 
     Rare kinds are added up.
     """

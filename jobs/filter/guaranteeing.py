@@ -1,6 +1,6 @@
 """The promise of `filter --guarantee`: what labels prove, and the threshold that follows.
 
-What happens to a labelled private image counts, whatever decides it: one that the policy drops is caught at any
+For a labelled private image, only the outcome counts, not what decides it. One that the policy drops is caught at any
 threshold; one that a rule of the policy keeps, or that has no score, is missed at any threshold.
 """
 
@@ -54,7 +54,7 @@ PROMISE = (
 )
 
 CAUGHT = {False: "dropped", True: "dropped or cleared by the second look once covered"}
-"""Whether covered pictures count -> the promise."""
+"""Whether covered pictures count -> what the promise says of them."""
 
 MAX_NAMED = 3
 """Labelled private pictures that an error names."""
@@ -97,13 +97,13 @@ class Guarantee:
     """SHARD/KEY of the labelled private pictures that have the number of the threshold, sorted."""
 
     def with_price(self, counts: Counts) -> "Guarantee":
-        """With how many images of the whole run it drops."""
+        """Return the guarantee with the number of images of the whole run that it drops."""
         num = counts.by_rule.get(("drop", GUARANTEE), 0)
         share = num / counts.num_images if counts.num_images else 0.0
         return replace(self, record=self.record.model_copy(update={"num_dropped": num, "share_dropped": share}))
 
     def all_dropped(self) -> str:
-        """Why every image with a score is dropped, where that is so."""
+        """Return why every image with a score is dropped, in words."""
         record, num = self.record, len(self.at_threshold)
         labelled = number_of(record.num_private_labelled, "labelled private picture")
         named = ", ".join(shown(name) for name in self.at_threshold[:MAX_NAMED])
@@ -116,10 +116,10 @@ class Guarantee:
 
 
 def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: Policy) -> Guarantee:
-    """The threshold and what it promises.
+    """Return the threshold and what it promises.
 
-    LabelsError with the number of missing labels if there are too few, or if too many private images have no score
-    and are kept by the policy; PolicyError if the policy keeps quarantined images, of which an audit draws none.
+    LabelsError with the number of missing labels if there are too few, or if too many private images have no score and
+    are kept by the policy. PolicyError if the policy keeps quarantined images, of which an audit draws none.
     """
     given = read_judged(request.labels)
     labels = agreed(given)
@@ -178,7 +178,7 @@ class _Private:
     """The labelled pictures that are private or undecided, and that the proof may use."""
 
     rows: pa.Table
-    """Their rows: of a picture with copies all that are known."""
+    """Their rows; for a picture with copies, all that are known."""
 
     pictures: Places
     """Shape (rows,): the number of each row's picture, from 0."""
@@ -191,7 +191,7 @@ class _Private:
 
 
 def _private(rows: LabelledRows, request: GuaranteeRequest, run: Place) -> _Private:
-    """LabelsError if no label says private, or if some say too little to tell."""
+    """Return the private and undecided pictures. LabelsError if no label says private, or some say too little."""
     truth, is_undecided = truth_of(rows.joined.labels), np.asarray(rows.undecided[:, 0], dtype=np.bool_)
     num_open = truth_of(rows.joined.labels.filter(pa.array(~is_undecided))).num_open
     if num_open:
@@ -212,8 +212,8 @@ def _private(rows: LabelledRows, request: GuaranteeRequest, run: Place) -> _Priv
 
 
 def _of_audit(labelled: LabelledRows, is_private: Flags, is_undecided: Flags, least: float) -> _Private:
-    """The pictures of an audit sample that `evenly_taken` leaves. It does not matter which drawn copy was labelled; if
-    the labels of copies differ, the picture is undecided."""
+    """Return the pictures of an audit sample that `evenly_taken` leaves. It does not matter which drawn copy was
+    labelled; if the labels of copies differ, the picture is undecided."""
     assert labelled.sample is not None
     assert labelled.copies is not None
     answers = dict[str, set[str]]()
@@ -270,7 +270,7 @@ def _first_with_scores(rows: pa.Table, record: RunRecord) -> str:
 
 
 def _outcomes(rows: pa.Table, policy: Policy, by: str) -> Numbers:
-    """Shape (n,): the score of each row; +inf if the policy catches it, −inf if no threshold can."""
+    """Return the score of each row, shape (n,): +inf if the policy catches it, −inf if no threshold can."""
     decisions = decisions_of(rows, policy)
     scores = scores_of(rows, by).fill_null(-np.inf).to_numpy()
     is_open = can_be_dropped(decisions).to_numpy()
@@ -278,14 +278,14 @@ def _outcomes(rows: pa.Table, policy: Policy, by: str) -> Numbers:
 
 
 def _lowest_per_picture(scores: Numbers, private: _Private) -> Numbers:
-    """Shape (pictures,): the worst thing that happens to a copy of a picture counts."""
+    """Return the lowest score of the copies of each picture, shape (pictures,): the worst outcome counts."""
     lowest = np.full(len(private.is_undecided), np.inf)
     np.minimum.at(lowest, private.pictures, scores)
     return lowest
 
 
 def _names(private: _Private, is_named: Flags) -> tuple[str, ...]:
-    """SHARD/KEY of one row of each of these pictures, sorted. is_named: shape (pictures,)."""
+    """Return SHARD/KEY of one row of each of these pictures, sorted. is_named: shape (pictures,)."""
     shards, keys = private.rows[Col.SHARD].to_pylist(), private.rows[Col.KEY].to_pylist()
     names = dict(zip(private.pictures.tolist(), map("/".join, zip(shards, keys, strict=True)), strict=True))
     return tuple(sorted(names[picture] for picture in np.flatnonzero(is_named).tolist()))

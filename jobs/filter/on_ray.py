@@ -12,7 +12,7 @@ MAX_BLOCKS = 1000
 
 
 def copied_on_ray(copier: ShardCopier, shares: Sequence[Share]) -> Iterator[Copied]:
-    """In the order in which they are done. Inside of `jobs.runtime.cluster.ray_session`."""
+    """Yield copies in the order in which they are done. Call this inside of `jobs.runtime.cluster.ray_session`."""
 
     def copy(row: dict[str, Any]) -> dict[str, Any]:
         number = int(row["number"])

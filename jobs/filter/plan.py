@@ -39,7 +39,7 @@ class Share:
     """All samples of the shard were scanned."""
 
     kept_sha256: str
-    """Hash of the kept samples: the copy decides again, and must come to the same."""
+    """Hash of the kept samples. The copy decides again, and must get the same hash."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,12 @@ class Plan:
         return sum(share.num_kept for share in self.shares)
 
     def kept_sha256(self) -> str:
-        """Hash of what is kept of the whole corpus."""
+        """Return the hash of what is kept of the whole corpus."""
         return hashlib.sha256("".join(share.kept_sha256 for share in self.shares).encode()).hexdigest()
 
 
 def plan_release(run: Place, record: RunRecord, corpus: Source, policy: Policy, bar: Bar | None = None) -> Plan:
-    """Decides for every row of a complete run. RunError where rows are missing; PolicyError where a rule fails."""
+    """Decide for every row of a complete run. RunError if rows are missing; PolicyError if a rule fails."""
     refuse_foreign(run, record.settings_hash())
     listed = results(run)
     is_whole = record.sample is None and record.limit is None
@@ -115,7 +115,7 @@ def plan_release(run: Place, record: RunRecord, corpus: Source, policy: Policy, 
 
 
 def counts_of(by_rule: Mapping[tuple[str, str], int], num_unseen: int, unseen_kinds: Mapping[str, int]) -> Counts:
-    """by_rule: of all rows."""
+    """Return the counts of images, without rows about damage. by_rule: of all rows."""
     of_damage = ("drop", DAMAGED_SHARD)
     of_images = {decided: number for decided, number in by_rule.items() if decided != of_damage}
     kinds = dict(sorted(unseen_kinds.items(), key=lambda item: (-item[1], item[0])))

@@ -11,7 +11,7 @@ from jobs.filter.documents import CARD, CROISSANT
 from scoring.policies.policy import Files, Texts
 
 UNFINISHED = "release.unfinished.json"
-"""Written first and removed last: what --resume continues."""
+"""Written first and removed last. It says that there is something for --resume to continue."""
 
 DONE = "release.unfinished"
 """Folder with two files per finished shard: the record of what was written, and the decisions."""
@@ -23,7 +23,7 @@ TAKEDOWN_STAGED = "takedown.unfinished"
 """Folder with what a takedown writes, until all of it is there."""
 
 TAKEDOWN_JOURNAL = "takedown.unfinished.json"
-"""What a takedown has still to put in its place."""
+"""What a takedown still has to put in its place."""
 
 OWN_NAMES = frozenset(
     [
@@ -31,7 +31,7 @@ OWN_NAMES = frozenset(
         *(UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL),
     ]
 )
-"""What no shard or file of a release may be named, at the top of it."""
+"""Names that no shard or file of a release may have, at the top of it."""
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -73,7 +73,7 @@ class GuaranteeRecord(BaseModel):
     """How many of `num_private_labelled` stay at any threshold: without a score, or kept by a rule of the policy."""
 
     failure_probability: float
-    """At most so often, over draws of labels, the promise is broken; at most 1 − confidence."""
+    """Upper bound of the probability that the promise is broken, over draws of labels; at most 1 − confidence."""
 
     drawn: Literal["audit", "evenly"]
     """How the labelled pictures were drawn."""
@@ -109,7 +109,7 @@ class GuaranteeRecord(BaseModel):
 class ReleaseRecord(BaseModel):
     """The facts about a release: all of `release.unfinished.json`, and the head of `release.json`."""
 
-    model_config = ConfigDict(frozen=True)  # other keys are passed over: `release.json` has counts and hashes too
+    model_config = ConfigDict(frozen=True)  # other keys are ignored: `release.json` has counts and hashes too
 
     privsieve: str
     source: str
@@ -141,7 +141,7 @@ class ReleaseRecord(BaseModel):
 
 
 def release_record(file: Place) -> ReleaseRecord | None:
-    """None where there is no such file, or one that is of something else; StorageError where it cannot be read."""
+    """Read the record; None if there is none, or the file is something else. StorageError if it cannot be read."""
     if not file.exists():
         return None
     try:

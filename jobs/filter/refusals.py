@@ -16,9 +16,9 @@ from scoring.runs.lease import STALE_S, holder
 
 
 def refuse_misplaced(out: Place, url: str, run: Place, source: Place, is_folder: bool) -> None:
-    """StorageError where the release would become part of the source, where its folder holds what is read, or is none.
+    """Raise StorageError if the release would become part of the source, or its folder holds what is read or is none.
 
-    is_folder: whether all below `source` is of the corpus, or only some of its files.
+    is_folder: whether everything below `source` is part of the corpus, or only some of its files.
     """
     if out.is_local and any(above.exists() and not above.is_dir() for above in Path(out.path).parents):
         raise StorageError(f"cannot write {url}: it is below a file")
@@ -30,7 +30,7 @@ def refuse_misplaced(out: Place, url: str, run: Place, source: Place, is_folder:
 
 
 def refuse_own_names(plan: Plan, corpus: Source, run: Place, policy: Policy, bar: Bar | None) -> None:
-    """StorageError where something of the source would take the name of one of the release's own files."""
+    """Raise StorageError if something of the source would take the name of one of the release's own files."""
     names = {share.shard.partition("/")[0] for share in plan.shares if share.num_kept} & OWN_NAMES
     for share in plan.shares:
         if share.shard == ROOT and share.num_kept:
@@ -50,7 +50,7 @@ def _own_names_of_loose_files(share: Share, corpus: Source, run: Place, policy: 
 
 
 def refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, overwrite: bool) -> None:
-    """StorageError where data in `out` would be lost."""
+    """Raise StorageError if data in `out` would be lost."""
     begun, finished = release_record(out.at(UNFINISHED)), release_record(out.at(RELEASE))
     is_release = begun is not None or finished is not None
     if out.exists() and not resume and not overwrite:

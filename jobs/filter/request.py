@@ -92,7 +92,7 @@ class FilterRequest:
 
     @property
     def promise(self) -> GuaranteeRequest | None:
-        """What the labels are to prove."""
+        """Return what the labels are to prove; None without a guarantee."""
         if self.guarantee is None or self.labels is None:
             return None
         return GuaranteeRequest(

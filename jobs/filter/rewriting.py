@@ -31,19 +31,19 @@ ReviewedBoxes = Mapping[str, Sequence[Sequence[ReviewedBox]]]
 _LEVEL_OF = {attribute.key: attribute.level for attribute in ATTRIBUTES}
 
 _ROUNDING = 2e-4
-"""Sides of boxes are rounded in answers, and in what people were shown."""
+"""Sides of boxes are rounded in answers, and in what people saw."""
 
 
 @dataclass(frozen=True)
 class VerifyEngine:
-    """Another engine that looks at covered pictures. It is loaded where it is first needed, once per process."""
+    """Another engine that examines covered pictures. It is loaded where it is first needed, once per process."""
 
     name: str
     options: EngineOptions
 
     @property
     def described(self) -> EngineDescription:
-        """EngineError if it cannot run here."""
+        """Return the description. EngineError if the engine cannot run here."""
         return _described(self)
 
     @property
@@ -51,7 +51,7 @@ class VerifyEngine:
         return f"{self.name} ({self.described.protocol})"
 
     def refuse_gpu(self) -> None:
-        """EngineError if it takes a GPU, which copies on Ray are not given."""
+        """Raise EngineError if the engine takes a GPU, which copies on Ray are not given."""
         if self.described.num_gpus:
             raise EngineError(
                 f"--verify-engine {self.name} takes a GPU, and copies on Ray have none; write the release in this "
@@ -128,7 +128,7 @@ def notes_of_looks(reviewed: ReviewedBoxes, verify: VerifyEngine | None) -> Iter
 
 
 def boxes_sha256(reviewed: ReviewedBoxes) -> str | None:
-    """Return the hash of all boxes, whatever order people answered in; None without any."""
+    """Return the hash of all boxes, in whatever order people answered; None without any."""
     if not reviewed:
         return None
     texts = {
@@ -139,7 +139,8 @@ def boxes_sha256(reviewed: ReviewedBoxes) -> str | None:
 
 
 def _judged(boxes: Sequence[Mapping[str, Any]], reviewed: Sequence[Sequence[ReviewedBox]], rule: Rule) -> Judged:
-    """boxes: of the row. reviewed: as each person left them. A box is spared if all of these people removed it."""
+    """Return what people say of the boxes; a box is spared if all who changed this picture removed it. boxes: of the
+    row. reviewed: as each person left them."""
     named = {*rule.cover} | ({"biometrics"} if "faces" in rule.cover else set())
     covered = [
         (box.x_min, box.y_min, box.x_max, box.y_max)
@@ -163,7 +164,7 @@ def _is_box(box: Mapping[str, Any], reviewed: ReviewedBox) -> bool:
 
 
 def rewriter_of(policy: Policy, rows: pa.Table, decisions: pa.Table, reviewed: ReviewedBoxes) -> Rewriter:
-    """rows: of one shard, as many as decisions, with what `Policy.columns` names."""
+    """Return the rewriter of a shard. rows: of one shard, as many as decisions, with what `Policy.columns` names."""
     names = [name for name in ("status", "num_frames_scanned", "boxes") if name in rows.column_names]
     kept = {
         index: {"rule": rule, "boxes": None, "reviewed": reviewed.get(sha256 or "", ())} | row
@@ -202,8 +203,8 @@ def verify_engine(name: str | None, options: EngineOptions, policy: Policy) -> V
 
 
 def clears_what_is_private(policy: Policy, verify: VerifyEngine | None, reviewed: ReviewedBoxes) -> bool:
-    """Return whether the second look finds nothing of level 1 or 2 in any covered picture of the release: it judges
-    all of these attributes, and nothing keeps it from finding one."""
+    """Return whether the second look finds nothing of level 1 or 2 in any covered picture of the release. This is so if
+    it judges all of these attributes, and nothing keeps it from finding one."""
     private = {key for key, level in _LEVEL_OF.items() if level in (1, 2)}
     is_spared = bool(reviewed) or any(rule.spare for rule in policy.rules)
     if not policy.redacts or not private <= {*policy.absent} or policy.cover_method != "solid" or is_spared:
@@ -213,7 +214,7 @@ def clears_what_is_private(policy: Policy, verify: VerifyEngine | None, reviewed
 
 
 def refuse_uncoverable(policy: Policy) -> None:
-    """PolicyError for a rule that covers what the second look cannot judge. EngineError if there can be no look."""
+    """Raise PolicyError for a rule that covers what the second look cannot judge; EngineError if it cannot run here."""
     if not any(name != WHOLE_IMAGE for rule in policy.rules for name in rule.cover):
         return
     engine = second_look()

@@ -1,10 +1,11 @@
 """A release from start to end: `plan_filter` reads and decides, `carry_out` writes, `run_filter` does both.
 
-The plan is made from all rows before a byte is written. Then each shard is copied by itself: the kept pictures byte for
-byte, or cleaned or covered, if they are still those that were scanned, and what may go with them. A sample that cannot
-be released safely is dropped then, and its decision says so. `release.json` is written last and only when all counts
-agree; until then `release.unfinished.json` is there, and below `release.unfinished/` what --resume need not copy again.
-`release.lease.json` keeps a second filter out meanwhile.
+The plan is made from all rows before a byte is written. Then each shard is copied by itself. Its kept pictures are
+copied byte for byte, cleaned or covered, together with what may go with them, if they are still the scanned ones. A
+sample that cannot be released safely is dropped then, and its decision says so.
+
+`release.json` is written last, and only when all counts agree. Until then `release.unfinished.json` exists, and
+`release.unfinished/` holds what --resume need not copy again. `release.lease.json` keeps a second filter out meanwhile.
 """
 
 import hashlib
@@ -117,12 +118,12 @@ class FilterResult:
 def run_filter(
     request: FilterRequest, resources: FilterResources | None = None, feedback: Feedback = SILENT
 ) -> FilterResult:
-    """Writes a release. The errors are those of `ingest.errors`."""
+    """Write a release. Raise the errors of `ingest.errors`."""
     return carry_out(plan_filter(request, feedback), resources or FilterResources(), feedback)
 
 
 def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPlan:
-    """Decides for every row and writes nothing."""
+    """Decide for every row, and write nothing."""
     policy = _policy(request.policy)
     run, record = open_run(request.run)
     corpus = open_source(record.source, record.format, record.category)
@@ -161,7 +162,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
 
 
 def _refuse_nothing_left(guarantee_: Guarantee, plan: Plan, wanted: GuaranteeRequest) -> str | None:
-    """PolicyError where the guarantee drops every image with a score; a caution where that was accepted."""
+    """Raise PolicyError if the guarantee drops every image with a score; return a caution if that was accepted."""
     if plan.num_scored_left or not guarantee_.record.num_dropped:
         return None
     if wanted.accept_all:
@@ -179,7 +180,7 @@ def _policy(name: str | None) -> Policy:
 
 
 def check_destination(planned: FilterPlan) -> None:
-    """StorageError where the release cannot be written to where the request wants it."""
+    """Raise StorageError if the release cannot be written to where the request wants it."""
     request, corpus, out = planned.request, planned.corpus, place(planned.request.out)
     is_folder = place(planned.record.source).is_dir()
     refuse_misplaced(out, request.out, planned.run, corpus.root, is_folder)
@@ -190,7 +191,7 @@ def check_destination(planned: FilterPlan) -> None:
 
 
 def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedback) -> FilterResult:
-    """Writes the release that was planned. IncompleteError where the source or the run has changed since."""
+    """Write the planned release. IncompleteError if the source or the run has changed since."""
     check_destination(planned)
     if planned.verify is not None and executor_for(planned.plan, resources) == "ray":
         planned.verify.refuse_gpu()
@@ -236,14 +237,14 @@ def _identity(planned: FilterPlan) -> ReleaseRecord:
 
 
 def _begin(out: Place, identity: ReleaseRecord) -> None:
-    """Marks the release as unfinished."""
+    """Mark the release as unfinished."""
     if out.is_local and out.exists():  # what a killed filter left
         remove_half_written(out)
     out.at(UNFINISHED).write(as_json(identity.model_dump()))
 
 
 def executor_for(plan: Plan, resources: FilterResources) -> Executor:
-    """What the user chose; else Ray where a cluster is named, or where the release is large."""
+    """Return what the user chose; else Ray if a cluster is named or the release is large."""
     if resources.executor is not None:
         return resources.executor
     if resources.ray_address or os.environ.get("RAY_ADDRESS"):
@@ -253,12 +254,12 @@ def executor_for(plan: Plan, resources: FilterResources) -> Executor:
 
 
 Copy = Callable[[ShardCopier, Sequence[ShardShare]], Iterator[Copied]]
-"""Copies the shards, and yields each copy as it is done."""
+"""A function that copies the shards, and yields each copy as it is done."""
 
 
 @contextmanager
 def _executor(plan: Plan, resources: FilterResources) -> Iterator[Copy]:
-    """What copies, in this process or on Ray, which runs for the length of the block."""
+    """Yield the function that copies, in this process or on Ray, which runs for the length of the block."""
     if executor_for(plan, resources) == "inline" or not plan.shares:
         with inline_session("run the same filter with --resume to continue"):
             yield _copied_here
@@ -278,10 +279,10 @@ def _copied_here(copier: ShardCopier, shares: Sequence[ShardShare]) -> Iterator[
 def _copy_all(
     copier: ShardCopier, plan: Plan, copy: Copy, feedback: Feedback, held: Lease
 ) -> tuple[Counts, Sequence[Written]]:
-    """Copies every shard; returns the counts after the copy, and what was written.
+    """Copy every shard. Return the counts after the copy, and what was written.
 
-    Where a shard has changed, the others are copied all the same, and IncompleteError comes at the end; a StorageError
-    comes at once, and so does the error that another filter has taken the release over.
+    If a shard has changed, the others are copied all the same, and IncompleteError is raised at the end. A StorageError
+    is raised at once, and so is the error that another filter has taken the release over.
     """
     by_rule, written, changed = Counter[tuple[str, str]](), dict[int, Written](), dict[int, str]()
     num_unseen, unseen_kinds = 0, Counter[str]()

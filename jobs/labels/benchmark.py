@@ -1,7 +1,7 @@
-"""`labels build benchmark`: PrivBench's numbers of pictures from candidates that people accepted, for others to use.
+"""`labels build benchmark`: draws PrivBench's numbers of pictures from candidates that people accepted.
 
-A benchmark is given away as URLs, labels and batches, without pictures. Source of the numbers and of what a datasheet
-says: Samson et al., "Privacy-Aware Visual Language Models".
+A benchmark is given away as URLs, labels and batches, without pictures. Source of the numbers and of the datasheet:
+Samson et al., "Privacy-Aware Visual Language Models".
 """
 
 import hashlib
@@ -57,7 +57,7 @@ class _Drawn:
     name: str
     candidate: _Candidate
     batch: str | None
-    """Which batch a public picture is in."""
+    """The batch of a public picture."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ class BenchmarkResult:
 
 
 def run_build_benchmark(request: BenchmarkRequest) -> BenchmarkResult:
-    """LabelsError in one line with every class that has too few accepted pictures; nothing is written then."""
+    """Draw and write the benchmark. LabelsError in one line with every class that has too few accepted pictures;
+    nothing is written then."""
     refuse_existing(request.out)
     accepted = _accepted(request)
     num_public = request.per_class * len(PRIVATE_CLASSES)
@@ -98,7 +99,7 @@ def run_build_benchmark(request: BenchmarkRequest) -> BenchmarkResult:
 
 
 def _accepted(request: BenchmarkRequest) -> list[_Candidate]:
-    """The pictures that people call private, if their class is a private one, and public, if it is not."""
+    """Return the pictures that people call private, if their class is a private one, and public, if it is not."""
     url_and_class = _candidates(request.candidates)
     with open_run(request.run) as run:
         rows = run.rows(tuple(dict.fromkeys([*NEEDED, Col.URL_SHA256, Col.PHASH])))
@@ -112,7 +113,7 @@ def _accepted(request: BenchmarkRequest) -> list[_Candidate]:
             continue
         num_known += 1
         url, class_ = url_and_class[url_sha256]
-        if is_private == float(class_ in PRIVATE_CLASSES):  # neither for a picture that people left open
+        if is_private == float(class_ in PRIVATE_CLASSES):  # never for a picture that people left open
             accepted.setdefault(sha256, _Candidate(sha256, url, class_, phash))
     if not num_known:
         raise LabelsError(
@@ -125,7 +126,7 @@ def _accepted(request: BenchmarkRequest) -> list[_Candidate]:
 
 
 def _candidates(url: str) -> dict[str, tuple[str, str]]:
-    """Hash of the URL -> URL and class."""
+    """Return hash of the URL -> URL and class."""
     metadata = open_metadata(url)
     try:
         rows = metadata.connection.execute(f'SELECT url, CAST("class" AS VARCHAR) FROM {metadata.rows}').fetchall()
@@ -146,7 +147,7 @@ def _lot(candidate: _Candidate, seed: int) -> str:
 
 
 def _draw(accepted: Sequence[_Candidate], class_: str, num: int, request: BenchmarkRequest) -> list[_Drawn]:
-    """The first of the class, which are in an order of their own for each seed."""
+    """Return the first pictures of the class; each seed has an order of its own."""
     chosen = [candidate for candidate in accepted if candidate.class_ == class_][:num]
     is_public = class_ not in PRIVATE_CLASSES
     name = NAMES.get(class_, class_)
@@ -168,7 +169,7 @@ def _labels(drawn: Sequence[_Drawn]) -> pa.Table:
 
 
 def _pictures(drawn: Sequence[_Drawn]) -> pa.Table:
-    """What is given away."""
+    """Return the table of pictures that is given away."""
     labels = _labels(drawn)
     columns = {"name": pa.array([each.name for each in drawn]), "url": pa.array([each.candidate.url for each in drawn])}
     columns |= {"class": labels["class"], "private": labels["private"], "batch": labels["split"]}

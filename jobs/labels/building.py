@@ -35,7 +35,7 @@ class KeywordHits:
 
 
 def run_build_vispr(request: VisprRequest, feedback: Feedback = SILENT) -> Candidates:
-    """LabelsError in one line; nothing is written then."""
+    """Write the candidates. LabelsError in one line; nothing is written then."""
     if request.labels is not None and not request.like_paper:
         raise LabelsError("--labels is for --like-paper; leave it out, or give both")
     if request.seed is not None and not request.like_paper and request.num_tuning is None:
@@ -60,10 +60,10 @@ KEYWORDS = {"privbench": "keywords.yaml", "privacyalert": "privacyalert-keywords
 
 
 def run_build_by_keywords(request: KeywordsRequest, data_set: str) -> KeywordHits:
-    """SourceError in one line if the metadata has no captions; nothing is written then.
+    """Write the candidates. SourceError in one line if the metadata has no captions; nothing is written then.
 
-    A URL is a candidate of the first class, in the order of the data set's file, of which one of its captions has a
-    keyword. The list has the columns `url` and `class`, no captions; `fetch` takes it.
+    A URL is a candidate of the first class, in the order of the data set's file, with a keyword in one of its captions.
+    The list has the columns `url` and `class`, no captions; `fetch` takes it.
     """
     if request.seed is not None and request.per_class is None:
         raise LabelsError("--seed is for the draw of --per-class; leave it out, or give both")

@@ -18,7 +18,7 @@ NOTE = (
 
 
 def run_clean(request: CleanRequest, feedback: Feedback = SILENT) -> SuspiciousLabels:
-    """Errors of the pictures and labels in one line; nothing is written then. LabelsError as of `suspicious_labels`."""
+    """List suspicious labels. Errors in one line; nothing is written then. LabelsError as of `suspicious_labels`."""
     refuse_existing(request.out)
     encoder = encoder_of(request.sees)
     modalities = loaded_modalities(modalities_of(request.sees), encoder, cache_of(request.look, encoder))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scoring.taxonomy import PlacingQuestion
 
 MAX_SHOWN = 12
-"""Unmapped labels on one line; the footer of the file has them all."""
+"""Limit on the unmapped labels that are printed on one line; the footer of the file has them all."""
 
 
 @click.group()
@@ -179,7 +179,7 @@ def _answered(question: "PlacingQuestion") -> bool:
 
 
 def _as_yes_or_no(answers: tuple[str, ...], num_questions: int) -> list[bool]:
-    """PrivsieveError unless they decide: up to the first yes, or no to all."""
+    """Return the answers. PrivsieveError unless they decide: up to the first yes, or no to all."""
     wrong = [answer for answer in answers if answer not in ("yes", "no")]
     decides = "yes" in answers or len(answers) == num_questions
     if wrong or not decides or len(answers) > num_questions:

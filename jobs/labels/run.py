@@ -39,10 +39,10 @@ COLUMNS = tuple(dict.fromkeys([*ROW_COLUMNS, Col.SHARD, Col.KEY, Col.SHA256, Col
 
 
 def labels_of(url: str) -> pa.Table:
-    """Rows of `LABELS_SCHEMA`; the annotator of a run is the name of its folder.
+    """Return rows of `LABELS_SCHEMA`; the annotator of a run is the name of its folder.
 
-    A run has one row per picture here, also if the corpus holds a picture several times; quarantined images are rows of
-    null, but those on the hash list of the scan have none. RunError or LabelsError in one line.
+    A run has one row per picture here, also if the corpus holds a picture several times. Quarantined images are rows of
+    null; those on the hash list of the scan have no row. RunError or LabelsError in one line.
     """
     where = place(url)
     if not where.is_dir() or is_reviews(where):
@@ -53,7 +53,7 @@ def labels_of(url: str) -> pa.Table:
     columns: dict[str, list[object]] = {name: rows[name].to_pylist() for name in ("sha256", "key", *KEYS)}
     columns["private"] = pa.array(private_of_rows(rows, engine), from_pandas=True).to_pylist()
     whole = zip(rows[Col.HOLISTIC_SCORE].to_pylist(), rows[Col.SCORE].to_pylist(), rows[Col.NUM_ASSESSED], strict=True)
-    # The formula counts what was not assessed as absent, which a label must not do.
+    # The formula takes what was not assessed as absent, which a label must not do.
     columns["score"] = [
         holistic if holistic is not None or num.as_py() != len(KEYS) else formula for holistic, formula, num in whole
     ]
@@ -62,7 +62,7 @@ def labels_of(url: str) -> pa.Table:
 
 
 def tables_of(urls: Sequence[str]) -> list[tuple[str, pa.Table]]:
-    """`labels_of` each, with its URL. LabelsError if one is given twice: it would agree with itself."""
+    """Return `labels_of` each, with its URL. LabelsError if one is given twice: it would agree with itself."""
     given = Counter(str(place(url).path) for url in urls)
     for url in urls:
         if given[place(url).path] > 1:
@@ -71,14 +71,14 @@ def tables_of(urls: Sequence[str]) -> list[tuple[str, pa.Table]]:
 
 
 def warn_of_contradictions(tables: Sequence[tuple[str, pa.Table]], feedback: Feedback) -> None:
-    """One notice for each input with labels that contradict themselves. tables: as of `tables_of`."""
+    """Give one notice for each input with labels that contradict themselves. tables: as of `tables_of`."""
     for url, labels in tables:
         if caution := contradictions(labels):
             feedback.notice(f"caution: {url}: {caution}")
 
 
 def _one_per_picture(rows: pa.Table) -> pa.Table:
-    """The first row of each sha256. Images without bytes have the shard in their key if another image has the same."""
+    """Return the first row of each sha256. An image without bytes gets SHARD/KEY as key if others have its key."""
     shards, keys, hashes = (rows[name].to_pylist() for name in (Col.SHARD, Col.KEY, Col.SHA256))
     pictures = {(sha256 or (shard, key)) for shard, key, sha256 in zip(shards, keys, hashes, strict=True)}
     seen: set[object] = set()
@@ -96,7 +96,7 @@ def _one_per_picture(rows: pa.Table) -> pa.Table:
 
 
 def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
-    """Nothing is written if anything is wrong. LabelsError in one line; StorageError if `out` cannot be written."""
+    """Import labels; nothing is written if anything is wrong. LabelsError in one line; StorageError if `out` fails."""
     refuse_existing(request.out)
     importer = importer_of(request.name)
     if request.ignore_columns:
@@ -130,7 +130,7 @@ def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
 
 
 def run_consensus(request: ConsensusRequest, feedback: Feedback = SILENT) -> Consensus:
-    """Nothing is written if anything is wrong."""
+    """Write the consensus of several annotators. Nothing is written if anything is wrong."""
     refuse_as_output(request.out, request.inputs)
     refuse_existing(request.out)
     tables = tables_of(request.inputs)
@@ -152,11 +152,11 @@ def refuse_as_output(out: str, inputs: tuple[str, ...]) -> None:
 
 
 MIN_ATTENTION = 0.75
-"""Our choice: the papers give none."""
+"""Our choice; the papers give none."""
 
 
 def run_agreement(request: AgreementRequest, feedback: Feedback = SILENT) -> AgreementTable:
-    """LabelsError or RunError in one line."""
+    """Return how far annotators agree. LabelsError or RunError in one line."""
     people, urls = list[str](), request.inputs
     if request.against is not None:
         if place(request.against).path not in {place(url).path for url in urls}:
@@ -190,7 +190,7 @@ def _attentive(
 
 
 def _judged(tables: Sequence[tuple[str, pa.Table]], paper_rule: bool) -> Judgements:
-    """paper_rule: an attribute of 0.5 is 0."""
+    """Return the judgements. paper_rule: an attribute of 0.5 is 0."""
     judged = judgements(tables)
     return replace(judged, values=np.where(judged.values == 0.5, 0, judged.values)) if paper_rule else judged
 
@@ -206,7 +206,7 @@ class ExportResult:
 
 
 def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportResult:
-    """LabelsError or RunError in one line; nothing is written then."""
+    """Write labels for people to correct. LabelsError or RunError in one line; nothing is written then."""
     refuse_as_output(request.out, (request.source,))
     stem, extension = posixpath.splitext(request.out)
     if request.format == "label-studio" and extension != ".json":
@@ -249,7 +249,7 @@ def _listings(source: str, labels: pa.Table, hash_list: HashList, feedback: Feed
 
 
 def _paths(source: str) -> dict[str, str]:
-    """sha256 or key -> path below the source, of a run of a folder tree; else nothing is known."""
+    """Return sha256 or key -> path below the source, for a run of a folder tree; else nothing is known."""
     if not place(source).is_dir() or is_reviews(place(source)):
         return {}
     with open_run(source) as run:

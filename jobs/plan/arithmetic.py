@@ -39,13 +39,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class ScreenPlan:
-    """The same scan with a screen in front of the engine."""
+    """What the same scan takes with a screen in front of the engine."""
 
     screen_ms: Figure
     """CPU time per image."""
 
     seen_share: Figure
-    """Share of the images that the engine sees: those that pass, by the labels of the screen, and the guarded ones. The
+    """Share of the images that the engine sees: the guarded ones, and those that pass, by the labels of the screen. The
     range is the exact 90 % interval of these labels."""
 
     hours: Figure
@@ -137,7 +137,7 @@ class PlanResult:
 
 
 def plan_of(measured: Measured, gpus: int, price_per_hour: float | None) -> PlanResult:
-    """The same measurements always give the same plan."""
+    """Work out the plan. The same measurements always give the same plan."""
     rng = np.random.default_rng(0)
     is_counted = len(measured.listed) == measured.num_shards
     is_stated = not is_counted and measured.num_stated is not None
@@ -199,10 +199,11 @@ def _screened(
     price: float | None,
     cpu_s: tuple[float, float],
 ) -> ScreenPlan:
-    """speed: images/s of one engine that sees all. price: of all GPUs for an hour. cpu_s: seconds of decoding, of every
-    image; and of what prepares those that the engine sees.
+    """Return the plan with a screen.
 
-    A screen takes time of an engine without a GPU, whose process it shares; next to a GPU it takes CPUs.
+    speed: images/s of one engine that sees all. price: of all GPUs for an hour. cpu_s: seconds of decoding, for every
+    image; and of preparing, for images that the engine sees. If the engine uses no GPU, the screen shares its process
+    and takes its time; next to a GPU it takes CPUs.
     """
     labelled, screen_s = screen.labelled, _mean(measured.screen_s)
     num_seen = labelled.num_pictures - labelled.num_screened
@@ -211,7 +212,7 @@ def _screened(
     seen = Figure(*(share + screen.guard_share * (1 - share) for share in shares))
 
     def seconds(share: float) -> float:
-        """Per image, of an engine that sees this share of the images; all of them are decoded."""
+        """Return seconds per image of an engine that sees this share of the images; all of them are decoded."""
         own_s = 0.0 if measured.has_gpu else screen_s + (1 - share) * cpu_s[0]
         return own_s + share / speed
 
@@ -230,7 +231,7 @@ def _screened(
 
 
 def _speed(measured: Measured, rng: np.random.Generator) -> tuple[float, _Draws, str]:
-    """Images per second of one GPU or engine process."""
+    """Return images per second of one GPU or engine process."""
     if measured.speed is not None:
         constant = measured.speed.images_per_s
         return constant, np.full(NUM_RESAMPLES, constant), f"not measured here: {measured.speed.origin}"
@@ -246,7 +247,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _means(values: Sequence[float], rng: np.random.Generator) -> _Draws:
-    """Means of resamples, each with as many values as were given."""
+    """Return the means of resamples, each with as many values as were given."""
     given = np.array(values or (0.0,), dtype=np.float64)
     means: _Draws = given[rng.integers(0, len(given), (NUM_RESAMPLES, len(given)))].mean(axis=1)
     return means

@@ -1,4 +1,4 @@
-"""`privsieve plan SOURCE --engine NAME`: what a scan would take, before anything is spent on it.
+"""`privsieve plan SOURCE --engine NAME`: what a scan would take, before any time or money is spent on it.
 
 Nothing is written. The work is in `jobs.plan`.
 """
@@ -34,7 +34,7 @@ WHERE = Option(heading="Where it runs")
 
 
 def _with_screen(screen: ScreenPlan) -> Iterator[tuple[str, str, str, str]]:
-    """A screen that does not pay is not recommended, whatever the other figures are."""
+    """Yield the lines about a screen. One that does not pay is not recommended, whatever the other figures are."""
     advice = "it pays: fewer hours than without" if screen.pays else "NOT recommended: it saves no time here"
     yield "with the screen", "", "", advice
     yield "  screening", *_shown(screen.screen_ms, ",.3g", " ms/image"), "one thread of this machine"
@@ -50,7 +50,7 @@ def _with_screen(screen: ScreenPlan) -> Iterator[tuple[str, str, str, str]]:
 
 
 OTHER_SPEEDS = (0.25, 0.5, 2.0)
-"""Times the recorded speed: what a plan also shows if the speed was not measured."""
+"""Factors of the recorded speed that a plan also shows if the speed was not measured."""
 
 SIZES = (("PB", 1e3), ("TB", 1.0), ("GB", 1e-3), ("MB", 1e-6), ("kB", 1e-9), ("bytes", 1e-12))
 """Unit -> terabytes, the largest first."""
@@ -107,9 +107,9 @@ class PlanRequest:
 
 
 def run_plan(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
-    """Lists up to 16 shards, reads and scores the sample, and writes nothing.
+    """List up to 16 shards, read and score the sample, and write nothing.
 
-    Where a cluster is named, one of its machines does this: the one that has what the engine needs. Errors are as of
+    If a cluster is named, one of its machines does this: one that has what the engine needs. Errors are as of
     `plan_here`.
     """
     from jobs.runtime.cluster import is_this_machine, ray_session
@@ -127,7 +127,7 @@ def run_plan(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
 
 
 def plan_here(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
-    """On this machine.
+    """Make the plan on this machine.
 
     EngineError if the engine cannot run here and no speed is recorded for it. SourceError, StorageError for the source.
     """
@@ -153,7 +153,7 @@ def plan_here(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
 
 
 def _engine_under_test(name: str, options: EngineOptions) -> EngineUnderTest:
-    """The engine; or, if it cannot run here and a speed is recorded, a placeholder with that speed."""
+    """Return the engine; or, if it cannot run here and a speed is recorded, a placeholder with that speed."""
     module = engine_module(name)
     costs = module.costs(options)
     try:
@@ -252,7 +252,7 @@ def _sized(terabytes: Figure) -> tuple[str, str]:
 
 
 def _in_unit(figure: Figure, units: Sequence[tuple[str, float]]) -> tuple[str, str]:
-    """In the largest unit of which the figure is at least one, the range in the same."""
+    """Return the figure in the largest unit of which it is at least one, and the range in the same unit."""
     unit, size = next((pair for pair in units if figure.value >= pair[1]), units[-1])
     return _shown(_scaled(figure, 1 / HOURS_OF.get(unit, size)), ",.3g", f" {unit}")
 
@@ -273,10 +273,10 @@ def _shown(figure: Figure, form: str, unit: str = "") -> tuple[str, str]:
 
 
 def _cost(figure: Figure) -> tuple[str, str]:
-    """A source of a few pictures costs less than a cent, not nothing."""
+    """Return cost and range. A source of a few pictures costs less than a cent, not nothing."""
     return ("< 0.01", "") if figure.value > 0 and figure.high < 0.01 else _shown(figure, ",.2f")
 
 
 def _plain(number: float, form: str) -> str:
-    """Three digits without an exponent: `1,230`, never `1.23e+03`."""
+    """Return three digits without an exponent: `1,230`, never `1.23e+03`."""
     return f"{number:,.0f}" if form == ",.3g" and abs(number) >= 999.5 else format(number, form)

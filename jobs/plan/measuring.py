@@ -1,4 +1,4 @@
-"""A small random sample of a corpus, read, decoded and scored here; nothing is written."""
+"""Draws a small random sample of a corpus, and reads, decodes and scores it here; nothing is written."""
 
 import io
 import random
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_LISTED_SHARDS = 16
-"""The images of a corpus with no more shards are counted; those of a larger one are estimated."""
+"""In a corpus with at most this many shards, the images are counted; in a larger one they are estimated."""
 
 BATCH_SAMPLES = 8
 DECODE_THREADS = 2
@@ -57,7 +57,7 @@ class EngineUnderTest:
     """Whether the engine works on a GPU, so that a screen works next to it and not in its time."""
 
     screen: FittedScreen | None = None
-    """Is timed on the sample, too; None for a plan without one."""
+    """A screen that is timed on the sample, too; None for a plan without one."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class Measured:
     """Number of images in each listed shard."""
 
     num_stated: int | None
-    """Images of the whole source, as stated next to its shards; None if nothing is, or if a listed shard holds another
-    number."""
+    """Images of the whole source, as stated next to its shards; None if nothing is stated, or if a listed shard holds
+    another number."""
 
     difference: str | None
-    """One line about listed shards that hold another number than is stated; None if there is none."""
+    """One line about listed shards that hold another number than the stated one; None if there is none."""
 
     num_slices: int
     """In the listed shards."""
@@ -145,7 +145,7 @@ class ImageTiming:
 def measure(
     corpus: Source, tested: EngineUnderTest, sample_size: int, seed: int, progress: Meter | None = None
 ) -> Measured:
-    """Reads, decodes and scores the sample. SourceError if the listed shards hold no image."""
+    """Read, decode and score the sample. SourceError if the listed shards hold no image."""
     progress = progress or Meter("", None, time.monotonic)
     shards = sorted(random.Random(seed).sample(corpus.shards, min(MAX_LISTED_SHARDS, len(corpus.shards))))
     progress.phase(f"counting images of {len(shards)} of {number_of(len(corpus.shards), 'shard')}")
@@ -166,7 +166,7 @@ def measure(
     tables, batches = _scored(samples, tested, progress)
     row_bytes, slice_bytes = _result_bytes(tables)
     num_bytes = tuple(len(sample.encoded) for sample in samples if sample.fault is None)
-    # Listing a remote tar fetches whole blocks around its headers, and small images lie within those blocks.
+    # Listing a remote tar fetches whole blocks around its headers, which also hold the small images.
     has_small_images = sum(num_bytes) <= BLOCK_BYTES * len(num_bytes)
     is_walked = corpus.format == "webdataset" and not corpus.root.is_local and has_small_images
     return Measured(
@@ -215,8 +215,7 @@ def _timed(sample: Sample, tested: EngineUnderTest) -> ImageTiming | Rejected:
 
 
 def _screen_times(samples: Sequence[Sample], limits: ImageLimits, screen: FittedScreen) -> Iterator[float]:
-    """Seconds of the screen for each image, on one thread; the first one is seen twice, since models need to warm "
-    "up."""
+    """Yield the seconds of the screen for each image, on one thread. The first one is seen twice, as a warm-up."""
     screener, is_warm = Screener(screen), False
     for sample in samples:
         image = decode(sample.encoded, limits) if sample.fault is None else None
@@ -237,7 +236,7 @@ def _screen_times(samples: Sequence[Sample], limits: ImageLimits, screen: Fitted
 def _scored(
     samples: Sequence[Sample], tested: EngineUnderTest, progress: Meter
 ) -> tuple["pa.Table", tuple[tuple[int, float], ...]]:
-    """The rows, and (images, seconds) of each batch. The first batch is scored twice, since models need to warm up."""
+    """Return the rows, and (images, seconds) of each batch. The first batch is scored twice, as a warm-up."""
     import pyarrow as pa
 
     from jobs.scan.batch import BatchScorer
@@ -255,7 +254,7 @@ def _scored(
 
 
 def _result_bytes(rows: "pa.Table") -> tuple[float, float]:
-    """Bytes of one more row, and of a file without its rows: from a file of all rows and one of half of them."""
+    """Return bytes of one more row, and of a file without rows: from a file of all rows and one of half of them."""
     half = rows.num_rows // 2
     whole_size, half_size = _parquet_size(rows), _parquet_size(rows.slice(0, half))
     row_bytes = (whole_size - half_size) / (rows.num_rows - half)

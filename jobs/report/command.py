@@ -1,6 +1,6 @@
 """The verb `report`: what a run found, as text, JSON, CSV, and one HTML page.
 
-In the text the findings come first, then tables that fit 80 columns where the names do.
+The text begins with the findings. Then come tables, which fit 80 columns if the names do.
 """
 
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FEW = "*"
 
 MAX_REASONS = 5
-"""Groups whose evidence is listed."""
+"""Limit on the groups whose evidence is listed."""
 
 
 @click.command()
@@ -130,7 +130,7 @@ def _rates(report: "Report", title: str, rates: "tuple[Rate, ...]") -> None:
         "unknown": [f"{rate.num_unknown:,}" for rate in rates],
         "N": [f"{rate.num_scored:,}{FEW if rate.is_small else ''}" for rate in rates],
     }
-    if not any(rate.num_unknown for rate in rates):  # as nearly always; the notes say what it is
+    if not any(rate.num_unknown for rate in rates):  # as in nearly all reports; the notes explain the column
         del columns["unknown"]
     if not report.has_claim:
         del columns["rank"], columns["95 % interval"]
@@ -138,7 +138,7 @@ def _rates(report: "Report", title: str, rates: "tuple[Rate, ...]") -> None:
 
 
 def _interval(report: "Report", rate: "Rate") -> tuple[float | None, float | None]:
-    """Return the interval; of a whole source that of a draw from more such images, on which the ranks rest."""
+    """Return the interval of a rate; for a whole source that of a draw from more such images, as for the ranks."""
     if report.design.is_exhaustive:
         return rate.rate_low, rate.rate_high
     return rate.source_low, rate.source_high
@@ -159,7 +159,7 @@ def _total(report: "Report") -> str:
 
 
 def _reasons(report: "Report") -> None:
-    """Write the reasons of the first groups, on a line each."""
+    """Write the reasons of the first groups, each on a line."""
     from reports.words import shortened
 
     groups: dict[str, list[str]] = {}
@@ -199,7 +199,7 @@ def _corrected(report: "Report") -> None:
 
 
 def _table(title: str, heads: list[str], rows: list[list[str]]) -> None:
-    """The first column holds words, the others numbers."""
+    """Write a table. The first column holds words, the others numbers."""
     write_line()
     write_line(title, nl=False)
     write_table(heads, rows, range(1, len(heads)))

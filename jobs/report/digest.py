@@ -27,7 +27,7 @@ _SYSTEM = (
 
 
 def digest_of(evidence: Sequence[EvidenceCount], endpoint: str, model: str, titles: Mapping[str, str]) -> Digest | None:
-    """Ask about each group. None if there is no evidence. EngineError or StorageError if the endpoint does not answer.
+    """Ask about each group; None if there is no evidence. EngineError or StorageError if the endpoint does not answer.
 
     titles: name of a kind -> words for it.
     """

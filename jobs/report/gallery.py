@@ -27,7 +27,7 @@ from reports.run.figures import SevereImage
 from scoring.table import Col
 
 SIZES = ((288, 65), (288, 40), (208, 40), (144, 35))
-"""Longer side in pixels and JPEG quality: the first with which the pictures fit into a page."""
+"""Longer side in pixels and JPEG quality. The first pair with which the pictures fit into a page is used."""
 
 SIDE_PX = SIZES[0][0]
 MAX_BYTES = 420_000
@@ -57,9 +57,9 @@ class ScreenedImages:
 
 
 def pictures(run: OpenRun, severest: Sequence[SevereImage], is_clear: bool, feedback: Feedback) -> list[PagePicture]:
-    """Those that the source still holds unchanged; a notice counts the others. SourceError if it cannot be read.
+    """Return the pictures that the source still holds unchanged; a notice counts the others.
 
-    severest: without pictures on the hash list (`without_listed`).
+    SourceError if the source cannot be read. severest: without pictures on the hash list (`without_listed`).
     """
     wanted = _wanted(run, severest)
     try:
@@ -74,7 +74,7 @@ def pictures(run: OpenRun, severest: Sequence[SevereImage], is_clear: bool, feed
 
 
 def small_picture(wanted: Wanted, pixels: Pixels, is_clear: bool, max_bytes: int) -> PagePicture:
-    """Encode it in the largest of `SIZES` with at most `max_bytes` bytes; if none has, in the smallest."""
+    """Encode the picture in the largest of `SIZES` with at most `max_bytes` bytes, or in the smallest if none fits."""
     jpeg = b""
     for side_px, quality in SIZES:
         jpeg = thumbnail(pixels, wanted.boxes, is_clear, side_px, quality)
@@ -86,7 +86,7 @@ def small_picture(wanted: Wanted, pixels: Pixels, is_clear: bool, max_bytes: int
 def thumbnail(
     pixels: Pixels, boxes: Sequence[Any], is_clear: bool, side_px: int = SIDE_PX, quality: int = SIZES[0][1]
 ) -> bytes:
-    """A small JPEG. boxes: rows of the column `boxes`; those of the first view are drawn. side_px: the longer one."""
+    """Return a small JPEG. boxes: of the column `boxes`; those of the first view are drawn. side_px: the longer one."""
     image = Image.fromarray(np.ascontiguousarray(pixels))
     image.thumbnail((side_px, side_px))
     if not is_clear:
@@ -113,7 +113,7 @@ def _corners(box: Any, size: tuple[int, int]) -> tuple[float, float, float, floa
 def without_listed(
     run: OpenRun, severest: Sequence[SevereImage], hash_list: HashList, feedback: Feedback = SILENT
 ) -> ScreenedImages:
-    """The images that may be named and shown. SourceError if pictures must be compared and cannot be read."""
+    """Return the images that may be named and shown. SourceError if pictures must be compared and cannot be read."""
     if hash_list is NOTHING:
         return ScreenedImages(tuple(severest), None)
     rows = _rows(run, severest)
@@ -141,7 +141,7 @@ def _wanted(run: OpenRun, severest: Sequence[SevereImage]) -> list[Wanted]:
 
 
 def _rows(run: OpenRun, severest: Sequence[SevereImage]) -> dict[tuple[str, int], dict[str, Any]]:
-    """(printable shard, index) -> row, of these images at least."""
+    """Return (printable shard, index) -> row, of these images at least."""
     if not severest:
         return {}
     least = min(image.s_lex for image in severest)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from reports.report.page import Extras
 
 MANY_FILES = 2_000
-"""Opening each takes about 2 ms for each question, so that a report takes minutes."""
+"""Each takes about 2 ms to open for each question, so that a report on this many takes minutes."""
 
 COLUMNS = ("category", "images")
 MAX_BYTES = 20 * 2**20
@@ -36,11 +36,11 @@ MAX_DIGITS = 16
 class ReportResult:
     report: Report
     pages: tuple[Path, ...]
-    """Written ones."""
+    """Pages that were written."""
 
 
 def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportResult:
-    """Errors as of `OpenRun.summary`; StorageError or SourceError of the page. Nothing is written after an error."""
+    """Make the report. Errors as of `OpenRun.summary`, StorageError or SourceError; nothing is written then."""
     if request.html is not None:
         from reports.page.pages import check_path
 
@@ -89,12 +89,12 @@ def report_facts(report: Report) -> dict[str, Any]:
         "audit_cautions": audit_cautions(report),
     }
     plain = asdict(report) | {"label_gaps": report.label_gaps.model_dump()}
-    del plain["audited"]  # `corrected` has its rates, of the images that the report is of
+    del plain["audited"]  # `corrected` has its rates, for the images of the report
     return first | plain
 
 
 def _refuse_sizes(report: Report, request: ReportRequest) -> None:
-    """QueryError for sizes that cannot be those of the source."""
+    """Raise QueryError for sizes that cannot be those of the source."""
     if request.source_size is not None and report.is_whole and request.source_size != report.num_images:
         raise QueryError(
             f"--source-size {request.source_size:,}: the run has all {report.num_images:,} images of its source; "
@@ -139,7 +139,7 @@ def _extras(opened: OpenRun, report: Report, request: ReportRequest, feedback: F
 
 
 def category_sizes(url: str) -> Mapping[str, int]:
-    """Category -> images. QueryError in one line that repeats no cell, or StorageError."""
+    """Return category -> images. QueryError in one line that repeats no cell, or StorageError."""
     content = given_content(place(url), f"--category-sizes {url}", MAX_BYTES)
     try:
         table = text_columns(content, url, COLUMNS)

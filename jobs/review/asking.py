@@ -1,4 +1,4 @@
-"""Who is asked about which picture next, and what they answered.
+"""Decides who is asked about which picture next, and keeps what they answered.
 
 What a browser may send is declared here; everything else is refused before it is used.
 """
@@ -120,10 +120,10 @@ class Asking:
         first: frozenset[str] = frozenset(),
         assigned: Mapping[str, frozenset[str]] | None = None,
     ):
-        """rows: with the columns of `queue.COLUMNS`. gold: sha256 of those with a known answer. first: of those that
-        everybody is asked first, so that several people judge them. assigned: person -> of those that only the people
-        named there are asked; None if everybody is asked everything.
-        """
+        """Keep the rows, and read the answers that were saved before. rows: with the columns of `queue.COLUMNS`. gold:
+        sha256 of pictures with a known answer. first: of those that everybody is asked first, so that several people
+        judge them. assigned: person -> sha256 of pictures that only the people named there are asked; None if everybody
+        is asked everything."""
         self.rows, self.kind, self.judged, self.answers, self.screen = rows, kind, judged, answers, screen
         self.hashes: list[str] = rows[Col.SHA256].to_pylist()
         self.num_saved = 0
@@ -140,7 +140,7 @@ class Asking:
                 self._given[name][sha256] = answer
 
     def _is_kind(self, table: pa.Table) -> pa.Array:
-        """Whether each answer is to the question that is asked now; a skipped picture is to both."""
+        """Return whether each answer is to the question that is asked now; a skipped picture is to both."""
         others = {answer for judged, answers in ANSWERS_TO.items() if judged != self.judged for answer in answers}
         return pa.array([answer not in others for answer in table["answer"].to_pylist()], pa.bool_())
 
@@ -157,7 +157,7 @@ class Asking:
         return [number for number, sha256 in enumerate(self.hashes) if sha256 in wanted]
 
     def left(self, reviewer: str) -> list[int]:
-        """Numbers of the pictures that the person was not asked yet, in the person's own order."""
+        """Return the pictures that the person was not asked yet, in the person's own order."""
         with self._lock:
             order = self._orders.get(reviewer)
             if order is None:
@@ -170,30 +170,30 @@ class Asking:
             return [n for n in order if self.hashes[n] not in done and states.get(n, "shown") == "shown"]
 
     def next(self, reviewer: str) -> list[int]:
-        """The next pictures; they are being loaded."""
+        """Return the next pictures, and begin to load them."""
         left = self.left(reviewer)
         self.screen.prepare(left[:AHEAD], left[AHEAD:])
         return left[:AHEAD]
 
     def ask_skipped(self, reviewer: str) -> None:
-        """What the person skipped is asked again; nothing is saved before they answer."""
+        """Ask again what the person skipped. Nothing is saved before they answer."""
         with self._lock:
             given = self._given[reviewer]
             self._given[reviewer] = {sha256: answer for sha256, answer in given.items() if answer != SKIP}
 
     def given(self, reviewer: str) -> Counter[str]:
-        """How often the person gave each answer to the pictures of the queue; what was taken back does not count."""
+        """Return how often the person gave each answer to the queue's pictures; what was taken back does not count."""
         with self._lock:
             answers = self._given[reviewer]
             hashes = (self.hashes[number] for number in self.of_person(reviewer))
             return Counter(answers[sha256] for sha256 in hashes if sha256 in answers)
 
     def people(self) -> list[str]:
-        """Who answered or skipped at least one picture of the queue."""
+        """Return the people who answered or skipped at least one picture of the queue."""
         return sorted(name for name in list(self._given) if self.given(name))
 
     def save(self, reviewer: str, posted: PostedAnswer) -> dict[str, Any]:
-        """Saves the answer; gives what the model said, but only to a person who judged the picture.
+        """Save the answer. Return what the model said, but only to a person who judged the picture.
 
         AnswerError if it is to another question.
         """
@@ -246,7 +246,7 @@ class Asking:
         return text
 
     def model_answer(self, number: int) -> dict[str, Any]:
-        """What the run says of a picture: for a person who has judged it. JSON types."""
+        """Return what the run says of a picture, for a person who has judged it. JSON types."""
         row = self.rows.slice(number, 1).to_pylist()[0]
         values = [
             {"attribute": key, "value": row[key], "probability": _number(row[Col.prob(key)])}

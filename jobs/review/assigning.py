@@ -1,7 +1,7 @@
-"""Which pictures each of several people is asked about, drawn once for all of them.
+"""Draws which pictures each of several people is asked about, once for all of them.
 
-Every person gets as many, every picture goes to nearly as many people (numbers differ by one at most), and both hold
-within each level too.
+Every person gets the same number of pictures. Every picture goes to nearly as many people: numbers differ by one at
+most. Both hold within each level too.
 """
 
 import hashlib
@@ -34,10 +34,10 @@ def people_of(url: str) -> tuple[str, ...]:
 def assignment(
     people: Sequence[str], hashes: Sequence[str], levels: Sequence[int | None], per_person: int, seed: int
 ) -> dict[str, frozenset[str]]:
-    """Return the sha256 of each person's pictures. hashes, levels: of the pictures, as many.
+    """Return the sha256 of each person's pictures. hashes, levels: of the pictures, the same number of each.
 
     LabelsError if a person would get a picture twice, or a picture would have no person. The same arguments give the
-    same result, in whatever order the pictures are.
+    same result, whatever the order of the pictures.
     """
     num_answers, num_pictures = len(people) * per_person, len(hashes)
     if per_person > num_pictures:

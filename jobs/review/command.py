@@ -20,7 +20,7 @@ WHY = {
     "gone": "not in the source any more",
     "undecodable": "cannot be decoded",
 }
-"""Why a picture was not shown -> in words."""
+"""Why a picture was not shown, in words."""
 
 
 @click.command()
@@ -40,7 +40,7 @@ def review(request: ReviewRequest) -> None:
 
 
 def summary(done: "ReviewResult") -> Iterator[str]:
-    """What was answered, what is left, and what to run next, one line each."""
+    """Yield what was answered, what is left, and what to run next, one line each."""
     for why, count in sorted(done.not_shown.items()):
         yield f"not shown: {number_of(count, 'picture')} {WHY[why]}"
     for person in done.people:

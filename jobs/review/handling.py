@@ -1,8 +1,8 @@
-"""What the servers of `review` and `browse` do alike with requests: who may send them, files, checked bodies, errors.
+"""What the servers of `review` and `browse` share: who may send requests, files, checked bodies, errors.
 
-Only a browser on this machine that opened the printed address may talk to the server, and no other page in it. Any page
-that the browser has open can send requests to this machine. So a request needs a cookie that only the printed address
-gives, a host name that no other site can have (DNS rebinding), and to come from a page of this server.
+Only a page of this server may talk to it, in a browser on this machine that opened the printed address. Any page that
+the browser has open can send requests to this machine. So a request needs a cookie that only the printed address gives,
+and a host name that no other site can have (DNS rebinding), and it must come from a page of this server.
 """
 
 import hmac
@@ -51,7 +51,7 @@ class Guard:
     """ASGI middleware. Requests that pass have their `Session` in `scope["state"]["session"]`."""
 
     def __init__(self, app: ASGIApp, token: str, cookie: str, reviewer: str | None):
-        """cookie: a name of its own for each port, since browsers share cookies between ports."""
+        """Guard an app. cookie: a name of its own for each port, since browsers share cookies between ports."""
         self._app, self._token, self._cookie, self._reviewer = app, token, cookie, reviewer
         self._sessions = OrderedDict[str, Session]()
 
@@ -133,7 +133,7 @@ class RefusedRequestError(PrivsieveError):
 
 
 def page_route(address: str, room: str, name: str) -> Route:
-    """The file `page/<name>` of a folder of `jobs`, such as "jobs.review", at this address."""
+    """Return the route of the file `page/<name>` of a folder of `jobs`, such as "jobs.review", at this address."""
     content = resources.files(room).joinpath("page", name).read_bytes()
     kind = TYPES[name.rpartition(".")[2]]
     answer: Callable[[Request], Response] = lambda request: Response(content, media_type=f"{kind}; charset=utf-8")  # noqa: E731
@@ -141,25 +141,25 @@ def page_route(address: str, room: str, name: str) -> Route:
 
 
 def picture_answer(screened: ScreenedPicture) -> Response:
-    """The picture as JPEG, or its state if it is not shown; 503 if the page may ask again."""
+    """Return the picture as JPEG, or its state if it is not shown; 503 if the page may ask again."""
     if screened.state != "shown":
         return JSONResponse({"state": screened.state}, 503 if screened.state == "unreachable" else 200)
     return Response(screened.jpeg, media_type="image/jpeg")
 
 
 def no_icon() -> Route:
-    """Browsers ask for one."""
+    """Return the route of the icon that browsers ask for: there is none."""
     return Route("/favicon.ico", lambda request: Response(status_code=204))
 
 
 def number_below(text: str, count: int) -> int | None:
-    """None for any text that is no whole number below count, such as more digits than Python converts."""
+    """Return the number; None for any text that is no whole number below count, or has too many digits for Python."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(count))
     return int(text) if is_number and int(text) < count else None
 
 
 async def posted(request: Request, model: type[Model], max_bytes: int) -> Model:
-    """The body as the model. RefusedError if it is longer, or is something else."""
+    """Return the body as the model. RefusedRequestError if it is too long, or is something else."""
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -172,6 +172,6 @@ async def posted(request: Request, model: type[Model], max_bytes: int) -> Model:
 
 
 def error_answer(request: Request, error: Exception) -> Response:
-    """One line. After an error of the storage the page tries again."""
+    """Return the error in one line. After an error of the storage the page tries again."""
     text: dict[str, Any] = {"error": str(error)}
     return JSONResponse(text, 503 if isinstance(error, StorageError) else 400)

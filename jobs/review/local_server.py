@@ -26,21 +26,22 @@ class LocalServer:
     """A server that has its address."""
 
     address: str
-    """To open in a browser: it holds the token."""
+    """Address to open in a browser: it holds the token."""
 
     server: "Server"
     listening: socket.socket
 
     def run(self) -> None:
-        """Until the process is interrupted, or `server.should_exit` is set."""
+        """Serve until the process is interrupted, or `server.should_exit` is set."""
         self.server.run(sockets=[self.listening])
 
 
 @contextmanager
 def local_server(app: "ASGIApp", command: str, port: int, reviewer: str | None = None) -> Iterator[LocalServer]:
-    """A server of 127.0.0.1 that answers only a browser which opened its address. PrivsieveError if the port is taken.
+    """Start a server of 127.0.0.1 that answers only a browser which opened its address.
 
-    command: the verb, which names the cookie. port: 0 for a free one. reviewer: see `guard.Session`.
+    PrivsieveError if the port is taken. command: the verb, which names the cookie. port: 0 for a free one. reviewer:
+    see `handling.Session`.
     """
     from jobs.review.handling import Guard
 
@@ -52,7 +53,7 @@ def local_server(app: "ASGIApp", command: str, port: int, reviewer: str | None =
 
 
 def refuse_missing(command: str) -> None:
-    """PrivsieveError in one line if the extra `review` is not installed."""
+    """Raise PrivsieveError in one line if the extra `review` is not installed."""
     try:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
@@ -61,7 +62,7 @@ def refuse_missing(command: str) -> None:
 
 
 def _server(app: "ASGIApp") -> "Server":
-    """A uvicorn server that writes nothing: a line of its log could name what people look at."""
+    """Return a uvicorn server that writes nothing: a line of its log could name what people look at."""
     import uvicorn
 
     config = uvicorn.Config(

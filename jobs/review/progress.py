@@ -1,4 +1,4 @@
-"""What became of the pictures of a queue, and what to run with the answers: for the page and the terminal."""
+"""Counts of answered and open pictures of a queue, and what to run with the answers: for the page and the terminal."""
 
 import shlex
 from collections import Counter
@@ -44,7 +44,7 @@ class ReviewerTally:
 
     @property
     def in_words(self) -> str:
-        """Such as "15 of 19 pictures answered (2 of them unclear), 1 skipped, 3 left"."""
+        """Return words such as "15 of 19 pictures answered (2 of them unclear), 1 skipped, 3 left"."""
         all_of = number_of(self.num_pictures, "picture")
         is_all = self.num_answered == self.num_pictures > 1
         said = f"all {all_of} answered" if is_all else f"{self.num_answered:,} of {all_of} answered"
@@ -67,7 +67,7 @@ def tallies(asking: Asking) -> tuple[ReviewerTally, ...]:
 
 
 def next_commands(asking: Asking, run_url: str, reviews_url: str) -> tuple[str, ...]:
-    """Commands that use the answers of the run's folder; none if no picture has been judged."""
+    """Return commands that use the answers of the run's folder; none if no picture has been judged."""
     answers = standing(asking.answers.table())
     judged = [
         name
@@ -93,10 +93,10 @@ def progress(
     checks: pa.Table | None,
     next_of: Callable[[], Sequence[str]] = tuple,
 ) -> dict[str, Any]:
-    """JSON types. owner: who may see everybody's share of right answers. checks: known answers, as labels.
-    next_of: gives the commands that use the answers.
+    """Return the progress as JSON types.
 
-    audit: the drawn sample, and its estimate.
+    owner: who may see everybody's share of right answers. audit: the drawn sample, and its estimate. checks: known
+    answers, as labels. next_of: gives the commands that use the answers.
     """
     asking.answers.refresh()
     answers = standing(asking.answers.table())
@@ -135,12 +135,12 @@ def progress(
 
 
 def not_shown(asking: Asking) -> dict[str, int]:
-    """Why -> pictures that were found not to be shown."""
+    """Return why -> pictures that were found not to be shown."""
     return dict(Counter(state for state in asking.screen.states().values() if state != "shown"))
 
 
 def right_answers(labels: pa.Table, checks: pa.Table) -> dict[str, tuple[int, int]]:
-    """Person -> right answers, and answers, to what is known."""
+    """Return person -> right answers, and all answers, to pictures whose answer is known."""
     asked = labels.filter(pc.is_in(labels["sha256"], checks["sha256"].combine_chunks()))
     names = set(asked["annotator"].to_pylist())
     if not names:

@@ -1,7 +1,7 @@
-"""Which rows of a run are asked.
+"""Which rows of a run people are asked about.
 
-Pictures whose answer is known are mixed in without a mark: how often a person is right there says how far to trust the
-rest.
+Pictures with a known answer are mixed in without a mark. How often a person is right on them says how far to trust
+their other answers.
 """
 
 import hashlib
@@ -37,10 +37,10 @@ DEFAULT_PICTURES = 400
 """Number of pictures of a borderline or SQL queue."""
 
 NEAR = 0.2
-"""How far from 0.5 a probability is still borderline."""
+"""Distance from 0.5 up to which a probability is borderline."""
 
 COLUMNS = tuple(dict.fromkeys([*ROW_COLUMNS, Col.NUM_FRAMES, Col.BOXES, Col.RATIONALE]))
-"""What is read of the rows that are asked."""
+"""Columns that are read of the rows that people are asked about."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class Queue:
     """The drawn sample, if the queue is of an audit."""
 
     num_without_bytes: int = 0
-    """Drawn pictures of which the scan could read nothing, so that there is nothing to show."""
+    """Drawn pictures that the scan could not read, so that there is nothing to show."""
 
     @property
     def for_second_look(self) -> frozenset[str]:
-        """sha256 of the pictures that a second person is asked for; none without an audit sample."""
+        """Return sha256 of the pictures that a second person is asked about; none without an audit sample."""
         if self.sample is None:
             return frozenset()
         hashes = zip(self.sample.table["sha256"].to_pylist(), self.sample.is_for_second_look, strict=True)
@@ -65,7 +65,7 @@ class Queue:
 
 
 def queue_of(run: OpenRun, root: Place, queue: str | None, judged: str, count: int | None, seed: int) -> Queue:
-    """RunError if there is no such sample or no such picture; QueryError if the condition is wrong."""
+    """Return the queue. RunError if there is no such sample or picture; QueryError if the condition is wrong."""
     if queue == "audit" or (queue is None and has_sample(root)):
         return _of_audit(run, root, count)
     if queue is not None and queue.lower().endswith(LISTS):
@@ -85,7 +85,7 @@ def queue_of(run: OpenRun, root: Place, queue: str | None, judged: str, count: i
 
 
 def _of_list(run: OpenRun, url: str, count: int | None) -> Queue:
-    """The first pictures that a labels file names; what it says of them is not used."""
+    """Return the first pictures that a labels file names; the labels themselves are not used."""
     named = _named(run, read_labels(url))
     if not named.num_rows:
         raise RunError(f"{run.url}: holds no picture that {url} names")
@@ -93,7 +93,7 @@ def _of_list(run: OpenRun, url: str, count: int | None) -> Queue:
 
 
 def _named(run: OpenRun, labels: pa.Table) -> pa.Table:
-    """The rows that labels name, in the order of the labels: shard, index, key and sha256."""
+    """Return the rows that labels name, in the order of the labels: shard, index, key and sha256."""
     names = labels.select(["sha256", "key"]).append_column("place", pa.array(range(labels.num_rows), pa.int64()))
     columns = (
         'SELECT place, shard, "index", images.key, images.sha256 FROM images JOIN names ON images.sha256 IS NOT NULL'
@@ -108,10 +108,10 @@ def _named(run: OpenRun, labels: pa.Table) -> pa.Table:
 
 
 def borderline(judged: str) -> tuple[str, str]:
-    """SQL over `images`: which rows are near the decision, and how near, 0 the nearest.
+    """Return SQL over `images`: which rows are near the decision, and how near, 0 the nearest.
 
-    Those are rows with a deciding probability within `NEAR` of 0.5 or a severity as near to the lowest private one,
-    with an attribute at 0.5, or with one that was not judged.
+    A row is near if a deciding probability is within `NEAR` of 0.5, its severity is as near to the lowest private one,
+    an attribute is 0.5, or one was not judged.
     """
     keys = KEYS if judged == "attributes" else DECISIVE_KEYS
     ambiguous = " OR ".join(f"{key} = 0.5" for key in keys)
@@ -126,7 +126,7 @@ def borderline(judged: str) -> tuple[str, str]:
 
 
 def rows_of(run: OpenRun, wanted: pa.Table) -> pa.Table:
-    """The rows with the shard and index of `wanted`, with `COLUMNS`. RunError if they cannot be read."""
+    """Return the rows with the shard and index of `wanted`, with `COLUMNS`. RunError if they cannot be read."""
     columns = ", ".join(f'"{name}"' for name in COLUMNS)
     statement = f'SELECT {columns} FROM images SEMI JOIN wanted USING (shard, "index")'
     with run.joined_with("wanted", wanted.select([Col.SHARD, Col.INDEX])):
@@ -135,7 +135,7 @@ def rows_of(run: OpenRun, wanted: pa.Table) -> pa.Table:
 
 
 def distinct(rows: pa.Table) -> pa.Table:
-    """The first row of each picture that has bytes."""
+    """Return the first row of each picture that has bytes."""
     seen: dict[str, int] = {}
     for index, sha256 in enumerate(rows[Col.SHA256].to_pylist()):
         if sha256 is not None:
@@ -151,18 +151,18 @@ def _condition(text: str) -> str:
 
 
 def _chosen(run: OpenRun, condition: str, order: str | None, count: int, seed: int) -> pa.Table:
-    """The nearest of the rows that fit, in a random order if they are equally near: it does not depend on files."""
+    """Return the nearest of the rows that fit; equally near ones in a random order that does not depend on files."""
     drawn = f"md5(sha256 || '{seed}')"
     statement = (
         f'SELECT shard, "index", sha256 FROM images WHERE sha256 IS NOT NULL AND ({condition}) '
         f'ORDER BY {f"{order}, " if order else ""}{drawn}, shard, "index" '
-        f"LIMIT {2 * count + 1000}"  # copies of a picture stand side by side
+        f"LIMIT {2 * count + 1000}"  # copies of a picture are adjacent
     )
     return distinct(run.sql(statement)).slice(0, count)
 
 
 def _of_audit(run: OpenRun, root: Place, count: int | None) -> Queue:
-    """The first rows of a sample are a random part of it."""
+    """Return the queue of the audit sample. The first rows of a sample are a random part of it."""
     sample = read_sample(root)
     pictures = distinct(sample.table).slice(0, count)
     rows = rows_of(run, pictures)
@@ -172,7 +172,7 @@ def _of_audit(run: OpenRun, root: Place, count: int | None) -> Queue:
 
 
 def known_answers(run: OpenRun, url: str, judged: Judged, feedback: Feedback = SILENT) -> tuple[pa.Table, pa.Table]:
-    """Rows of the run with a known answer, and these answers as labels of the annotator `CHECKS`, in the same order.
+    """Return rows of the run with a known answer, and in the same order these answers as labels of `CHECKS`.
 
     LabelsError if none is of a picture of the run, or none answers what people are asked.
     """
@@ -192,7 +192,7 @@ def known_answers(run: OpenRun, url: str, judged: Judged, feedback: Feedback = S
 
 
 def mixed(queue: Queue, gold: pa.Table, share: float, seed: int) -> pa.Table:
-    """The rows of the queue and as many gold rows as make this share of all. Sorted by sha256."""
+    """Return the rows of the queue, and gold rows up to this share of all. Sorted by sha256."""
     others = gold.filter(pc.invert(pc.is_in(gold[Col.SHA256], queue.rows[Col.SHA256].combine_chunks())))
     wanted = round(share / (1 - share) * queue.rows.num_rows)
     marks = [hashlib.sha256(f"{seed}/{hash_}".encode()).digest() for hash_ in others[Col.SHA256].to_pylist()]
@@ -202,7 +202,7 @@ def mixed(queue: Queue, gold: pa.Table, share: float, seed: int) -> pa.Table:
 
 
 def _checks(rows: pa.Table, labels: pa.Table, judged: Judged) -> pa.Table:
-    """With the same kind of answers as people give: all other columns are null."""
+    """Return known answers of the kind that people give; all other columns are null."""
     truth = truth_of(labels)
     columns: dict[str, list[object]] = {"sha256": rows["sha256"].to_pylist(), "annotator": [CHECKS] * rows.num_rows}
     if judged != "attributes":

@@ -67,7 +67,7 @@ class ReviewRequest:
 
 
 def checked_name(name: str) -> str:
-    """The name of a person, without spaces around it. PrivsieveError if it is none."""
+    """Return the name of a person, without spaces around it. PrivsieveError if it is none."""
     name = name.strip()
     if not name or len(name) > MAX_NAME_CHARS or not name.isprintable() or name == CHECKS:
         raise PrivsieveError(f"a reviewer's name has 1 to {MAX_NAME_CHARS} printable characters; give another one")

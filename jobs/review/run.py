@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["ReviewPage"]:
-    """Everything but the server. RunError, LabelsError, SourceError or QueryError in one line; nothing is written."""
+    """Prepare everything but the server. RunError, LabelsError, SourceError, QueryError in one line; writes nothing."""
     from jobs.review.server import ReviewPage
 
     hash_list = hash_list_of(request.hash_list)
@@ -98,7 +98,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
 
 
 def _hidden(run: OpenRun, rows: pa.Table, hash_list: HashList) -> dict[int, Literal["listed", "not_compared"]]:
-    """Numbers of the pictures that the rows show to be on the list, or not to be comparable with it."""
+    """Return numbers of the pictures whose rows show that they are on the list, or cannot be compared with it."""
     if reads_pictures(run.record, hash_list):
         hashes = rows[Col.SHA256].to_pylist()
         return {number: "listed" for number, sha256 in enumerate(hashes) if sha256 in hash_list.sha256}
@@ -115,7 +115,7 @@ class ReviewServing(LocalServer):
 
 @contextmanager
 def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[ReviewServing]:
-    """PrivsieveError in one line if the extra `review` is not installed, or the port is taken; else as `prepared`."""
+    """Start the server. Errors as of `prepared`; PrivsieveError if the extra `review` or the port is not available."""
     refuse_missing("review")
     from jobs.review.server import app
 
@@ -128,7 +128,7 @@ def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Rev
 
 @contextmanager
 def in_background(request: ReviewRequest) -> Iterator[ReviewServing]:
-    """Serves the page in a thread for the length of a `with` block. Errors as of `serving`."""
+    """Serve the page in a thread for the length of a `with` block. Errors as of `serving`."""
     with serving(request) as served:
         thread = threading.Thread(target=served.run, name="privsieve-review")
         thread.start()
@@ -156,11 +156,11 @@ class ReviewResult:
     """The folder of the answers."""
 
     next_commands: tuple[str, ...]
-    """What to run with them."""
+    """Commands that use them."""
 
 
 def run_review(request: ReviewRequest, opened: Callable[[str], None], feedback: Feedback = SILENT) -> ReviewResult:
-    """Serves the page until the process is interrupted. opened: takes the address. Errors as of `serving`."""
+    """Serve the page until the process is interrupted. opened: takes the address. Errors as of `serving`."""
     with serving(request, feedback) as served:
         opened(served.address)
         with suppress(KeyboardInterrupt):
@@ -169,7 +169,7 @@ def run_review(request: ReviewRequest, opened: Callable[[str], None], feedback: 
 
 
 def result_of(review: "ReviewPage") -> ReviewResult:
-    """As the answers stand now, those of other servers included."""
+    """Return the result as of now, with the answers of other servers."""
     asking = review.asking
     asking.answers.refresh()
     return ReviewResult(

@@ -21,8 +21,8 @@ from jobs.runtime.pictures import PictureRef, Pictures
 from scoring.runs.record import RunRecord
 
 State = Literal["shown", "listed", "not_compared", "changed", "gone", "undecodable", "unreachable"]
-"""shown: it can be. listed: it is on the hash list. not_compared: it cannot be compared with the list. unreachable: the
-storage does not answer now."""
+"""shown: it can be shown. listed: it is on the hash list. not_compared: it cannot be compared with the list.
+unreachable: the storage does not answer now."""
 
 MAX_SIDE_PX = 1600
 QUALITY = 85
@@ -34,7 +34,7 @@ KEPT = 64
 KEPT_BYTES = 256 * 2**20
 
 LISTED_AHEAD = 40
-"""Pictures whose shards are listed before they are needed: on an object store that reads through a tar."""
+"""Pictures whose shards are listed before they are needed; on an object store, a listing reads through a tar."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class Screen:
         kept: int = KEPT,
         kept_bytes: int = KEPT_BYTES,
     ):
-        """hidden: numbers of pictures that are not shown. compared: a list that others are compared with before they
-        are shown, since the scan stored no hashes that could be. kept, kept_bytes: most pictures in memory, and their
-        bytes; those that are being loaded come on top."""
+        """Create the screen; no picture is loaded yet. hidden: numbers of pictures that are not shown. compared: a list
+        that the others are compared with before they are shown, if the scan stored no hashes for it. kept, kept_bytes:
+        limits on the pictures in memory and on their bytes; those that are being loaded come on top."""
         self._pictures, self._places, self._record, self._compared = pictures, places, record, compared
         self._limits = ImageLimits(record.max_pixels, max_frames=1, max_side_px=max_side_px)
         self._max_kept, self._max_bytes = kept, kept_bytes
@@ -75,11 +75,11 @@ class Screen:
         self._listed = set[str]()
 
     def picture(self, number: int) -> ScreenedPicture:
-        """Waits until it is there."""
+        """Return the picture; wait until it is loaded."""
         return self._begun(number).result()
 
     def prepare(self, numbers: Sequence[int], later: Sequence[int] = ()) -> None:
-        """Begins to load pictures, and lists the shards of those that come later. Does not wait."""
+        """Begin to load pictures, and list the shards of later ones. Does not wait."""
         for number in numbers:
             self._begun(number)
         for number in later[:LISTED_AHEAD]:
@@ -91,7 +91,7 @@ class Screen:
                 self._listing.submit(self._pictures.locate, shard)
 
     def state(self, number: int) -> State | None:
-        """None if it was not loaded yet."""
+        """Return the state; None if the picture was not loaded yet."""
         return self._states.get(number)
 
     def states(self) -> dict[int, State]:
@@ -140,5 +140,5 @@ class Screen:
 
 
 def _num_bytes(loaded: Future[ScreenedPicture]) -> int:
-    """0 as long as it is not there."""
+    """Return the size of a picture; 0 until it is loaded."""
     return len(loaded.result().jpeg) if loaded.done() and loaded.exception() is None else 0

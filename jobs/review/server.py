@@ -32,7 +32,7 @@ from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 @dataclass(frozen=True)
 class ReviewPage:
-    """What the page is about."""
+    """What the page shows, and what it works with."""
 
     asking: Asking
     title: str
@@ -57,7 +57,7 @@ class ReviewPage:
 
 
 def app(review: ReviewPage) -> Starlette:
-    """Without any protection: `guard.Guard` must stand before it."""
+    """Return the app. It has no protection of its own: `handling.Guard` must come before it."""
     asking = review.asking
 
     def state(request: Request) -> Response:

@@ -1,11 +1,11 @@
 """Where the work of a command runs: in this process, or on Ray, which is started quietly and on the right cluster.
 
-`ray` spreads the work over the cores of a machine or a cluster. `inline` does the same work with the same results and
-without the seconds that Ray takes to start: for notebooks, debugging and one machine. A scan may have further processes
-then; other commands do one piece after the other.
+`ray` spreads the work over the cores of a machine or a cluster. `inline` does the same work with the same results,
+without the seconds that Ray takes to start: for notebooks, debugging and one machine. A scan may then use further
+processes; other commands do one piece after the other.
 
-A bare `ray.init()` attaches to any cluster that it finds on the host, so the address is always given: "local"
-unless --ray-address or RAY_ADDRESS names one. Inside `ray job submit` Ray itself sets RAY_ADDRESS.
+A bare `ray.init()` attaches to any cluster that it finds on the host. So the address is always given: "local" unless
+--ray-address or RAY_ADDRESS names one. Inside `ray job submit` Ray itself sets RAY_ADDRESS.
 """
 
 import logging
@@ -29,12 +29,12 @@ EXECUTORS: tuple[Executor, ...] = get_args(Executor)
 
 
 def num_cores() -> int:
-    """Cores that this process may use, as far as the system shows them."""
+    """Return the number of cores that this process may use, as far as the system shows them."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def refuse_address(executor: Executor | None, ray_address: str | None) -> None:
-    """PrivsieveError where a cluster is named for work that is to stay in this process."""
+    """Raise PrivsieveError if a cluster is named for work that is to stay in this process."""
     if executor == "inline" and ray_address is not None:
         raise PrivsieveError(
             "--executor inline works in this process and --ray-address names a cluster: leave one of them out"
@@ -45,7 +45,7 @@ LOGICAL_CPUS_MIN = 4
 """Two logical CPUs would admit only one reader next to an actor; readers mostly wait, so they share the cores."""
 CONNECT_LIMIT_S = 5.0
 JOIN_LIMIT_S = 30.0
-"""A try that fails after this is the last one."""
+"""An attempt that fails after this time is the last one."""
 JOIN_PAUSE_S = 2.0
 REASON_LENGTH = 200
 """Characters of Ray's own last line that are shown."""
@@ -55,18 +55,18 @@ HTTP2_SETTINGS = 4
 
 
 def is_this_machine(address: str | None) -> bool:
-    """Whether `ray_session(address)` is of this machine alone."""
+    """Return whether `ray_session(address)` is of this machine alone."""
     return _resolved(address) == "local"
 
 
 @contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
-    """Ray for the length of the block: usage statistics off, its logs kept in its own folder.
+    """Run Ray for the length of the block: usage statistics off, its logs kept in its own folder.
 
-    PrivsieveError where `address` (or RAY_ADDRESS) leads to no cluster that this process can join.
+    PrivsieveError if `address` (or RAY_ADDRESS) leads to no cluster that this process can join.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else a warning; no engine reads it
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # without it Ray warns; no engine reads it
     # How many slices there are is known only after the pool has started.
     warnings.filterwarnings("ignore", message="The minimum number of concurrent actors")
     origin = "" if address or not os.environ.get("RAY_ADDRESS") else " (the variable RAY_ADDRESS)"
@@ -82,7 +82,7 @@ def _resolved(address: str | None) -> str:
 
 
 def _check_answers(address: str, origin: str) -> None:
-    """Ray itself tries for many minutes, without a word. origin: what names the address, if no option does."""
+    """Check that a head answers: Ray tries for minutes, silently. origin: what names the address, if no option does."""
     if address == "auto":
         return
     host, _, port = address.rpartition(":")
@@ -106,7 +106,7 @@ def _check_answers(address: str, origin: str) -> None:
 
 
 def _speaks_http2(connection: socket.socket) -> bool:
-    """Whether the other side answers as a gRPC server does, with a frame of settings. Inside TLS it cannot be seen."""
+    """Return whether the other side answers as a gRPC server does, with a frame of settings. Always true with TLS."""
     if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
         return True
     connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, HTTP2_SETTINGS, 0, 0, 0, 0, 0]))
@@ -123,7 +123,7 @@ def _session(address: str, replace_last_word: Callable[[str], None]) -> Iterator
     sigterm_before = signal.getsignal(signal.SIGTERM)
     try:
         _connect(address)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray's own would end without a word
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray's own handler would end silently
         _quiet()
         yield
     except ray.exceptions.RayError as error:
@@ -156,7 +156,7 @@ def _connect(address: str) -> None:
 
 
 def _start() -> None:
-    """A Ray of this process's own. IncompleteError where it does not start, as on a machine that is too busy."""
+    """Start a Ray of this process's own. IncompleteError if it does not start, as on a machine that is too busy."""
     import ray
 
     try:
@@ -177,7 +177,7 @@ def _start() -> None:
 
 
 def _join(address: str) -> None:
-    """Tried again where Ray gave up at once with a RuntimeError, as it does while the head is busy."""
+    """Join a cluster. Try again if Ray gave up at once with a RuntimeError, as it does while the head is busy."""
     import ray
 
     begun_s = time.monotonic()
@@ -197,7 +197,7 @@ def _join(address: str) -> None:
 
 @contextmanager
 def _loopback_only() -> Iterator[None]:
-    """A Ray that is started inside listens on the loopback interface only, as Ray does by itself on macOS."""
+    """Make a Ray that is started inside listen on the loopback interface only, as Ray does by itself on macOS."""
     from ray._private import ray_constants
 
     before = ray_constants.ENABLE_RAY_CLUSTER
@@ -209,7 +209,7 @@ def _loopback_only() -> Iterator[None]:
 
 
 def _job_config() -> Any:
-    """Where workers import from: the folder of this program, and not the one that the command is given in.
+    """Return where workers import from: the folder of this program, and not the one that the command is given in.
 
     Ray would put that one first, and a file in it with the name of a package would run in every worker. None for a
     submitted job, whose working directory is the program.
@@ -223,7 +223,7 @@ def _job_config() -> Any:
 
 
 def _refused(address: str, error: Exception) -> PrivsieveError | None:
-    """Why the cluster will never let this process in, where Ray's own words show it."""
+    """Return why the cluster will never let this process in, if Ray's own words show it."""
     text = f"{error} {error.__cause__}"
     if "Version mismatch" in text:
         theirs, ours = (" ".join(versions) for versions in re.findall(r"(Ray: \S+)\s+(Python: \S+)", text)[:2])
@@ -245,7 +245,7 @@ def _not_joined(address: str, error: Exception) -> PrivsieveError:
 
 
 def _reason(error: Exception) -> str:
-    """Kind and last line of an error of Ray's start, which knows addresses and paths but no image yet."""
+    """Return kind and last line of an error of Ray's start, which knows addresses and paths but no image yet."""
     last_line = " ".join(str(error).strip().rpartition("\n")[2].split())
     shown = last_line if len(last_line) <= REASON_LENGTH else f"{last_line[:REASON_LENGTH]}…"
     return f"{type(error).__name__}: {shown}"

@@ -1,4 +1,4 @@
-"""Pictures on an operator's list of hashes, which may not be shown: no command shows, names or copies one.
+"""An operator's list of hashes of pictures that no command may show, name or copy.
 
 Commands take the list by the option of `jobs.console.requests.HashListUrl`. A command that holds the bytes of a picture
 compares them by `HashList.listings`; one that holds rows of a run, by `jobs.runtime.listed`.
@@ -22,15 +22,15 @@ MAX_BYTES = 512 * 2**20
 _LINE = re.compile(r"(?:(sha256|pdq)[ :,]\s*)?([0-9a-f]{64})")
 
 PdqOfFile = Sequence[str | None]
-"""As `ingest.images.decode.DecodedImage.pdq`: the hashes of all that a file shows, with None for what has no hash."""
+"""The hashes of all that a file shows, None for what has none, as in `ingest.images.decode.DecodedImage.pdq`."""
 
 Listing = Literal["clear", "listed", "not_compared", "gone"]
 """not_compared: all of it, or a part such as frames that the scan left out, cannot be compared with the list. gone: the
-source no longer has it as it was scanned, so that it cannot be compared either."""
+source no longer has it as it was scanned, so it cannot be compared either."""
 
 
 def is_complete(pdq: PdqOfFile | None) -> bool:
-    """Whether all that a file shows has a hash. pdq: None if it could not be decoded."""
+    """Return whether all that a file shows has a hash. pdq: None if it could not be decoded."""
     return pdq is not None and None not in pdq
 
 
@@ -46,19 +46,18 @@ class HashList:
 
     @property
     def needs_pdq(self) -> bool:
-        """Whether hashes of files alone do not say what is on the list."""
+        """Return whether the list has PDQ hashes, for which hashes of file contents are not enough."""
         return len(self.pdq) > 0
 
     @cached_property
     def digest(self) -> str:
-        """Hash of the hashes, in hex: the same for a list in another order or with other comments."""
+        """Return the hash of the hashes, in hex: the same for a list in another order or with other comments."""
         return hashlib.sha256("\n".join([*sorted(self.sha256), ""]).encode() + self.pdq.tobytes()).hexdigest()
 
     def listings(self, sha256: Sequence[str | None], pdq: Sequence[PdqOfFile | None]) -> list[Listing]:
-        """Return the listing of each file. sha256: of its bytes, None if there are none. pdq: None if it could not be
-        decoded.
+        """Return the listing of each file. ValueError if a text is no PDQ hash.
 
-        ValueError if a text is no PDQ hash.
+        sha256: of its bytes, None if there are none. pdq: None if it could not be decoded.
         """
         result: list[Listing] = ["listed" if hash_ in self.sha256 else "clear" for hash_ in sha256]
         if not self.needs_pdq:
@@ -79,7 +78,7 @@ class HashList:
         return PdqSearch(self.pdq)
 
     def __getstate__(self) -> dict[str, object]:
-        """What was made of the list is much larger, and made again where it is needed."""
+        """Leave out the search index, which is much larger than the list and is made again where it is needed."""
         return {"sha256": self.sha256, "pdq": self.pdq}
 
 
@@ -87,12 +86,12 @@ NOTHING = HashList(frozenset(), np.zeros((0, 4), np.uint64))
 
 
 def hash_list_of(url: str | None) -> HashList:
-    """`NOTHING` without a file, else as `read_hash_list`."""
+    """Return `NOTHING` without a file, else the list of `read_hash_list`."""
     return NOTHING if url is None else read_hash_list(url)
 
 
 def read_hash_list(url: str) -> HashList:
-    """One hash a line: 64 hexadecimal digits, after `sha256` or `pdq` if it is of one kind; else it counts as both.
+    """Read one hash a line: 64 hexadecimal digits, after `sha256` or `pdq` if it is of one kind, else as both.
 
     Blank lines and those that begin with # are skipped. LabelsError names the first line that is no hash; no hash of
     the list is repeated.

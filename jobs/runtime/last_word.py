@@ -1,4 +1,4 @@
-"""A line for the user where this process ends without one: killed from outside, by Ray, or by a picture."""
+"""A line for the user if this process ends without one: killed from outside, by Ray, or by a picture."""
 
 import os
 import signal
@@ -16,13 +16,13 @@ BY_RAY = (
 
 
 _SHELL = 'while IFS= read -r line; do [ -n "$line" ] || exit 0; set -- "$line"; done; printf "%s\\n" "$1" >&2'
-"""Keeps the newest line of its input, and writes it where the input ends without an empty line."""
+"""Keeps the newest line of its input, and writes it if the input ends without an empty line."""
 
 
 @contextmanager
 def last_word(line: str = BY_RAY) -> Iterator[Callable[[str], None]]:
-    """Where its GCS or raylet dies, Ray ends this process at once and without a word. A shell that outlives it then
-    writes `line`, or the newer one that the function was called with: a better reason, known by now."""
+    """Write `line` if this process ends silently, as when Ray ends it because its GCS or raylet died. A shell that
+    outlives the process writes the line. Call the yielded function to replace it by a better reason."""
     shell = subprocess.Popen(["sh", "-c", _SHELL, "sh", f"privsieve: {line}"], stdin=subprocess.PIPE)
 
     def replace_by(newer: str) -> None:
@@ -43,9 +43,9 @@ _num_hiding = 0
 
 @contextmanager
 def native_stderr_hidden() -> Iterator[None]:
-    """Hides what C++ code writes to file descriptor 2, which no user can act on; Python's own stderr stays.
+    """Hide what C++ code writes to file descriptor 2, which no user can act on; Python's own stderr stays.
 
-    Of blocks in several threads, the first hides it for all; what it hides comes back when that block ends.
+    If several threads have such a block, the first hides it for all, and it is shown again when that block ends.
     """
     global _num_hiding
     with _hiding:
@@ -79,7 +79,7 @@ def _hidden() -> Iterator[None]:
 
 @contextmanager
 def inline_session(how_to_continue: str) -> Iterator[None]:
-    """For work in this process: a line if the process ends in it, and nothing else from libraries.
+    """Within the block, write a line if the process ends in it, and hide what libraries write.
 
     Image libraries write about damaged files to stderr, from Python and from C.
     """
@@ -91,7 +91,7 @@ def inline_session(how_to_continue: str) -> Iterator[None]:
 
 @contextmanager
 def command_session() -> Iterator[None]:
-    """SIGTERM interrupts a command as Ctrl-C does. Functions that other programs call leave signals alone."""
+    """Let SIGTERM interrupt a command as Ctrl-C does. Functions that other programs call leave signals alone."""
     sigterm_before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

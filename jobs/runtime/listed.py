@@ -21,7 +21,7 @@ from scoring.table import LISTED, Col
 COLUMNS = (Col.SHARD, Col.INDEX, Col.SHA256, Col.KEY)
 
 ROWS_AT_ONCE = 16_384
-"""Compared or decided together: a run has many small files, and few rows take as long as these."""
+"""Rows that are compared or decided together: a run has many small files, and fewer rows take as long as these."""
 
 READS_AGAIN = (
     "pictures are read again to compare them with the PDQ hashes of --hash-list, since the scan stored no such hashes; "
@@ -53,12 +53,12 @@ def listings(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Listing]
 
 
 def reads_pictures(record: RunRecord, hash_list: HashList) -> bool:
-    """Whether the pictures of the run must be read to be compared with the list: a command then says `READS_AGAIN`."""
+    """Return whether the pictures of the run must be read to compare them with the list; commands say `READS_AGAIN`."""
     return hash_list.needs_pdq and not record.pdq
 
 
 def clear_rows(hash_list: HashList, feedback: Feedback = SILENT) -> MayName:
-    """A function that says of each row whether it may be named; without a list, all may be."""
+    """Return a function that says of each row whether it may be named; without a list, all may be."""
     if hash_list is NOTHING:
         return all_named
     is_said = False
@@ -74,7 +74,7 @@ def clear_rows(hash_list: HashList, feedback: Feedback = SILENT) -> MayName:
 
 
 def refuse_listed(run: OpenRun, row: pa.Table, hash_list: HashList) -> None:
-    """QueryError if the image of this one row is on the list, or cannot be compared with it. row: of all columns."""
+    """Raise QueryError if the image of this row is on the list, or cannot be compared with it. row: of all columns."""
     if row[Col.REASON].to_pylist() == [LISTED]:
         raise QueryError("this image is not explained: it was on the hash list of the scan")
     for listing in listings(run, row, hash_list):
@@ -90,12 +90,13 @@ class Withheld:
     listed: frozenset[str] = frozenset()
 
     not_compared: frozenset[str] = frozenset()
-    """They cannot be compared with the list, or not all that their files show."""
+    """Pictures of which not everything can be compared with the list."""
 
 
 def withheld(run: OpenRun, hash_list: HashList) -> Withheld:
-    """A run that was scanned with PDQ hashes of a list withholds what the scan could not compare, without a list too.
+    """Return the pictures to withhold.
 
+    If a run was scanned with PDQ hashes of a list, what the scan could not compare is withheld even without a list.
     IncompleteError if the source no longer has pictures as they were scanned, so that they cannot be compared.
     """
     was_compared = run.record.hash_list is not None and run.record.pdq
@@ -124,9 +125,9 @@ def withheld(run: OpenRun, hash_list: HashList) -> Withheld:
 def clear_of(
     run: OpenRun, rows: pa.Table, hash_list: HashList, noun: str, feedback: Feedback = SILENT
 ) -> tuple[list[bool], str | None]:
-    """Whether each of the rows may be named; and how many are left out and why, None if none is.
+    """Return whether each of the rows may be named; and how many are left out and why, None if none is.
 
-    rows, noun: as of `listings` and `left_out_note`. A notice says so where pictures are read again. Errors as of
+    rows, noun: as of `listings` and `left_out_note`. If pictures are read again, a notice says so. Errors as of
     `listings`.
     """
     if rows.num_rows and reads_pictures(run.record, hash_list):
@@ -136,7 +137,7 @@ def clear_of(
 
 
 def left_out_note(listings_: Sequence[Listing], noun: str) -> str | None:
-    """How many are left out and why, without naming any; None if none is. noun: such as "picture"."""
+    """Return how many are left out and why, without naming any; None if none is. noun: such as "picture"."""
     num_listed = listings_.count("listed")
     num_unknown = len(listings_) - num_listed - listings_.count("clear")
     parts = [f"{number_of(num_listed, noun)} on the hash list"] if num_listed else []
@@ -164,7 +165,7 @@ def _read(pictures: Pictures, place: PictureRef, record: RunRecord) -> _Read:
 
 
 def pdq_of(encoded: bytes, record: RunRecord) -> PdqOfFile | None:
-    """What the scan would have stored of a picture."""
+    """Return what the scan would have stored of a picture."""
     from ingest.images.decode import DecodedImage, decode
 
     decoded = decode(encoded, replace(record.limits, has_pdq=True))
@@ -181,7 +182,7 @@ def _compared(
 
 
 def _stored(run: OpenRun, rows: pa.Table) -> list[PdqOfFile | None]:
-    """The column `pdq` of each row: copies of a picture have the same."""
+    """Return the column `pdq` of each row: copies of a picture have the same."""
     if Col.PDQ in rows.column_names:
         return list(rows[Col.PDQ].to_pylist())
     with run.joined_with("wanted", pa.table({"sha256": rows[Col.SHA256]})):
@@ -192,7 +193,7 @@ def _stored(run: OpenRun, rows: pa.Table) -> list[PdqOfFile | None]:
 
 
 def row_chunks(run: OpenRun, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows of a run, many at once."""
+    """Yield the rows of a run, many at once."""
     waiting, num_waiting = list[pa.Table](), 0
     for batch in run.batches(columns):
         waiting.append(pa.Table.from_batches([batch]))

@@ -17,7 +17,7 @@ AUTOSCALER_CONFIG = "~/ray_bootstrap_config.yaml"
 """Where `ray up` leaves the cluster's file on the head."""
 
 MAX_GROWTH = 1024
-"""Engines of a cluster that says nowhere how many machines it may start, as on Kubernetes."""
+"""Limit on the engines of a cluster that does not say how many machines it may start, as on Kubernetes."""
 
 ENGINES_PER_SLICER = 4
 """Listing a shard costs far less than scoring it, and each listing process takes a moment to start and 200 MB."""
@@ -34,7 +34,7 @@ class ClusterNode:
 
 
 def cluster_nodes() -> list[ClusterNode]:
-    """The machines of the cluster that this process is connected to and that are alive now."""
+    """Return the machines of the cluster that this process is connected to and that are alive now."""
     import ray
 
     alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -42,25 +42,25 @@ def cluster_nodes() -> list[ClusterNode]:
 
 
 def default_num_gpus(address: str | None, wanted: float) -> float:
-    """GPUs of an engine that would like `wanted`: none where this machine alone has none. A cluster may scale up."""
+    """Return the GPUs of an engine that asks for `wanted`: none if only this machine is used and has none."""
     is_without = is_this_machine(address) and not any(node.num_gpus for node in cluster_nodes())
     return 0 if is_without else wanted
 
 
 def gpus_of_engine(engine: str, options: EngineOptions, wanted: float | None) -> float:
-    """GPUs of an engine on a cluster. wanted: what the user gave; None: what the engine asks for."""
+    """Return the GPUs of an engine on a cluster. wanted: what the user gave; None: what the engine asks for."""
     model = engine_module(engine).requirements(options).local_model
     return wanted if wanted is not None else 0 if model is None else model.num_gpus
 
 
 def share_of_gpu(wanted: float | None) -> float | None:
-    """`EngineOptions.gpu_share` of what `--engine-gpus` gives."""
+    """Return `EngineOptions.gpu_share` of what `--engine-gpus` gives."""
     return wanted if wanted is not None and 0 < wanted < 1 else None
 
 
 def refuse_impossible(address: str | None, cpus_per_engine: float, gpus_per_engine: float) -> None:
-    """PrivsieveError where no engine fits on any machine, and none that fits may be started: Ray would wait without
-    end."""
+    """Raise PrivsieveError if no engine fits on any machine, and the cluster may start none that fits. Ray would wait
+    without end."""
     if not is_this_machine(address):
         refuse_without_room(cpus_per_engine, gpus_per_engine)
         return
@@ -77,7 +77,7 @@ def refuse_impossible(address: str | None, cpus_per_engine: float, gpus_per_engi
 
 
 def refuse_without_room(num_cpus: float, num_gpus: float) -> None:
-    """PrivsieveError where no machine of the cluster offers this much, and the cluster will start none that does."""
+    """Raise PrivsieveError if no machine of the cluster offers this much, and the cluster will start none that does."""
     nodes = cluster_nodes()
     if any(node.num_cpus >= num_cpus and node.num_gpus >= num_gpus for node in nodes):
         return
@@ -92,7 +92,7 @@ def refuse_without_room(num_cpus: float, num_gpus: float) -> None:
 
 
 def starts_no_machine() -> bool:
-    """Whether the cluster is known to have no autoscaler. False where it has one, or does not say."""
+    """Return whether the cluster is known to have no autoscaler; False if it has one, or does not say."""
     from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
     from ray.experimental.internal_kv import _internal_kv_get
 
@@ -105,9 +105,9 @@ def starts_no_machine() -> bool:
 
 
 def engines_that_fit(nodes: Sequence[ClusterNode], cpus_per_engine: float, gpus_per_engine: float) -> int:
-    """How many engine actors the machines hold at once, at least 1; an engine never spans machines.
+    """Return how many engine actors the machines hold at once, at least 1; an engine never spans machines.
 
-    Where engines need CPUs only, one CPU in nine is left for the readers that feed them. A cluster that scales from
+    If engines need CPUs only, one CPU in nine is left for the readers that feed them. A cluster that scales from
     nothing shows no machine yet: there the number of engines has to be given.
     """
     if gpus_per_engine:
@@ -121,11 +121,11 @@ def engines_that_fit(nodes: Sequence[ClusterNode], cpus_per_engine: float, gpus_
 def num_engines(
     address: str | None, cpus_per_engine: float, gpus_per_engine: float, wanted: int | None, at_most: int | None
 ) -> tuple[int, int]:
-    """Engine actors to ask for at once, and how many there may be: to be called inside `ray_session(address)`.
+    """Return the engine actors to ask for at once, and how many there may be. Call this inside `ray_session(address)`.
 
     wanted, at_most: what the user gave; None: nothing. Without a number, this machine alone gets one engine per core
-    that the process may use, since Ray gets twice as many CPUs as there are. Of a cluster, all machines that its
-    autoscaler may start are asked for, where `AUTOSCALER_CONFIG` says how many; else the pool grows as machines come.
+    that the process may use, since Ray gets twice as many CPUs as there are. On a cluster, engines are asked for on all
+    machines that its autoscaler may start, if `AUTOSCALER_CONFIG` says how many; else the pool grows as machines come.
     """
     if wanted is None and not is_this_machine(address):
         now = engines_that_fit(cluster_nodes(), cpus_per_engine, gpus_per_engine)
@@ -139,7 +139,7 @@ def num_engines(
 
 
 def num_slicers(num_engines: int, max_engines: int) -> int:
-    """Processes that list shards, for the engines that are asked for at once and for a few by which the pool may grow.
+    """Return the number of processes that list shards for the engines asked for at once and a few more.
 
     All of them may run on one machine, so their number does not follow a growth that has no limit.
     """
@@ -147,9 +147,9 @@ def num_slicers(num_engines: int, max_engines: int) -> int:
 
 
 def engines_that_may_start(cpus_per_engine: float, gpus_per_engine: float) -> int | None:
-    """How many engines the machines hold that the autoscaler of `ray up` may start in all; None where no file says.
+    """Return how many engines fit on all machines that the autoscaler of `ray up` may start; None if no file says.
 
-    Engines without GPU get machines with GPUs only where no other type of machine holds them.
+    Engines without GPU get machines with GPUs only if no other type of machine holds them.
     """
     file = Path(AUTOSCALER_CONFIG).expanduser()
     if not file.is_file():
@@ -181,7 +181,7 @@ class _NodeType(BaseModel):
 
 
 class _AutoscalerConfig(BaseModel):
-    """What is read of `AUTOSCALER_CONFIG`."""
+    """The part of `AUTOSCALER_CONFIG` that is read."""
 
     max_workers: int = 0
     available_node_types: dict[str, _NodeType] = {}

@@ -1,4 +1,4 @@
-"""What an engine actor tells Ray's metrics endpoints: counts and times, labelled by engine and reason, never by file.
+"""What an engine actor reports to Ray's metrics endpoints: counts and times by engine and reason, never by file.
 
 Prometheus sees the names below with `ray_` before them and Ray's own labels (node, worker) in addition to ours;
 docs/clusters.md lists them.
@@ -40,7 +40,7 @@ class ScanMetrics:
         self._reported: Mapping[str, int] = {}
 
     def slice_written(self, seconds: float, num_scored: int, quarantined: Mapping[str, int]) -> None:
-        """One slice has its file. quarantined: reason -> rows; reasons are those of the row, a closed set."""
+        """Count a slice that has its file. quarantined: reason -> rows; reasons are those of the row, a closed set."""
         tags = {"engine": self._engine}
         self._seconds.observe(seconds, tags)
         if num_scored:
@@ -57,7 +57,7 @@ class ScanMetrics:
             self._queue.set(self._num_queued, {"engine": self._engine})
 
     def engine_time(self, more: EngineTime) -> None:
-        """What was measured since the last time; cause "none": it had as many requests as a step takes, or more."""
+        """Add what was measured since the last call. Cause "none": there were enough requests for a step, or more."""
         full_s = max(0.0, more.seconds - sum(more.short_s.values()))
         for cause, seconds in {"none": full_s, **more.short_s}.items():
             if seconds:
@@ -65,7 +65,7 @@ class ScanMetrics:
         self._ahead.set(more.most_bytes_ahead, {"engine": self._engine})
 
     def tokens(self, usage: Mapping[str, int]) -> None:
-        """Token usage of the engine since it was loaded (`scoring.assessment.ReportsTokenUsage`)."""
+        """Report the token usage of the engine since it was loaded (`scoring.assessment.ReportsTokenUsage`)."""
         with self._lock:
             now = {kind: usage.get(kind, 0) for kind in TOKEN_KINDS}
             was_loaded_again = any(now[kind] < n for kind, n in self._reported.items())

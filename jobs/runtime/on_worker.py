@@ -25,10 +25,10 @@ from scoring.weights.sources import find_weights
 Found = TypeVar("Found")
 
 NOTICE_AFTER_S = 120.0
-"""Seconds without a machine after which a notice says what is waited for. Machines of a cloud start within minutes."""
+"""Seconds without a machine until a notice says what is waited for. Machines of a cloud start within minutes."""
 
 TRIES = 2
-"""A process that ends may have been on a machine that was taken away; one that ends again will end without end."""
+"""A process that ends may have been on a machine that was taken away; if it ends twice, it would always end."""
 
 
 SAY_EVERY_S = 1.0
@@ -41,7 +41,7 @@ class Said:
     text: str
 
     is_notice: bool = False
-    """Whether the user should read it though the work goes on; else it is what is being prepared."""
+    """Whether the user should read it although the work goes on; else it says what is being prepared."""
 
     is_logged: bool = True
     """Whether a log gets a line, too."""
@@ -77,13 +77,12 @@ def on_worker(
     limit_s: float = math.inf,
     before: Callable[[], Iterator[Said]] | None = None,
 ) -> OnWorker[Found]:
-    """Runs `function` once in a Ray task; to be called inside of `ray_session`.
+    """Run `function` once in a Ray task. Call this inside of `ray_session`.
 
     meter: shows the phase, such as "waiting for a machine with 1 free GPU". before: what the same task does first; what
-    it yields is shown. A PrivsieveError of either is
-    raised here, with the machine's name. EngineError where the machine has another privsieve than this one, or none,
-    and where the process of the task ended `TRIES` times. PrivsieveError where no machine has what is asked for and
-    none will come, or none came within `limit_s` seconds.
+    it yields is shown. A PrivsieveError of either is raised here, with the machine's name. EngineError if the machine
+    has another privsieve than this one, or none, or if the process of the task ended `TRIES` times. PrivsieveError if
+    no machine has what is asked for and none will come, or none came within `limit_s` seconds.
     """
     import ray
 
@@ -125,7 +124,7 @@ class WantedMachine:
 
 
 def _started(before: Callable[[], Iterator[Said]] | None, function: Callable[[], Any], wanted: WantedMachine) -> Any:
-    """One task that gives first who it is, then the result, so that both are of one machine."""
+    """Start one task that first says which machine it is on, then gives the result, so that both are of one machine."""
     import ray
     from ray import cloudpickle
 
@@ -134,7 +133,7 @@ def _started(before: Callable[[], Iterator[Said]] | None, function: Callable[[],
 
 
 def _awaited(task: Any, wanted: WantedMachine, feedback: Feedback, meter: Meter) -> tuple[str, str]:
-    """The machine's name once there is one, and why its program is another; empty where it is not."""
+    """Wait for a machine. Return its name, and why its program is another; empty if it is the same."""
     import ray
 
     meter.phase(f"waiting for {wanted}")
@@ -158,7 +157,7 @@ def _awaited(task: Any, wanted: WantedMachine, feedback: Feedback, meter: Meter)
 
 
 def _result(task: Any, machine: str, feedback: Feedback, meter: Meter) -> Any:
-    """What the task returns in the end; shows what it says before."""
+    """Return the task's result; show what it says before."""
     import ray
 
     while True:
@@ -174,14 +173,14 @@ def _result(task: Any, machine: str, feedback: Feedback, meter: Meter) -> Any:
 
 
 def _is_ready(task: Any) -> bool:
-    """Whether the task has given something more; waits for it for a second, so that Ctrl-C is heard in between."""
+    """Return whether the task has given something more. Waits for at most a second, so that Ctrl-C works in between."""
     import ray
 
     return bool(ray.wait([task], timeout=1.0)[0])
 
 
 def _looking() -> Callable[[bytes, str, str], Iterator[Any]]:
-    """Returns a function that Ray sends as it is, so that it also runs where privsieve cannot be imported."""
+    """Return a function that Ray sends as it is, so that it also runs where privsieve cannot be imported."""
     other_program = check_of_program()
 
     def look(functions: bytes, version: str, code: str) -> Iterator[Any]:
@@ -199,8 +198,9 @@ def _looking() -> Callable[[bytes, str, str], Iterator[Any]]:
 
 
 def check_of_program() -> Callable[[str, str], str]:
-    """Returns a function that Ray sends as it is. It takes version and code hash of this program, and says why that of
-    the machine where it runs is another; an empty text where it is the same, or the hash is empty."""
+    """Return a function that Ray sends as it is, and that compares programs on the machine where it runs. It takes
+    version and code hash of this program, and returns why that machine's program is another. The text is empty if it is
+    the same, or the hash is empty."""
 
     def other_program(version: str, code: str) -> str:
         if not code:
@@ -227,7 +227,7 @@ def check_of_program() -> Callable[[str, str], str]:
 
 
 def said_and_result(before: Callable[[], Iterator[Said]] | None, function: Callable[[], Any]) -> Iterator[Any]:
-    """Yields what is said before, then what the function returns, or the PrivsieveError that one of them raises."""
+    """Yield what `before` says, then what the function returns, or the PrivsieveError that one of them raises."""
     try:
         if before is not None:
             yield from before()
@@ -237,9 +237,9 @@ def said_and_result(before: Callable[[], Iterator[Said]] | None, function: Calla
 
 
 def fetch_with_progress(engine: str, options: EngineOptions, *, with_weights: bool = True) -> Iterator[Said]:
-    """Fetches the model and the adapter to this machine, and says how far it is. Does nothing for other engines.
+    """Fetch the model and the adapter to this machine, and yield how far it is. Does nothing for other engines.
 
-    with_weights: else only the small files of a model of the hub are fetched. EngineError or StorageError where they
+    with_weights: else only the small files of a model of the hub are fetched. EngineError or StorageError if they
     cannot be fetched.
     """
     if engine_module(engine).requirements(options).local_model is None:
@@ -256,7 +256,7 @@ def fetch_with_progress(engine: str, options: EngineOptions, *, with_weights: bo
         except Exception as error:  # raised again in the thread that waits
             errors.append(error)
 
-    # Only the fetch has a thread of its own: engines may need the main one, for signals.
+    # Only the fetch has a thread of its own: engines may need the main thread, for signals.
     thread = Thread(target=fetch, daemon=True)
     thread.start()
     while thread.is_alive() or not said.empty():
@@ -275,7 +275,7 @@ def _and_gpus(num_gpus: float) -> str:
 
 @cache
 def code_hash() -> str:
-    """Hash of the source files of the four rooms: tells the code of a working tree, which no version number does."""
+    """Return the hash of the source files of the four rooms: it tells working trees apart, unlike a version."""
     top = Path(__file__).parents[2]
     digest = sha256()
     for room in ("ingest", "scoring", "reports", "jobs"):

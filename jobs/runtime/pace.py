@@ -1,4 +1,4 @@
-"""How fast work goes: counts at moments, and the rates and the time left that follow from them."""
+"""How fast work goes: counts at points in time, and the rates and the time left that follow from them."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ class _Mark:
     at_s: float
 
     num_images: int
-    """Done at that moment."""
+    """Images done at that time."""
 
 
 class Pace:
-    """Pace of work that begins with the first mark: whatever is done before it counts for no rate."""
+    """Pace of work that begins with the first mark. Images done before it count for no rate."""
 
     def __init__(self) -> None:
         self._first: _Mark | None = None
         self._marks = deque[_Mark]()
 
     def restart(self) -> None:
-        """Forgets everything: the next mark is the first."""
+        """Forget everything: the next mark is the first."""
         self._first = None
         self._marks.clear()
 
@@ -54,13 +54,13 @@ class Pace:
         return self._rate(RATE_WINDOW_S, now_s)
 
     def overall_images_per_s(self) -> float | None:
-        """From the first mark to the last; None where nothing was done between them."""
+        """Return the rate from the first mark to the last; None if nothing was done between them."""
         if self._first is None:
             return None
         return _rate_between(self._first, self._marks[-1], self._marks[-1].at_s)
 
     def seconds_left(self, num_images: int, now_s: float) -> float | None:
-        """Return the time until all `num_images` are done. It counts down while none is done. None if unknown."""
+        """Return the seconds until all `num_images` are done. It counts down while none is done. None if unknown."""
         if not self._marks:
             return None
         last = self._marks[-1]

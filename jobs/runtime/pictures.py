@@ -1,6 +1,6 @@
 """The picture of a row, read from where the run was scanned: without an import, in any order.
 
-A shard is listed once, up to the last picture that is wanted of it; a picture is then one read at a known place.
+A shard is listed once, up to the last picture that is wanted of it. A picture is then one read at a known position.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ class PictureRef:
 
 @dataclass(frozen=True)
 class Picture:
-    """What is at that place now."""
+    """What is in that place now."""
 
     state: Literal["found", "changed", "gone"]
     """found: the picture that was scanned. changed: another one. gone: none that can be read."""
@@ -47,10 +47,10 @@ GONE, CHANGED = Picture("gone"), Picture("changed")
 
 
 class Pictures:
-    """The pictures of some rows of a run. May be asked by several threads."""
+    """The pictures of some rows of a run. Several threads may use it."""
 
     def __init__(self, record: RunRecord, wanted: Iterable[PictureRef]):
-        """wanted: every row that will be asked for. SourceError or StorageError if the source cannot be opened."""
+        """Open the source. wanted: all rows that will be asked for. SourceError or StorageError if that fails."""
         self._source = open_source(record.source, record.format, record.category)
         self._names = {printable(shard): shard for shard in self._source.shards}
         self._wanted = defaultdict[str, dict[int, str]](dict)
@@ -60,7 +60,7 @@ class Pictures:
         self._located = dict[str, dict[int, tuple[str, Locator]]]()
 
     def read(self, where: PictureRef) -> Picture:
-        """StorageError if the storage fails."""
+        """Read a picture. StorageError if the storage fails."""
         located = self._places_in(where.shard).get(where.index)
         if located is None or where.sha256 is None:
             return GONE
@@ -73,7 +73,7 @@ class Pictures:
         return Picture("found", sample.encoded)
 
     def locate(self, shard: str) -> None:
-        """Lists a shard now, so that the first picture of it does not wait. StorageError if the storage fails."""
+        """List a shard now, so that the first picture of it does not wait. StorageError if the storage fails."""
         self._places_in(shard)
 
     def _places_in(self, shard: str) -> dict[int, tuple[str, Locator]]:
@@ -86,7 +86,7 @@ class Pictures:
 def first_frames(
     record: RunRecord, places: Sequence[PictureRef], max_side_px: int, feedback: Feedback
 ) -> Iterator[Pixels | None]:
-    """The first frame of each picture, in at most this size; None if the source no longer holds it as it was scanned.
+    """Yield the first frame of each picture, in at most this size; None if the source no longer holds it as scanned.
 
     A notice at the end counts the missing ones. SourceError or StorageError if the source cannot be read.
     """

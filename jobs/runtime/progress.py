@@ -1,6 +1,6 @@
 """What a function says while it works: progress and notices. Commands show them, other callers mostly do not.
 
-Progress is a bar on a terminal, lines in a log, nothing with --quiet.
+Progress is a bar on a terminal, lines in a log, and nothing with --quiet.
 """
 
 import os
@@ -29,10 +29,8 @@ MAX_BAR_WIDTH = 20
 class Meter:
     """Counts images, and before that says what is being prepared. Threads may call it.
 
-    How much of all is done follows from the number of images. Where that is not known, it is worked out from the
-    shards, each time that one ends.
-
-    num_images: None where it is not known before the end; `expect()` or `resume()` tells it later.
+    The share done follows from the number of images. If that is not known, it is estimated from the shards, each time
+    that one ends. num_images: None if it is not known before the end; `expect()` or `resume()` sets it later.
     """
 
     is_shown = False
@@ -54,9 +52,10 @@ class Meter:
         self._pace.mark(self._start_s, 0)
 
     def phase(self, text: str, *, is_logged: bool = True) -> None:
-        """What is being prepared, such as "starting Ray", until images are counted. It counts for no rate.
+        """Show what is being prepared, such as "starting Ray", until images are counted. It counts for no rate.
 
-        is_logged: whether a log gets a line, too. Where wrong commands are refused, the refusal stands alone there.
+        is_logged: whether a log gets a line, too. If wrong commands are refused in this phase, a log then shows the
+        refusal alone.
         """
         with self._lock:
             self._phase, self._is_logged = text, is_logged
@@ -64,7 +63,7 @@ class Meter:
             self._show()
 
     def resume(self, num_before: int, num_images: int | None) -> None:
-        """Images that were done before this work began, and those of the whole work. The former count for no rate."""
+        """Set the images done before this work began, which count for no rate, and those of the whole work."""
         with self._lock:
             self.num_done, self._num_images = num_before, num_images
             self._pace.restart()
@@ -79,26 +78,25 @@ class Meter:
             self._count()
 
     def under_way(self, num_images: int) -> None:
-        """Set the number of images done in pieces of work that `advance` does not count yet. 0 at first: the work
-        begins."""
+        """Set the number of images done in pieces of work that `advance` does not count yet. 0 first: work begins."""
         with self._lock:
             self._num_under_way = num_images
             self._count()
 
     def expect(self, num_images: int) -> None:
-        """The number of images of the whole work, once it is known."""
+        """Set the number of images of the whole work, once it is known."""
         with self._lock:
             self._num_images = num_images
             self._show()
 
     def expect_about(self, num_images: int | None) -> None:
-        """What the source itself says of the number, which may be wrong; None if it says nothing."""
+        """Set the number of images that the source itself states, which may be wrong; None if it states none."""
         with self._lock:
             self._stated = num_images
             self._show()
 
     def shards(self, num_done: int, num_all: int) -> None:
-        """Shards that are finished, of all."""
+        """Set how many of all shards are finished."""
         with self._lock:
             if num_done == num_all:
                 self._num_images = self.num_done
@@ -108,18 +106,18 @@ class Meter:
 
     @property
     def is_counting(self) -> bool:
-        """Whether nothing is being prepared any more."""
+        """Return whether nothing is being prepared any more."""
         return not self._phase
 
     @property
     def num_seen(self) -> int:
-        """Images done, with those of pieces of work that have not ended."""
+        """Return the images done, with those of pieces of work that have not ended."""
         seen = self.num_done + self._num_under_way
         return seen if self._num_images is None else max(self.num_done, min(seen, self._num_images))
 
     @property
     def share(self) -> float | None:
-        """Part of the work that is done, 0 to 1; None where not known."""
+        """Return the part of the work that is done, 0 to 1; None if not known."""
         return min(1.0, self.num_seen / self._whole) if self._whole else None
 
     @property
@@ -128,12 +126,12 @@ class Meter:
 
     @property
     def overall_images_per_s(self) -> float | None:
-        """Since the first image was begun; None where none was done."""
+        """Return the rate since the first image was begun; None if none was done."""
         with self._lock:
             return self._pace.overall_images_per_s()
 
     def facts(self) -> list[str]:
-        """What is being prepared; or images done, images/s, share done and time left: what is known of these."""
+        """Return the phase, or what is known of images done, images/s, share done and time left."""
         with self._lock:
             if self._phase:
                 return [self._phase]
@@ -150,7 +148,7 @@ class Meter:
 
     @property
     def _whole(self) -> int | None:
-        """Images of the whole work; None where not known."""
+        """Return the images of the whole work; None if not known."""
         about = self._projected if self._stated is None else self._stated
         if self._num_images is not None or about is None:
             return self._num_images
@@ -168,7 +166,7 @@ class Meter:
         self._show()
 
     def _show(self) -> None:
-        """Silent; the meters below speak."""
+        """Show nothing; the subclasses show progress."""
 
 
 class _LineMeter(Meter):
@@ -198,13 +196,13 @@ class _BarMeter(Meter):
         progress.add_task(label, total=None, meter=self)
 
     def _show(self) -> None:
-        """The columns read what they show, several times a second; a phase is shown before it blocks anything."""
+        """Show a phase before it blocks anything. All else is read by the columns, several times a second."""
         if self._phase:
             self._progress.refresh()
 
 
 class _Bar(ProgressColumn):
-    """As wide as the other columns leave it."""
+    """A bar as wide as the other columns allow."""
 
     def __init__(self, console: Console):
         self._console = console
@@ -245,7 +243,7 @@ def _meter_of(task: Task) -> Meter:
 def meter(
     label: str, num_images: int | None, quiet: bool, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Meter]:
-    """A meter for the length of the block, on stderr; `num_images` is None where it is not known yet."""
+    """Show a meter on stderr for the length of the block; `num_images` is None if it is not known yet."""
     if quiet:
         yield Meter(label, num_images, clock)
     elif not Console(stderr=True).is_terminal:
@@ -256,12 +254,12 @@ def meter(
             try:
                 yield shown
             finally:
-                progress.live.transient = not shown.is_counting  # what was being prepared is of no use any more
+                progress.live.transient = not shown.is_counting  # the phase is of no use any more
 
 
 @contextmanager
 def _console() -> Iterator[Console]:
-    """On a copy of stderr, which stays where it is while `native_stderr_hidden` turns stderr itself away."""
+    """Yield a console on a copy of stderr, which still works while `native_stderr_hidden` redirects stderr itself."""
     if sys.stderr is not sys.__stderr__:
         yield Console(stderr=True)
         return
@@ -270,7 +268,7 @@ def _console() -> Iterator[Console]:
 
 
 def duration(seconds: float) -> str:
-    """`40 s`, `12 min` or `3 h 05 min`."""
+    """Return the duration in words: `40 s`, `12 min` or `3 h 05 min`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -287,21 +285,21 @@ class Feedback:
     """A label and the number of images (None: not known yet) -> a meter for the length of a `with` block."""
 
     notice: Callable[[str], None]
-    """Takes one line that the user should read though the work goes on."""
+    """Takes one line that the user should read although the work goes on."""
 
 
 SILENT = Feedback(meter=partial(meter, quiet=True), notice=lambda line: None)
 
 
 def on_terminal(quiet: bool) -> Feedback:
-    """Notices go to stderr; so does progress, unless `quiet`."""
+    """Return feedback on stderr: notices, and progress unless `quiet`."""
     return Feedback(meter=partial(meter, quiet=quiet), notice=partial(write_line, to_stderr=True))
 
 
 @contextmanager
 def weights_shown(feedback: Feedback, meter: Meter | None = None) -> Iterator[None]:
-    """Shows what this thread fetches within the block. meter: where there is one already; else one of its own, from the
-    first byte on."""
+    """Show what this thread fetches within the block. meter: one that exists already; else a new one is made at the
+    first byte."""
     with ExitStack() as stack:
         paces: dict[str, Pace] = {}
 

@@ -8,7 +8,7 @@ slice_tasks.py    shards -> slices without a result
 on_ray.py, inline.py   the two executors, with one signature
 slice_scanner.py  one slice -> its result file; engine_host.py, batch_window.py, batch.py on the way
 isolation.py, watchdog.py   pictures that kill or hang their worker
-ending.py         why images are left without a row
+ending.py         why images have no row
 dry_run.py        `--dry-run`
 
 May import: `ingest`, `reports.screening`, `scoring`, `jobs.console`, `jobs.doctor`, `jobs.runtime`.

@@ -1,4 +1,4 @@
-"""Samples -> rows: decode, ask the engine, make the table. The one place where pixels meet an engine."""
+"""Samples -> rows: decode, ask the engine, make the table. Pixels meet an engine only here."""
 
 import hashlib
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ ON_HASH_LIST = Fault(LISTED, "it is on the hash list of the scan")
 
 
 class BatchScorer:
-    """Scores a few samples at a time; `num_threads` decode, since decoders let go of Python's lock."""
+    """Scores a few samples at a time; `num_threads` decode, since decoders release Python's lock."""
 
     def __init__(
         self,
@@ -38,9 +38,10 @@ class BatchScorer:
         flow: Flow | None = None,
         screen: FittedScreen | None = None,
     ):
-        """uses_caption: `EngineDescription.uses_caption`. hash_list: pictures that the engine never sees; if it has
-        PDQ hashes, `limits.has_pdq` must be set. flow: counts what is being decoded and scored; None: not needed.
-        screen: looks first, at the pixels that are decoded for the engine; EngineError if it cannot here."""
+        """Create a scorer. uses_caption: `EngineDescription.uses_caption`. hash_list: pictures that the engine never
+        sees; if it has PDQ hashes, `limits.has_pdq` must be set. flow: counts what is being decoded and scored; None:
+        not needed. screen: looks first, at the pixels that are decoded for the engine; EngineError if it cannot run
+        here."""
         self._engine = engine
         self._flow = flow or Flow()
         self._hash_list = hash_list
@@ -51,7 +52,7 @@ class BatchScorer:
         self._threads = ThreadPoolExecutor(num_threads)
 
     def rows(self, samples: Sequence[Sample]) -> pa.Table:
-        """One row of `scoring.table.SCHEMA` per sample, in order."""
+        """Return one row of `scoring.table.SCHEMA` per sample, in order."""
         num_bytes = sum(len(sample.encoded) for sample in samples)
         self._flow.held(num_bytes)
         try:
@@ -67,7 +68,7 @@ class BatchScorer:
             self._flow.held(-num_bytes)
 
     def facts_of(self, sample: Sample) -> Facts:
-        """What is known of a sample before it is decoded."""
+        """Return what is known of a sample before it is decoded; of one on the hash list, only where it is."""
         facts = facts_of(sample)
         return Facts.of_listed(facts.shard, facts.index) if facts.sha256 in self._hash_list.sha256 else facts
 
@@ -81,7 +82,7 @@ class BatchScorer:
     def _without_listed(
         self, pictures: Sequence[tuple[Facts, DecodedImage | Fault]]
     ) -> list[tuple[Facts, DecodedImage | Fault]]:
-        """Nothing is left of what is known of a listed picture but where it is."""
+        """Return the pictures, with only the place of those on the hash list."""
         listings = self._hash_list.listings(
             [facts.sha256 for facts, _ in pictures], [facts.pdq for facts, _ in pictures]
         )
@@ -108,7 +109,7 @@ class BatchScorer:
         pictures: Sequence[tuple[Facts, DecodedImage | Fault]],
         looks: Sequence[FirstLook],
     ) -> list[Verdict]:
-        """The engine sees none of the pictures that the screen left out."""
+        """Return the verdicts. The engine sees none of the pictures that the screen left out."""
         decoded = [
             ScreenedOut() if look.stage == SCREEN else image for (_, image), look in zip(pictures, looks, strict=True)
         ]
@@ -129,7 +130,7 @@ class BatchScorer:
 
 
 def facts_of(sample: Sample) -> Facts:
-    """What is known of a sample before it is decoded."""
+    """Return what is known of a sample before it is decoded."""
     has_bytes = sample.fault is None
     return Facts(
         shard=sample.shard,

@@ -1,4 +1,4 @@
-"""Batches of samples on their way to the engine, several at once, their rows in order.
+"""Batches of samples on their way to the engine, several at once, with their rows in order.
 
 `Flow` counts where the pictures of a worker are; `Room` says how far reading may be ahead of the engine.
 """
@@ -16,17 +16,17 @@ from ingest.sample import MAX_BYTES, Sample
 
 
 class Flow:
-    """Safe to use from several threads.
+    """Counts where slices and pictures are. Safe to use from several threads.
 
-    Places: slices (under way); of these reading, writing, rows (waiting for answers) and memory (the same, since as
-    many bytes as allowed are ahead); and decoding, of pictures.
+    Places of slices: slices (under way), reading, writing, rows (waiting for answers) and memory (waiting for answers
+    while as many bytes as allowed are ahead). Place of pictures: decoding.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._numbers = Counter[str]()
         self.bytes_ahead = 0
-        """Size of files and pixels that were read and are not answered."""
+        """Size of files and pixels that were read and have no answer yet."""
         self._most_bytes_ahead = 0
 
     @contextmanager
@@ -49,29 +49,29 @@ class Flow:
             self._most_bytes_ahead = max(self._most_bytes_ahead, self.bytes_ahead)
 
     def now(self) -> Counter[str]:
-        """Place -> number."""
+        """Return place -> number."""
         with self._lock:
             return self._numbers.copy()
 
     def most_bytes_ahead(self) -> int:
-        """Since this was last asked."""
+        """Return the most bytes ahead since the last call."""
         with self._lock:
             most, self._most_bytes_ahead = self._most_bytes_ahead, self.bytes_ahead
             return most
 
 
 BATCH_SAMPLES = 16
-"""Images decoded and scored together: bounds the pixels in memory. Fewer where their files take `MAX_BYTES`."""
+"""Images decoded and scored together: limits the pixels in memory. Fewer if their files take `MAX_BYTES`."""
 
 MAX_BYTES_AHEAD = 2 * 2**30
-"""Files and pixels that were read and are not answered, of all slices of a worker, without those being decoded."""
+"""Limit on files and pixels, read but not answered, of all slices of a worker, without those being decoded."""
 
 MAX_BATCHES = 160
-"""At once, of all slices of a worker; each has a thread, which mostly waits."""
+"""Limit on batches at once, of all slices of a worker; each has a thread, which mostly waits."""
 
 
 def batches(samples: Iterator[Sample]) -> Iterator[list[Sample]]:
-    """The samples in lists, each of `BATCH_SAMPLES` or less."""
+    """Yield the samples in lists of at most `BATCH_SAMPLES`."""
     batch, num_bytes = list[Sample](), 0
     for sample in samples:
         batch.append(sample)
@@ -87,7 +87,7 @@ class Room:
     """How far reading may be ahead of the engine, over all slices of a worker."""
 
     def __init__(self, flow: Flow, max_pictures: Callable[[], int]):
-        """max_pictures: that are read and not answered; asked again and again, since an engine learns what it takes."""
+        """Limit reading. max_pictures: read, not answered; asked repeatedly, since an engine learns what it takes."""
         self._flow = flow
         self._max_pictures = max_pictures
         self._lock = threading.Lock()
@@ -116,10 +116,10 @@ def rows_in_order(
     flow: Flow,
     queued: Callable[[int], None],
 ) -> Iterator[pa.Table]:
-    """The rows of each batch, in order; while there is room, further batches are scored next to the first.
+    """Yield the rows of each batch, in order; while there is room, further batches are scored next to the first.
 
     room: None for one batch at a time, in the thread of the caller, which Ctrl-C ends. Even without room each slice has
-    a batch under way, so that none stands still. queued: takes the number of images that were read to be scored, and
+    a batch under way, so that none waits forever. queued: takes the number of images that were read to be scored, and
     minus that number once they are.
     """
     waiting = batches(samples)

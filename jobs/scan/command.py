@@ -55,7 +55,7 @@ def scan(request: ScanRequest, resources: ScanResources, supervision: Supervisio
 
 
 def _pace(result: ScanResult) -> str:
-    """How long it took, and how fast it was."""
+    """Return how long it took, and how fast it was."""
     if not result.num_images:
         return f"there is no picture in the source ({duration(result.seconds)})"
     if not result.num_new_images:
@@ -67,7 +67,7 @@ def _pace(result: ScanResult) -> str:
 
 
 def _damage(damage: Damage, run_url: str) -> str:
-    """The last line of a scan: the source has lost images, and scanning again does not bring them back."""
+    """Return the last line of a scan: the source has lost images, and scanning again does not bring them back."""
     listed = f'privsieve sql {shlex.quote(run_url)} "FROM damaged"'
     return f"DAMAGED: {damage.named}; replace what is damaged and scan into a new run; all of it: {listed}"
 

@@ -1,8 +1,8 @@
 """`privsieve scan … --dry-run`: what would be asked, and how the first pictures would be seen; nothing is written.
 
-No weights are loaded and no endpoint is asked. Of a model of the hub, the small files are read; a model of a URL is
-fetched whole, since only its content says which one it is. No Ray is started; where a cluster would scan, one of its
-machines looks.
+No weights are loaded and no endpoint is asked. Of a model of the hub, only the small files are read. A model of a URL
+is fetched whole, since only its content shows what it is. No Ray is started; if a cluster would scan, one of its
+machines examines the pictures.
 """
 
 from collections.abc import Callable
@@ -35,15 +35,14 @@ class DryRun:
     preview: Preview
 
     counts: str
-    """How many images there are, as far as that is known without reading the shards."""
+    """How many images there are, as far as that is known before the shards are read."""
 
     pictures: tuple[str, ...]
     """A line for each of the first pictures: its size, and how the engine would see it."""
 
 
 def dry_run(prepared: Prepared) -> DryRun:
-    """Describe a scan from this machine. EngineError, SourceError or StorageError if the scan itself could not
-    begin."""
+    """Describe a scan from this machine. EngineError, SourceError or StorageError if the scan could not begin."""
     options = prepared.request.options
     description, preview = prepared.module.describe(options), prepared.module.preview(options)
     limits = prepared.limits(description)
@@ -57,7 +56,7 @@ def dry_run(prepared: Prepared) -> DryRun:
 
 
 def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> None:
-    """Prints what `dry_run` finds; on a cluster, on a machine that could run the engine."""
+    """Print what `dry_run` finds; on a cluster, on a machine that could run the engine."""
     prepared = prepare(request)
     description = _on_cluster(prepared, resources, feedback) if is_on_cluster(resources) else dry_run(prepared)
     write_line(f"engine     {description.description.name}")
@@ -114,7 +113,7 @@ def _show_prompt(preview: Preview) -> None:
 
 
 def _picture(sample: Sample, limits: ImageLimits, describe: Callable[[Pixels], str]) -> str:
-    """By shard and number, since a file name may reveal what the picture shows."""
+    """Return a line about a picture by shard and number, since a file name may reveal what it shows."""
     image = sample.fault or decode(sample.encoded, limits)
     where = f"{sample.shard} {sample.index}"
     if isinstance(image, Fault):

@@ -1,4 +1,4 @@
-"""What is said at the end of a scan: why images are left without a row, and of categories that no image has."""
+"""What is said at the end of a scan: why images have no row, and which categories no image has."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,8 +1,8 @@
-"""The engine of one worker: loaded, compared with the other engines of the run, and given up where room is needed.
+"""The engine of one worker: loaded, compared with the other engines of the run, and closed if its room is needed.
 
 `EngineWatch` measures how much of the time the engine has fewer requests than a step of its model takes, and why. A
-thread samples many times a second: what is missing to a full step is in preparation, in the decoders, or was not read
-yet. So each moment is divided among the causes by the number of pictures that each of them holds back.
+thread samples many times a second. What is missing to a full step is in preparation, in the decoders, or was not read
+yet. So each moment is divided among these causes, by the number of pictures that each of them holds back.
 """
 
 import threading
@@ -26,7 +26,7 @@ STEPS_AT_ONCE = 2
 """Steps of the model: one under way, and the next one ready."""
 
 BATCHES_BETWEEN = 3
-"""In addition to these: being decoded, being prepared, and answered in part."""
+"""Batches in addition: one being decoded, one being prepared, and one answered in part."""
 
 
 class NotLoadedError(EngineError):
@@ -34,7 +34,7 @@ class NotLoadedError(EngineError):
 
 
 def _refuse_other_packages(versions: Mapping[str, str]) -> None:
-    """EngineError where this machine has other packages than the one that described the engine."""
+    """Raise EngineError if this machine has other packages than the one that described the engine."""
     for package, version in versions.items():
         try:
             installed = package_version(package)
@@ -48,7 +48,7 @@ def _refuse_other_packages(versions: Mapping[str, str]) -> None:
 
 
 class EngineHost:
-    """Safe to use from several threads."""
+    """Holds the engine. Safe to use from several threads."""
 
     def __init__(self, settings: ScanSettings, flow: Flow):
         self._settings = settings
@@ -59,7 +59,7 @@ class EngineHost:
         self._scorer: BatchScorer | None = None
 
     def scorer(self) -> BatchScorer:
-        """Scores with the engine, which is loaded if it is not. NotLoadedError where it cannot be, has other packages
+        """Return the scorer; load the engine if necessary. NotLoadedError if it cannot be loaded, has other packages
         than the run, or gives no answers."""
         with self._lock:
             try:
@@ -89,24 +89,24 @@ class EngineHost:
         return self._scorer
 
     def max_pictures(self) -> int:
-        """That are read and not answered: as many as keep the engine busy."""
+        """Return how many pictures may be read and not answered: as many as keep the engine busy."""
         engine = self._engine
         if isinstance(engine, TakesSteps):
             return STEPS_AT_ONCE * engine.requests_per_step + BATCHES_BETWEEN * BATCH_SAMPLES
         return self._settings.slices_at_once * self._settings.batches_at_once * BATCH_SAMPLES
 
     def built_with(self) -> BuiltWith | None:
-        """None for an engine that chooses nothing by its machine."""
+        """Return what the engine was built with; None if it chooses nothing by its machine."""
         engine = self._engine
         return engine.built_with if isinstance(engine, TakesSteps) else None
 
     def engine_time(self) -> EngineTime | None:
-        """Since this was last asked; None where nothing is measured."""
+        """Return the engine time since the last call; None if nothing is measured."""
         watch = self._watch
         return None if watch is None else watch.taken()
 
     def make_room(self) -> None:
-        """Closes an engine that holds a device. It is reloaded on next use."""
+        """Close an engine that holds a device. It is reloaded on next use."""
         with self._lock:
             if isinstance(self._engine, Closable):
                 if self._watch is not None:
@@ -116,11 +116,11 @@ class EngineHost:
                 self._engine, self._scorer = None, None
 
     def token_usage(self) -> Counter[str] | None:
-        """Tokens by kind since the engine was loaded; None where it does not count them."""
+        """Return tokens by kind since the engine was loaded; None if it does not count them."""
         return self._engine.usage if isinstance(self._engine, ReportsTokenUsage) else None
 
     def _compare(self, engine: Engine) -> None:
-        """EngineError where this engine cannot answer, or answers differently from another one of the run."""
+        """Raise EngineError if this engine cannot answer, or answers differently from another one of the run."""
         answer = engine.assess([canary()])[0]
         if not isinstance(answer, Unscored):
             refuse_other_answer(self._settings.run.at(CANARY), record(answer))
@@ -154,7 +154,7 @@ def causes(num_missing: int, num_prepared: int, flow: Mapping[str, int], slices_
 
 
 class EngineWatch:
-    """Looks from its start to its `stop`, while slices are under way."""
+    """Samples the engine from its start to its `stop`, while slices are under way."""
 
     def __init__(self, engine: TakesSteps, flow: Flow, slices_at_once: int):
         self._engine = engine
@@ -172,7 +172,7 @@ class EngineWatch:
         self._thread.join()
 
     def taken(self) -> EngineTime:
-        """What was seen since this was last asked."""
+        """Return what was seen since the last call."""
         with self._lock:
             time_ = EngineTime(
                 seconds=self._seconds,

@@ -1,6 +1,6 @@
 """What a machine of the cluster says before a run exists: the engine's description, or why it could not scan.
 
-`look` is for the machine where the scan was started; the other functions run on a machine that has what an engine
+`look` runs on the machine where the scan was started; the other functions run on a machine that has what an engine
 needs, in a Ray task.
 """
 
@@ -30,10 +30,10 @@ def look(
     *,
     new_run: tuple[Source, Place] | None,
 ) -> EngineDescription:
-    """The engine's description, from a machine of the cluster; to be called inside of `ray_session`.
+    """Return the engine's description, from a machine of the cluster. Call this inside of `ray_session`.
 
-    new_run: source and folder of a run that does not exist yet; then the machine is looked through. PrivsieveError with
-    the machine's name and what to do where it could not scan.
+    new_run: source and folder of a run that does not exist yet; then the machine is checked. PrivsieveError with the
+    machine's name and what to do if it could not scan.
     """
     if new_run is None:
         fetch = partial(fetch_with_progress, engine, options)
@@ -51,12 +51,12 @@ def look(
 
 
 def described(engine: str, options: EngineOptions) -> EngineDescription:
-    """EngineError as of the engine's `describe`, on this machine."""
+    """Return the description on this machine. EngineError as of the engine's `describe`."""
     return engine_module(engine).describe(options)
 
 
 def storage_checked(engine: str, options: EngineOptions, source: Source, run: Place, probe: str) -> Iterator[Said]:
-    """PrivsieveError where this machine cannot read the source, write to the run, or fetch the weights.
+    """Raise PrivsieveError if this machine cannot read the source, write to the run, or fetch the weights.
 
     probe: name and content of a file that the machine of the command wrote into the folder of the run.
     """
@@ -66,7 +66,7 @@ def storage_checked(engine: str, options: EngineOptions, source: Source, run: Pl
 
 
 def engine_checked(engine: str, options: EngineOptions) -> EngineDescription:
-    """The description; or the PrivsieveError that would stop the scan on this machine.
+    """Return the description. Raise the PrivsieveError that would stop the scan on this machine.
 
     An engine with a GPU is loaded, asked about a made picture and closed again.
     """
@@ -83,7 +83,7 @@ def engine_checked(engine: str, options: EngineOptions) -> EngineDescription:
 
 
 def _check_folder(run: Place, probe: str) -> None:
-    """StorageError where this machine sees another folder than the one that wrote the probe, or cannot write to it."""
+    """Raise StorageError if this machine cannot write to the folder, or it is not the folder that has the probe."""
     theirs, own = run.at(probe + PART), run.at(f"{probe}-answer{PART}")
     if not theirs.exists() or theirs.read() != probe.encode():
         raise StorageError(
@@ -95,7 +95,7 @@ def _check_folder(run: Place, probe: str) -> None:
 
 
 def _check_answers(engine: str, options: EngineOptions) -> None:
-    """EngineError where the engine cannot be loaded here, or cannot answer about a plain picture."""
+    """Raise EngineError if the engine cannot be loaded here, or cannot answer about a plain picture."""
     loaded = engine_module(engine).load(options)
     try:
         answer = loaded.assess([canary()])[0]

@@ -1,10 +1,11 @@
-"""Machines of a cluster that have no engine, since it cannot be loaded there or the program differs. Each is named
-once, and what it was given is scanned by another one.
+"""Machines of a cluster without an engine, since it cannot be loaded there or the program differs.
 
-Ray Data gives slices to an actor whose constructor has ended, restarts actors wherever there is room, and ends the
-dataset where the constructor of a restarted actor raises. So no constructor here raises: an actor without an engine
-hands back what it is given, so slowly that the other engines get nearly all. What was handed back is listed again in a
-further pass, which leaves out the machines that are known by then.
+Each is named once, and the slices that it was given are scanned by another one.
+
+Ray Data gives slices to an actor whose constructor has ended, and restarts actors wherever there is room. If the
+constructor of a restarted actor raises, Ray Data ends the dataset. So no constructor here raises: an actor without an
+engine hands its slices back, so slowly that the other engines get nearly all. Slices that were handed back are listed
+again in a further pass, which leaves out the machines that are known to have no engine.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,39 +20,39 @@ from jobs.runtime.on_worker import check_of_program
 from jobs.scan.slice_tasks import SliceCounts
 
 MAX_PASSES = 4
-"""A machine that joins during a pass may lack an engine, too."""
+"""Limit on passes. A machine that joins during a pass may lack an engine, too."""
 
 MAX_MACHINES = 3
-"""Machines that may fail before any has an engine. After that the cause is not the machine."""
+"""Number of machines that may fail before any has an engine. After that the cause is not the machine."""
 
 MAX_PAUSE_S = 60.0
-"""An actor without an engine takes no time for the first slice, 1 s for the next, and so on up to this."""
+"""Limit on the pause of an actor without an engine: none for the first slice, 1 s for the next, and so on."""
 
 
 class EngineStates:
-    """An actor: which engines are being loaded, and which were. Its name is the title of its process."""
+    """An actor that knows which engines are being loaded or were loaded. Its name is the title of its process."""
 
     def __init__(self) -> None:
         self._by_actor: dict[str, tuple[str, str]] = {}
 
     def report(self, actor_id: str, node_id: str, state: str) -> None:
-        """state: loading, loaded or failed."""
+        """Note the state of an engine. state: loading, loaded or failed."""
         self._by_actor[actor_id] = (node_id, state)
 
     def nodes(self, state: str) -> set[str]:
-        """Those that have an engine in this state."""
+        """Return the machines with an engine in this state."""
         return {node_id for node_id, its_state in self._by_actor.values() if its_state == state}
 
     def forget(self) -> None:
-        """The engines of the pass before have ended."""
+        """Forget all engines: those of the pass before have ended."""
         self._by_actor.clear()
 
 
 class HandedBack:
-    """The driver's side."""
+    """The driver's part."""
 
     def __init__(self, num_cpus: float, num_gpus: float, notice: Callable[[str], None]):
-        """num_cpus, num_gpus: of an engine."""
+        """Start the actor of states. num_cpus, num_gpus: of an engine."""
         self.states = ray.remote(num_cpus=0, max_restarts=-1)(EngineStates).remote()
         self.numbers: set[int] = set()
         """Numbers of shards of which something was handed back in this pass."""
@@ -59,11 +60,12 @@ class HandedBack:
         self._machines: dict[str, str] = {}
 
     def named(self, counts: SliceCounts) -> str:
-        """The failure with the machine's name, where there are several."""
+        """Return the failure, with the machine's name if there are several."""
         return f"machine {counts.machine}: {counts.failure}" if len(_alive()) > 1 else counts.failure
 
     def note(self, counts: SliceCounts, number: int) -> None:
-        """IncompleteError where no machine has an engine, and none is left that might. number: of the shard."""
+        """Note a slice that was handed back. number: of the shard. IncompleteError if no machine has an engine, and
+        none is left that might."""
         self.numbers.add(number)
         nodes = _alive()
         is_new = counts.node_id not in self._machines
@@ -77,7 +79,7 @@ class HandedBack:
             self._notice(f"{self.named(counts)}; other machines scan what it was given")
 
     def next_pass(self) -> dict[str, str]:
-        """Begins a pass; returns the labels that machines must have for it, for Ray."""
+        """Begin a pass. Return the labels that machines must have for it, for Ray."""
         ray.get(self.states.forget.remote())
         self.numbers.clear()
         return {"ray.io/node-id": f"!in({','.join(self._machines)})"} if self._machines else {}
@@ -90,15 +92,15 @@ class HandedBack:
 
 
 def _alive() -> dict[str, dict[str, float]]:
-    """Ray's name of a machine -> its resources."""
+    """Return Ray's name of a machine -> its resources."""
     return {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
 
 
 def engine_actor(code: str) -> type:
-    """Returns the actor: Ray Data calls it with one slice at a time. Its name is the title of its process.
+    """Return the actor: Ray Data calls it with one slice at a time. Its name is the title of its process.
 
-    code: as of `check_of_program`.
-    Ray sends the class as it is, so that it also runs where privsieve cannot be imported, or is another.
+    code: as of `check_of_program`. Ray sends the class as it is, so that it also runs where privsieve is missing or
+    differs.
     """
     other_program = check_of_program()
     version = __version__
@@ -107,7 +109,7 @@ def engine_actor(code: str) -> type:
 
     class SliceScannerActor:
         def __init__(self, states: Any, worker: bytes):
-            """worker: a pickled function that returns a `jobs.scan.on_ray.ScansRows`."""
+            """Load the engine. worker: a pickled function that returns a `jobs.scan.on_ray.ScansRows`."""
             import pickle
             import platform
             import threading
@@ -124,7 +126,7 @@ def engine_actor(code: str) -> type:
             self._report("loaded" if has_engine else "failed")
 
         def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-            """A batch of rows of `jobs.scan.on_ray` -> rows with the fields of `SliceCounts`."""
+            """Scan a batch of rows of `jobs.scan.on_ray`. Return rows with the fields of `SliceCounts`."""
             counts = [
                 self._counts({name: str(values[number]) for name, values in batch.items()})
                 for number in range(len(batch["failure"]))
@@ -156,10 +158,10 @@ def engine_actor(code: str) -> type:
 def on_same_program(
     list_shard: Callable[[dict[str, Any]], Iterator[dict[str, str]]], columns: Iterable[str], code: str
 ) -> Any:
-    """Returns `list_shard` as a function that Ray sends as it is. Where the program is another, it gives one row, which
-    hands the shard back.
+    """Return `list_shard` as a function that Ray sends as it is.
 
-    list_shard: `{"number": of the shard}` -> rows with `columns`. code: as of `check_of_program`.
+    If the program of the machine is another, it gives one row, which hands the shard back. list_shard: `{"number": of
+    the shard}` -> rows with `columns`. code: as of `check_of_program`.
     """
     from ray import cloudpickle
 

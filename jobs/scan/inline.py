@@ -2,12 +2,12 @@
 
     python -m jobs.scan.inline FD     a further process; the parent talks to it through the inherited connection
 
-A thread of the parent serves each further process. Where one dies, its slice is scanned again by a new one; the run
-counts the deaths (`scoring.runs.attempts`), so that a slice that kills its process is isolated, and at last given up. A
-further process ends at once when its parent is gone.
+A thread of the parent serves each further process. If one dies, a new one scans its slice again. The run counts the
+deaths (`scoring.runs.attempts`): a slice that kills its process is isolated, and at last given up. A further process
+ends at once when its parent is gone.
 
-What kills a worker of Ray kills this process where it scans the slice itself: a picture that makes a decoder crash, or
-one that takes longer than `ScanSettings.stall_s`. The run knows it then; the second scan after it looks at that slice
+What kills a worker of Ray kills this process if it scans the slice itself: a picture that makes a decoder crash, or one
+that takes longer than `ScanSettings.stall_s`. The run then knows it; the second scan after that examines the slice
 image by image, in a child process that may die.
 """
 
@@ -40,7 +40,7 @@ def scan_slices(
     num_processes: int = 1,
     further_after_s: float = 0.0,
 ) -> Generator[SliceCounts, None, None]:
-    """Scans the slices of the shards `left` that have no result in the ledger; yields what came of each.
+    """Scan the slices of the shards `left` that have no result in the ledger; yield what came of each.
 
     num_processes: with this one. further_after_s: seconds after which the others begin.
     """
@@ -85,7 +85,7 @@ def _listed(
 
 
 TRIES = GIVE_UP_AFTER_DEATHS + 2
-"""Children for one slice. The run gives the slice up before; with none that even starts, the parent scans it."""
+"""Children for one slice. The run gives the slice up before; if not even one starts, the parent scans it."""
 
 REPORT_EVERY_S = 1.0
 """How often a child reports how many images of its slice are done."""
@@ -94,7 +94,7 @@ STOP_LIMIT_S = 10.0
 
 
 def scan_until_it_ends(scanner: SliceScanner, task: SliceTask) -> SliceCounts:
-    """A crash of a worker counts as on Ray: soon the slice is isolated, and at last it is given up."""
+    """Scan a slice. A crash of a worker counts as on Ray: soon the slice is isolated, and at last it is given up."""
     while True:
         try:
             return scanner.scan(task)
@@ -106,13 +106,13 @@ class Tasks:
     """The slices of a scan, for several threads: each is taken once."""
 
     def __init__(self, listed: Iterator[SliceTask | SliceCounts], failed: Callable[[SliceCounts], object]):
-        """listed: slices, and what came of shards that cannot be listed; these go to `failed`."""
+        """Take slices, and what came of shards that cannot be listed; the latter go to `failed`."""
         self._listed, self._failed = listed, failed
         self._given_back = deque[SliceTask]()
         self._lock = threading.Lock()
 
     def take(self) -> SliceTask | None:
-        """None where nothing is left."""
+        """Return the next slice; None if nothing is left."""
         with self._lock:
             if self._given_back:
                 return self._given_back.popleft()
@@ -136,14 +136,14 @@ class ProcessesUnderWay:
         self._lock = threading.Lock()
 
     def on_progress(self, process: int, num_images: int) -> None:
-        """process: any number of its own; 0 images once its slice has ended."""
+        """Set the images done in a process. process: its own number. num_images: 0 once its slice has ended."""
         with self._lock:
             self._num_done[process] = num_images
             self._show(sum(self._num_done.values()))
 
 
 class FurtherProcess:
-    """One child after the other, and the thread that serves it."""
+    """Serves one child after the other, in a thread."""
 
     def __init__(
         self,
@@ -154,8 +154,8 @@ class FurtherProcess:
         under_way: ProcessesUnderWay,
         after_s: float,
     ):
-        """ended: takes what came of each slice, and None once no more will come. after_s: seconds to wait before the
-        first child is started, since a small scan is done before one is ready."""
+        """Create the thread; `start` starts it. ended: takes what came of each slice, and None once no more will come.
+        after_s: seconds to wait before the first child is started, since a small scan is done before one is ready."""
         self._number, self._after_s = number, after_s
         self._settings = replace(settings, source=replace(settings.source, shards=()))  # names would take long to send
         self._tasks, self._ended, self._under_way = tasks, ended, under_way
@@ -167,7 +167,7 @@ class FurtherProcess:
         self._thread.start()
 
     def stop(self) -> None:
-        """Kills the child, wherever it is."""
+        """Kill the child, whatever it does."""
         self._is_over.set()
         with self._lock:
             if self._child is not None:
@@ -191,7 +191,7 @@ class FurtherProcess:
             self._ended(None)
 
     def _scanned(self, task: SliceTask) -> SliceCounts | None:
-        """None where no child answers."""
+        """Return what came of a slice; None if no child answers."""
         for _ in range(TRIES):
             with self._lock:
                 if self._is_over.is_set():
@@ -213,7 +213,7 @@ class _Child:
         self.kill = self._process.kill
 
     def scan(self, task: SliceTask, on_progress: Callable[[int], object]) -> SliceCounts | None:
-        """None if the child died."""
+        """Scan a slice in the child; None if the child died."""
         try:
             if self._settings is not None:
                 self._process.connection.send(self._settings)
@@ -228,7 +228,7 @@ class _Child:
 
 
 def _serve(connection: Connection) -> None:
-    """The child's side."""
+    """Scan the slices that the parent sends, in the child."""
     settings: ScanSettings = connection.recv()
     tasks = SimpleQueue[SliceTask]()
     threading.Thread(target=_receive, args=(connection, tasks), daemon=True).start()
@@ -246,7 +246,7 @@ def _serve(connection: Connection) -> None:
 
 
 def _receive(connection: Connection, tasks: SimpleQueue[SliceTask]) -> None:
-    """Ends the process as soon as its parent is gone, even in the midst of a slice."""
+    """End the process as soon as its parent is gone, even in the midst of a slice."""
     try:
         while True:
             tasks.put(connection.recv())

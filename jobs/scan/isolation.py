@@ -42,7 +42,7 @@ MEMORY_SHARE = 0.5
 """Share of the memory available when the child starts that an image may take, unless the user sets a limit."""
 
 TRIES = 2
-"""The second in a fresh child: whatever images before it have left behind is no fault of the last one."""
+"""The second try is in a fresh child: the last image is not to blame for what earlier ones left behind."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class IsolationError(PrivsieveError):
 
 
 def isolated_rows(settings: ScanSettings, slice_: Slice) -> Iterator[pa.Table]:
-    """The rows of a slice, in order; bounded by four times `settings.stall_s` per image.
+    """Yield the rows of a slice, in order, within four times `settings.stall_s` per image.
 
-    IsolationError where the engine itself does not work in the child; SourceError, StorageError from reading, which
-    in a tar or folder must not kill or hang the child either.
+    IsolationError if the engine itself does not work in the child; SourceError, StorageError from reading, which in a
+    tar or folder must not kill or hang the child either.
     """
     child: _Child | None = None
     left: Sequence[Locator] = slice_.locators
@@ -85,7 +85,7 @@ def isolated_rows(settings: ScanSettings, slice_: Slice) -> Iterator[pa.Table]:
 
 
 def _lost_rows(lost: Lost, shard: str, left: Sequence[Locator]) -> list[pa.Table]:
-    """One row, or those that follow in the row group where it could not be read. StorageError without row groups."""
+    """Return one row, or all left of the row group if it could not be read. StorageError without row groups."""
     if lost.facts is not None:
         return [quarantined(lost.facts, lost.fault)]
     why, group = lost.fault.message, left[0].get("group")
@@ -116,18 +116,18 @@ class ChildProcess:
         self.pid = self._process.pid
 
     def wait(self, limit_s: float) -> int:
-        """Its exit code, negative for a signal. subprocess.TimeoutExpired if it does not end in time."""
+        """Return its exit code, negative for a signal. subprocess.TimeoutExpired if it does not end in time."""
         return self._process.wait(limit_s)
 
     def kill(self) -> None:
-        """Ends it and what it has started. Its connection stays open, since another thread may read from it."""
+        """End it and what it has started. Its connection stays open, since another thread may read from it."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
 
 
 class _Child:
-    """The process that reads and scores the samples of a slice, one when it is asked."""
+    """The process that reads and scores the samples of a slice, one at a time on request."""
 
     def __init__(self, settings: ScanSettings, slice_: Slice):
         self._image_memory = settings.image_memory_bytes or int(available_bytes() * MEMORY_SHARE)
@@ -154,7 +154,7 @@ class _Child:
         self._memory_at_start = resident_bytes(self._process.pid)
 
     def next(self, limit_s: float) -> pa.Table | Lost:
-        """The row of the next sample, or why the child did not come back; then it must be stopped.
+        """Return the row of the next sample, or why the child did not survive; then it must be stopped.
 
         What is left over from the images before counts as reading, which a fresh child may survive.
         """
@@ -170,7 +170,7 @@ class _Child:
         return row if isinstance(row, pa.Table) else Lost(row, facts)
 
     def _answer(self, limit_s: float, max_bytes: int, bytes_before: int) -> Any:
-        """The child's answer, or a Fault if there is none. Errors that it sends are raised."""
+        """Return the child's answer, or a Fault if there is none. Errors that it sends are raised."""
         until = time.monotonic() + limit_s
         while time.monotonic() < until:
             try:
@@ -203,8 +203,8 @@ def _raised(answer: Any) -> Any:
 
 
 def _serve(connection: Connection) -> None:
-    """The child's side: what is known of a sample first, then its row, as soon as the parent is ready for it."""
-    try:  # where memory runs out, this process goes and not its parent
+    """Send what is known of a sample, then its row as soon as the parent is ready for it. Runs in the child."""
+    try:  # if memory runs out, this process is killed and not its parent
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
     except OSError:

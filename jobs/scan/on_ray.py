@@ -1,12 +1,12 @@
 """The scan on Ray Data: shard numbers -> slices (tasks that list) -> result files (actors that score) -> counts.
 
-Only locators and counts travel; bytes are read where they are scored. One row is one slice, which Ray can neither
-split nor merge (`jobs.runtime.cluster` keeps blocks at one row). Ray repeats what a lost machine did; that is harmless,
-since a slice always gives the same file. Failures travel as data, since Ray would drop the cause of an exception.
+Only locators and counts travel; bytes are read where they are scored. One row is one slice, which Ray can neither split
+nor merge (`jobs.runtime.cluster` keeps blocks at one row). Ray repeats what a lost machine did. That is harmless, since
+a slice always gives the same file. Failures travel as data, since Ray would drop the cause of an exception.
 
-For progress alone, one small actor holds the number of images done of slices that have not ended. Engines send theirs
-at most once a second and wait for no answer; the driver asks once a second. Where the actor is lost, progress is by
-whole slices, as without it.
+For progress alone, one small actor holds the number of images done in slices that have not ended. Engines send theirs
+at most once a second and wait for no answer; the driver asks once a second. If the actor is lost, progress is by whole
+slices, as without it.
 """
 
 import json
@@ -38,19 +38,19 @@ from scoring.runs.results import results
 Figure = TypeVar("Figure")
 
 SLICER_CPUS = 0.05
-"""Taken from what each engine asks for, so that wherever engines run, a slicer fits too. Where machines are lost, the
-engines that are left would otherwise hold every CPU and wait for slices that no process lists."""
+"""CPUs of a slicer, taken from what each engine asks for, so that a slicer fits wherever engines run. If machines are
+lost, the remaining engines would otherwise hold every CPU and wait for slices that no process lists."""
 
 SHARDS_PER_TASK = 100
-"""What a lost machine makes the listing repeat, at most."""
+"""Limit on the shards whose listing is repeated after the loss of a machine."""
 
 
 @dataclass(frozen=True)
 class EnginePool:
-    """The engine actors of a scan, and what Ray sets aside for each."""
+    """The engine actors of a scan, and what Ray reserves for each."""
 
     size: int
-    """From the start."""
+    """Number of actors from the start."""
 
     max_size: int
     """Ray adds actors up to this number while slices wait, and gives idle ones back."""
@@ -60,15 +60,15 @@ class EnginePool:
     num_gpus: float = 0
 
     is_of_cluster: bool = True
-    """Whether there may be machines with another program. On this machine alone, a change of it stops no scan."""
+    """Whether machines may have another program. On this machine alone, a change of it stops no scan."""
 
 
 class ScansRows:
-    """What an engine actor does where the program is the same."""
+    """What an engine actor does if the program is the same."""
 
     def __init__(self, settings: ScanSettings, on_progress: slice_scanner.OnProgress):
         metrics = ScanMetrics(settings.engine)
-        # After an unexpected exception the process ends, as it would of a signal, and Ray starts another.
+        # After an unexpected exception the process ends, as after a signal, and Ray starts another.
         self._scanner = slice_scanner.SliceScanner(settings, metrics, partial(os._exit, 1), on_progress)
 
     @property
@@ -76,7 +76,7 @@ class ScansRows:
         return self._scanner.has_engine
 
     def counts(self, row: dict[str, str]) -> dict[str, Any]:
-        """A row with `_COLUMNS` -> the fields of `SliceCounts`."""
+        """Scan a row with `_COLUMNS`. Return the fields of `SliceCounts`."""
         if row["failure"]:
             is_handed_back = bool(row["machine"])
             return asdict(
@@ -94,10 +94,10 @@ class ScansRows:
 
 
 _TASK_TEXTS = ("name", "listing_digests", "version_mark", "fingerprint")
-"""Fields of `SliceTask` behind `slice`, in order; sent as they are."""
+"""Fields of `SliceTask` after `slice`, in order; sent as they are."""
 
 _COLUMNS = ("number", "slice", *_TASK_TEXTS, "failure", "machine", "node_id")
-"""Columns of what is listed. number: of the shard. machine, node_id: as of `SliceCounts`, if it is handed back."""
+"""Columns of listed slices. number: of the shard. machine, node_id: as of `SliceCounts`, if it is handed back."""
 
 
 def scan_slices(
@@ -110,10 +110,10 @@ def scan_slices(
     engines: EnginePool,
     notice: Callable[[str], None],
 ) -> Generator[SliceCounts, None, None]:
-    """Scans the slices of the shards `left` that have no result in the ledger; yields what came of each.
+    """Scan the slices of the shards `left` that have no result in the ledger; yield what came of each.
 
     show: None if progress is hidden; then nothing is counted before a slice has ended. notice: takes a line about a
-    machine that has no engine. IncompleteError where none has.
+    machine that has no engine. IncompleteError if none has.
     """
     with closing(HandedBack(engines.num_cpus, engines.num_gpus, notice)) as handed_back:
         if show is None:
@@ -135,7 +135,7 @@ def _passes(
     engines: EnginePool,
     handed_back: HandedBack,
 ) -> Iterator[SliceCounts]:
-    """Yields what came of each slice; what machines hand back is scanned in a further pass."""
+    """Yield what came of each slice; slices that machines hand back are scanned in a further pass."""
     for number in range(1, MAX_PASSES + 1):
         labels = handed_back.next_pass()
         last = None
@@ -162,7 +162,7 @@ def _scanned(
     states: Any,
     labels: dict[str, str],
 ) -> Iterator[tuple[int, SliceCounts]]:
-    """Yields the number of the shard in `left`, and what came of a slice. labels: that machines must have."""
+    """Yield the number of the shard in `left`, and what came of a slice. labels: that machines must have."""
     ledger = only_shards(left, ledger)
     code = code_hash() if engines.is_of_cluster else ""
 
@@ -219,7 +219,7 @@ def _scanned(
 
 
 def of_each_shard(work: Callable[[str], Figure], shards: list[str]) -> list[Figure]:
-    """What `work` gives for each shard, in order; listing is work for the cluster. SourceError where it fails.
+    """Return what `work` gives for each shard, in order; the cluster does the listing. SourceError if it fails.
 
     work: gives what JSON can hold.
     """
@@ -245,27 +245,27 @@ ANSWER_LIMIT_S = 10.0
 
 
 class SliceProgress:
-    """The actor. Its name is the title of its process."""
+    """The actor of progress. Its name is the title of its process."""
 
     def __init__(self) -> None:
         self._num_done: dict[str, int] = {}
         self._is_begun = False
 
     def on_progress(self, slice_name: str, num_images: int) -> None:
-        """`jobs.scan.slice_scanner.OnProgress`."""
+        """Take progress, as `jobs.scan.slice_scanner.OnProgress`."""
         self._is_begun = True
         if slice_name:
             self._num_done[slice_name] = num_images
 
     def under_way(self, ended: list[str]) -> dict[str, int] | None:
-        """Images by slice, without those that have ended, which are forgotten; None before an engine is loaded."""
+        """Return images by slice, and forget those that have ended; None before an engine is loaded."""
         for name in ended:
             self._num_done.pop(name, None)
         return self._num_done if self._is_begun else None
 
 
 class Reports:
-    """An engine's side: sends to the actor what it has done, once a second."""
+    """The engine's part: sends to the actor what it has done, once a second."""
 
     def __init__(self, actor: Any):
         self._actor = actor
@@ -279,7 +279,7 @@ class Reports:
 
 
 class ActorUnderWay:
-    """The driver's side: asks the actor, and shows the sum."""
+    """The driver's part: asks the actor, and shows the sum."""
 
     def __init__(self, show: ShowUnderWay):
         self.actor = ray.remote(num_cpus=0, max_restarts=-1)(SliceProgress).remote()
@@ -292,7 +292,7 @@ class ActorUnderWay:
         self._thread.start()
 
     def ended(self, slice_name: str) -> None:
-        """The slice is counted otherwise from now on."""
+        """Leave out a slice that is counted as a whole from now on."""
         with self._lock:
             self._ended.append(slice_name)
             if self._num_done.pop(slice_name, None) is not None:

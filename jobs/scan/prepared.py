@@ -1,4 +1,4 @@
-"""A scan before it begins: its source and lists are opened, where it would run is known, and the samples are chosen.
+"""A scan before it begins: source and lists are opened, samples are chosen, and it is known where it would run.
 
 Whether `--category` names something that the samples have is checked as far as the first ones show.
 """
@@ -31,7 +31,7 @@ from scoring.screen.screen_file import read_screen
 Figure = TypeVar("Figure")
 
 MAX_FIELDS = 20
-"""Limit on the JSON fields that are listed if the category is none of them."""
+"""Limit on the JSON fields that are listed if the category is not among them."""
 
 NUM_SHARDS = 3
 """Number of probed shards, spread over the corpus."""
@@ -47,16 +47,16 @@ class Prepared:
     hash_list: HashList
 
     screen: FittedScreen | None
-    """What leaves pictures out before the engine sees them; None for nothing."""
+    """Leaves pictures out before the engine sees them; None for nothing."""
 
     def limits(self, description: EngineDescription) -> ImageLimits:
-        """Limits of the pictures that the engine gets."""
+        """Return limits of the pictures that the engine gets."""
         has_pdq = self.request.pdq or self.hash_list.needs_pdq
         return ImageLimits(self.request.max_pixels_in, self.request.max_frames, description.max_side_px, has_pdq)
 
 
 def prepare(request: ScanRequest) -> Prepared:
-    """EngineError for an unknown engine; SourceError, LabelsError or StorageError where the scan could not begin."""
+    """Open source and lists. EngineError for an unknown engine; SourceError, LabelsError, StorageError of these."""
     module = engine_module(request.engine)
     class_list = None if request.labels is None else read_class_list(request.labels)
     keyword_list = None if request.caption_words is None else read_keyword_list(request.caption_words)
@@ -66,7 +66,7 @@ def prepare(request: ScanRequest) -> Prepared:
 
 
 def _as_begun(request: ScanRequest) -> ScanRequest:
-    """A run that began with an earlier revision of the protocol is continued with that one."""
+    """Return the request with the revision of the protocol that the run began with."""
     name = request.options.protocol
     if name is None or not place(request.run).at(RUN_RECORD).exists():
         return request
@@ -75,7 +75,7 @@ def _as_begun(request: ScanRequest) -> ScanRequest:
 
 
 def refuse_foreign_list(source: Source) -> None:
-    """LabelsError where `--labels` names no image of the source. Stops at the first that it names."""
+    """Raise LabelsError if `--labels` names no image of the source. Stops at the first that it names."""
     if source.class_list is None:
         return
     try:
@@ -90,14 +90,14 @@ def refuse_foreign_list(source: Source) -> None:
 
 
 def is_on_cluster(resources: ScanResources) -> bool:
-    """Whether the work is done by a cluster rather than by this machine alone."""
+    """Return whether the work is done by a cluster rather than by this machine alone."""
     from jobs.runtime.cluster import is_this_machine
 
     return resources.executor == "ray" and not is_this_machine(resources.ray_address)
 
 
 def gpus_per_engine(prepared: Prepared, resources: ScanResources) -> float:
-    """What Ray sets aside for an engine: to be called inside of `ray_session`."""
+    """Return the GPUs that Ray reserves for an engine. Call this inside of `ray_session`."""
     if resources.engine_gpus is not None:
         return resources.engine_gpus
     from jobs.runtime.machines import default_num_gpus
@@ -109,7 +109,7 @@ def gpus_per_engine(prepared: Prepared, resources: ScanResources) -> float:
 def chosen_samples(
     request: ScanRequest, source: Source, executor: Executor, notice: Callable[[str], None]
 ) -> tuple[Chosen, dict[str, int]]:
-    """The samples to scan, None for all; and fields of the run's record that follow from the draw.
+    """Return the samples to scan, None for all; and fields of the run's record that follow from the draw.
 
     To draw from all samples, every shard is listed first.
     """
@@ -138,7 +138,7 @@ def chosen_samples(
 
 
 def _of_each_shard(work: Callable[[str], Figure], shards: list[str], executor: Executor, what: str) -> list[Figure]:
-    """What `work` gives for each shard, in order. SourceError where a shard cannot be listed. what: is drawn by it."""
+    """Return what `work` gives for each shard, in order. what: that is drawn. SourceError if a listing fails."""
     try:
         if executor == "inline":
             return [work(shard) for shard in shards]
@@ -158,7 +158,7 @@ def _categories(source: Source, shard: str) -> list[str | None]:
 
 
 def _first_counts(source: Source, limit: int) -> tuple[list[str], list[int]]:
-    """The first shards and how many samples each has, as many as hold `limit` samples."""
+    """Return the first shards and how many samples each has, as many as hold `limit` samples."""
     counts: list[int] = []
     for shard in source.shards:
         counts.append(_num_samples(source, shard))
@@ -168,10 +168,10 @@ def _first_counts(source: Source, limit: int) -> tuple[list[str], list[int]]:
 
 
 def check_category(source: Source) -> str | None:
-    """A line where the samples give two categories that differ, else None.
+    """Return a line if the samples give two categories that differ, else None.
 
-    SourceError if none of the probed samples has what `--category` names. Parquet columns are checked as
-    the source is opened, and folder trees take no category.
+    SourceError if none of the probed samples has what `--category` names. Parquet columns are checked as the source is
+    opened, and folder trees take no category.
     """
     if source.format != "webdataset" or source.class_list is not None or source.keyword_list is not None:
         return None
@@ -198,7 +198,7 @@ def check_category(source: Source) -> str | None:
 
 
 def no_category(source: Source, category: str) -> str:
-    """Why no sample has a category, as far as its name shows; names of fields, never what they hold."""
+    """Return why no sample has a category, as far as its name shows; it names fields, never their content."""
     if source.format != "webdataset":
         return f'the column "{category}" holds nothing'
     if category == "cls":

@@ -26,7 +26,7 @@ def record_of(
     hash_list: HashList = NOTHING,
     screen: FittedScreen | None = None,
 ) -> RunRecord:
-    """SourceError where a name has bytes that run.json cannot hold."""
+    """Return the record of a scan. SourceError if a name has bytes that run.json cannot hold."""
     return RunRecord(
         privsieve=__version__,
         code=code_hash(),
@@ -69,7 +69,7 @@ def _comparable(description: EngineDescription) -> dict[str, Any]:
         "name": description.name,
         "protocol": description.protocol,
         "assessed": list(description.assessed),
-        # Left out where empty, so that runs that began before there was this key can be continued.
+        # Left out if empty, so that runs which began before this key existed can be continued.
         **({"only_affirmed": list(description.presence_only)} if description.presence_only else {}),
         **({"uses_caption": True} if description.uses_caption else {}),
         "weights": description.weights,
@@ -83,7 +83,7 @@ def _absolute(source: str) -> str:
 
 
 def _unicode(text: str) -> str:
-    """SourceError where run.json could not hold it."""
+    """Return the text. SourceError if run.json could not hold it."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -94,7 +94,7 @@ def _unicode(text: str) -> str:
 
 
 def refuse_other_shards(run_url: str, shards: list[str], listed: Results) -> None:
-    """RunError where the source lost shards that have rows, or a compacted run, which is closed, would get more."""
+    """Raise RunError if the source lost shards that have rows, or a compacted run, which is closed, would get more."""
     gone = shard_ids_of_others(shards, listed.ledger)
     if gone:
         are = "is" if len(gone) == 1 else "are"

@@ -175,10 +175,10 @@ class Supervision:
 
 @dataclass(frozen=True)
 class ScanResult:
-    """What the run holds now, whichever scan put it there."""
+    """What the run holds now, from all scans into it."""
 
     num_images: int
-    """Those with a row."""
+    """Images with a row."""
 
     reasons: Mapping[str, int]
     """Reason -> number of quarantined images, the most frequent first."""
@@ -212,7 +212,7 @@ class ScanResult:
         return self.num_images - self.num_quarantined - self.num_screened
 
     def __str__(self) -> str:
-        """One line of counts. It ends with the damaged shards, if there are any."""
+        """Return one line of counts. It ends with the damaged shards, if there are any."""
         by_reason = ", ".join(f"{reason} {number:,}" for reason, number in sorted(self.reasons.items()))
         quarantined = f"{self.num_quarantined:,} quarantined{f' ({by_reason})' if by_reason else ''}"
         damage = "" if self.damage.caution is None else f"; {self.damage.caution}"

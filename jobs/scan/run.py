@@ -59,17 +59,17 @@ from scoring.screen.guard import GuardCounts
 
 SILENT_STALLS = 3
 MIN_SILENCE_S = 1800
-"""After this multiple of `Supervision.stall_seconds` without a result, and at least this many seconds, a notice says
-so."""
+"""A notice is given after this multiple of `Supervision.stall_seconds` without a result, and after at least this many
+seconds."""
 
 MIN_DECODE_THREADS = 2
-"""For an engine of one CPU, too: its thread waits for the model most of the time."""
+"""For an engine of one CPU, too: its thread mostly waits for the model."""
 
 FURTHER_AFTER_S = 2.0
-"""An inline scan that is done earlier needs no further process, which takes a second to start."""
+"""An inline scan that ends sooner needs no further process, which takes a second to start."""
 
 MAX_COUNTED_FILES = 2000
-"""Results whose rows are counted before a scan continues, so that progress begins where it was; more take too long."""
+"""Results whose rows are counted before a scan continues, so that progress begins there; more take too long."""
 
 ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger, ShowUnderWay], Generator[SliceCounts, None, None]]
 """The one signature of executors: `inline.scan_slices`, and `on_ray.scan_slices` with its engines."""
@@ -81,10 +81,10 @@ def run_scan(
     supervision: Supervision | None = None,
     feedback: Feedback = SILENT,
 ) -> ScanResult:
-    """Scans what the run lacks: afterwards each image of the request has one row.
+    """Scan what the run lacks: afterwards each image of the request has one row.
 
-    IncompleteScanError where images are left without a row, IncompleteError where the scan had to stop before its end;
-    any other error of `ingest.errors` before a row is written.
+    IncompleteScanError if images are left without a row, IncompleteError if the scan had to stop before its end; any
+    other error of `ingest.errors` before a row is written.
     """
     with feedback.meter("scan", None) as progress, weights_shown(feedback, progress):
         progress.phase("listing shards", is_logged="://" in request.source)
@@ -136,7 +136,7 @@ class _Scan:
             return self._scanned(held)
 
     def _described(self) -> EngineDescription:
-        """By a machine that can run the engine, where the scan runs on a cluster: this one may lack the packages."""
+        """Describe the engine, on a cluster by a machine that can run it: this one may lack the packages."""
         if not self._on_cluster:
             return self._prepared.module.describe(self._request.options)
         from jobs.scan.first_look import look
@@ -153,9 +153,9 @@ class _Scan:
         )
 
     def _refuse_new_run(self) -> None:
-        """EngineError where a new run would get no answer, SourceError where it would get no picture."""
+        """Raise EngineError if a new run would get no answer, SourceError if it would get no picture."""
         if self._on_cluster:
-            return  # the first look has
+            return  # the first look has done it
         if isinstance(self._prepared.module, RemoteEngineModule):
             self._prepared.module.check(self._request.options)
         self._refuse_source()
@@ -199,7 +199,7 @@ class _Scan:
         return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
 
     def _num_rows(self, before: Results, settings_hash: str) -> int:
-        """Rows that the run has already, for progress; 0 if progress is hidden, or counting would be slow."""
+        """Return the number of rows that the run has, for progress; 0 if it is hidden, or counting would be slow."""
         ledger = before.ledger
         names = [name for shard in self._prepared.source.shards for name in result_names(shard, ledger)]
         if not self._progress.is_shown or before.ranges is not None or len(names) > MAX_COUNTED_FILES:
@@ -210,14 +210,13 @@ class _Scan:
             return 0  # the end of the scan says which file is damaged
 
     def _counted_before(self, ledger: Ledger, settings_hash: str) -> GuardCounts:
-        """What the screen did in earlier scans into this run."""
+        """Return what the screen did in earlier scans into this run."""
         names = [name for shard in self._prepared.source.shards for name in result_names(shard, ledger)]
         parts = (GuardCounts.parsed(footer.screen) for footer in footers(self._run, names, settings_hash))
         return sum(parts, GuardCounts())
 
     def _check_guard(self) -> None:
-        """IncompleteError where the guard of the screen contradicts its bound: more results would be worth as "
-        "little."""
+        """Raise IncompleteError if the guard of the screen contradicts its bound: more rows would prove as little."""
         if self._prepared.screen is None:
             return
         from reports.screening.drift import broken_bound
@@ -236,7 +235,7 @@ class _Scan:
             self._feedback.notice(drifted)
 
     def _check_category(self) -> None:
-        """SourceError where `--category` names nothing that samples have; a notice where they contradict themselves."""
+        """Raise SourceError if `--category` names nothing that samples have; give a notice on contradictions."""
         contradiction = check_category(self._prepared.source)
         if contradiction:
             self._feedback.notice(contradiction)
@@ -250,7 +249,7 @@ class _Scan:
         return ray_session(self._resources.ray_address)
 
     def _executor(self) -> ScanSlices:
-        """What scans the slices that are left; to be called inside of the session."""
+        """Return what scans the slices that are left. Call this inside of the session."""
         if self._resources.executor == "inline":
             from jobs.scan import inline
 
@@ -273,7 +272,7 @@ class _Scan:
         return scan_left
 
     def _engine_options(self) -> EngineOptions:
-        """With what the engine may use of its machine; inline it has what the machine has."""
+        """Return the options, with what the engine may use of its machine; inline it may use all."""
         is_inline = self._resources.executor == "inline"
         return replace(
             self._request.options,
@@ -306,7 +305,7 @@ class _Scan:
     def _follow(
         self, scanned: Iterator[SliceCounts], num_left: int, num_shards: int, held: Lease, begun: RunRecord
     ) -> list[str]:
-        """Shows how the scan goes on; returns why slices have no result, one line each."""
+        """Show how the scan goes on. Return why slices have no result, one line each."""
         failures: list[str] = []
         num_ended = num_shards - num_left
         silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_seconds)
@@ -349,9 +348,9 @@ class _Scan:
     def _reconcile(
         self, shards: list[str], settings_hash: str, num_chosen: int | None, failures: list[str], earlier: Ledger
     ) -> ScanResult:
-        """Counts what the run has now. IncompleteScanError says which shards have slices without a result, and why.
+        """Count what the run has now. earlier: what the run had before this scan.
 
-        earlier: what the run had before this scan.
+        IncompleteScanError says which shards have slices without a result, and why.
         """
         source, now = self._prepared.source, results(self._run)
         missing = [shard for shard in shards if not finished(shard, now.ledger)]
@@ -379,7 +378,7 @@ class _Scan:
 
 @contextmanager
 def _discounting_interruption(run: Place) -> Iterator[None]:
-    """An interruption by the user does not count as a death of the slices that were being scanned."""
+    """Do not count an interruption by the user as a death of the slices that were being scanned."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,8 +1,7 @@
-"""Which samples a scan looks at: all, the first N, or a uniform random N of the whole corpus, of each category, or of
-shards that were drawn before.
+"""Which samples a scan examines: all, the first N, or a uniform random N.
 
-A draw needs to know how many samples each shard has, so the shards are listed once before; the same source, N and
-seed always give the same samples.
+The N are of the whole corpus, of each category, or of shards that were drawn before. A draw needs the number of samples
+in each shard, so the shards are listed once before. The same source, N and seed always give the same samples.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ Chosen = dict[str, list[int]] | None
 
 
 def first(shards: Sequence[str], counts: Sequence[int], limit: int) -> dict[str, list[int]]:
-    """The first `limit` samples in the order of the shards; empty shards among them are chosen as such."""
+    """Return the first `limit` samples in the order of the shards; empty shards among them are chosen, too."""
     chosen: dict[str, list[int]] = {}
     for shard, count in zip(shards, counts, strict=True):
         taken = min(count, limit)
@@ -29,7 +28,7 @@ def first(shards: Sequence[str], counts: Sequence[int], limit: int) -> dict[str,
 
 
 def draw(shards: Sequence[str], counts: Sequence[int], num_samples: int, seed: int) -> dict[str, list[int]]:
-    """A uniform sample without replacement (numpy's PCG64). SourceError where the shards hold fewer."""
+    """Draw a uniform sample without replacement (numpy's PCG64). SourceError if the shards hold fewer."""
     total = sum(counts)
     if num_samples > total:
         raise SourceError(f"--sample {num_samples} of a corpus of {total}: leave --sample out to scan all")
@@ -44,9 +43,9 @@ def draw(shards: Sequence[str], counts: Sequence[int], num_samples: int, seed: i
 
 
 def draw_shards(shards: Sequence[str], num_shards: int, seed: int) -> list[str]:
-    """A uniform sample without replacement, in the order of the shards. SourceError unless it leaves some out.
+    """Draw shards uniformly without replacement, in their order. SourceError unless it leaves some out.
 
-    The generator (numpy's PCG64) is not that of `draw`, so that which images are drawn does not follow from it.
+    The generator (numpy's PCG64) is not that of `draw`, so that which images are drawn does not depend on it.
     """
     if num_shards >= len(shards):
         raise SourceError(f"--shards {num_shards} of a source of {len(shards)}: leave --shards out to draw from all")
@@ -57,11 +56,11 @@ def draw_shards(shards: Sequence[str], num_shards: int, seed: int) -> list[str]:
 def draw_per_category(
     shards: Sequence[str], categories: Sequence[Sequence[str | None]], num_samples: int, seed: int
 ) -> tuple[dict[str, list[int]], int]:
-    """Draw `num_samples` images of each category uniformly, all of a smaller one; and count images without a category.
+    """Draw `num_samples` images of each category uniformly, all of a smaller one; count images without a category.
 
     categories: of each sample of each shard. Each category is drawn with a generator of its own (numpy's PCG64, seeded
     with `seed` and a hash of the category), so that other categories do not change which of its images are drawn.
-    Images without a category are not drawn. SourceError where no image has one.
+    Images without a category are not drawn. SourceError if no image has one.
     """
     places: dict[str, list[tuple[int, int]]] = {}
     num_without = 0
@@ -86,9 +85,9 @@ def draw_per_category(
 
 
 def selected(slices: Iterator[Slice], shard: str, indices: list[int] | None) -> Iterator[Slice]:
-    """The slices of a shard, or, with chosen indices, slices of these samples only.
+    """Return the slices of a shard, or, with chosen indices, slices of these samples only.
 
-    What one sample weighs is not known any more; it counts as its share of the most that its slice may weigh.
+    The size of a single sample is no longer known; it counts as its share of the most that its slice may hold.
     """
     if indices is None:
         return slices

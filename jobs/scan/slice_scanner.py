@@ -31,7 +31,7 @@ from scoring.table import SCHEMA, Col
 
 OnProgress = Callable[[str, int], object]
 """Takes the name of a slice (`SliceTask.name`) and how many of its images were scanned so far; for progress only. An
-empty name: an engine is loaded."""
+empty name means that an engine is loaded."""
 
 
 def no_progress(slice_name: str, num_images: int) -> None:
@@ -39,7 +39,7 @@ def no_progress(slice_name: str, num_images: int) -> None:
 
 
 class Metrics(Protocol):
-    """What a worker tells the outside while it scans; see `jobs.runtime.metrics`."""
+    """What a worker reports to the outside while it scans; see `jobs.runtime.metrics`."""
 
     def slice_written(self, seconds: float, num_scored: int, quarantined: Mapping[str, int]) -> None: ...
 
@@ -51,7 +51,7 @@ class Metrics(Protocol):
 
 
 class WorkerCrash(Exception):  # noqa: N818 (the worker crashed; its caller decides whether the process ends)
-    """An exception that no code foresaw. It is recorded as a death; the worker must not scan this slice further."""
+    """An unforeseen exception. It is recorded as a death; the worker must not scan this slice further."""
 
 
 class SliceScanner:
@@ -64,7 +64,7 @@ class SliceScanner:
         crashed: Callable[[], object] = lambda: None,
         on_progress: OnProgress = no_progress,
     ):
-        """crashed: called after a crash is recorded and before `WorkerCrash`, by one thread at a time."""
+        """Load the engine. crashed: called after a crash is recorded, before `WorkerCrash`, by one thread at a time."""
         self._settings = settings
         self._crashed = crashed
         self._on_progress = on_progress
@@ -79,7 +79,7 @@ class SliceScanner:
         self._crashing = threading.Lock()
         self._threads = ThreadPoolExecutor(MAX_BATCHES + settings.slices_at_once)
         self._broken = ""
-        """Why there is no engine here, where there is none."""
+        """Why there is no engine here; empty if there is one."""
         try:
             self._host.scorer()
         except NotLoadedError as error:
@@ -91,7 +91,7 @@ class SliceScanner:
         return not self._broken
 
     def scan(self, task: SliceTask) -> SliceCounts:
-        """Scores a slice and writes its file. WorkerCrash where an image made a decoder or engine raise."""
+        """Score a slice and write its file. WorkerCrash if an image made a decoder or engine raise."""
         if self._broken:
             return _handed_back(self._broken)
         counts = SliceCounts(len(task.slice.locators), task.slice.is_last, name=task.name)
@@ -125,7 +125,7 @@ class SliceScanner:
         return self._with_engine(replace(counts, guard=guard))
 
     def _with_engine(self, counts: SliceCounts) -> SliceCounts:
-        """With what the driver keeps of the engine."""
+        """Return the counts, with what the driver keeps of the engine."""
         built_with, more = self._host.built_with(), self._host.engine_time()
         if more is not None and self._metrics is not None:
             self._metrics.engine_time(more)
@@ -136,7 +136,7 @@ class SliceScanner:
         )
 
     def close(self) -> None:
-        """Gives the device of the engine back. Threads that are at work end with what they are doing."""
+        """Release the device of the engine. Threads that are at work end with what they are doing."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._host.make_room()
 
@@ -179,7 +179,7 @@ class SliceScanner:
             return list(self._counted(task, self._watchdog.watch(rows)))
 
     def _isolated(self, task: SliceTask) -> list[pa.Table]:
-        """The child process needs an engine of its own, and room for it: no other slice is scanned meanwhile."""
+        """Scan image by image, and no other slice meanwhile: the child process needs room for an engine of its own."""
         with self._isolating:
             for _ in range(self._settings.slices_at_once):
                 self._turns.acquire()

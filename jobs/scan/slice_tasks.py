@@ -1,4 +1,4 @@
-"""The work of a scan, slice by slice: what every worker must know, what is listed of a shard, what a worker answers."""
+"""The work of a scan by slices: what every worker must know, what is listed of a shard, what a worker answers."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -64,7 +64,7 @@ class ScanSettings:
     """Looks first, and leaves pictures out."""
 
     engine_record: Mapping[str, Any] = field(default_factory=dict)
-    """The engine as run.json describes it; says what its answers call private, which the guard of a screen counts."""
+    """The engine as run.json describes it. It says which answers are private; the guard of a screen counts these."""
 
     versions: Mapping[str, str] = field(default_factory=dict)
     """`EngineDescription.versions`, which every engine must have."""
@@ -74,12 +74,12 @@ class ScanSettings:
 
     @property
     def slices_at_once(self) -> int:
-        """An engine with several batches under way gets two slices, so that it never runs dry between them."""
+        """Return how many slices a worker scans at once: two if several batches are under way, to avoid gaps."""
         return 2 if self.batches_at_once > 1 else 1
 
 
 ShowUnderWay = Callable[[int], object]
-"""Takes the number of images done of slices that have not ended. The first call, with 0: an engine is loaded."""
+"""Takes the number of images done in slices that have not ended. The first call, with 0: an engine is loaded."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class SliceTask:
 
 @dataclass(frozen=True)
 class SliceCounts:
-    """What came of one slice, or of the listing of a shard."""
+    """What came of one slice, or of listing a shard."""
 
     num_rows: int = 0
 
@@ -111,13 +111,13 @@ class SliceCounts:
     """Whether it was the last slice of its shard."""
 
     failure: str = ""
-    """Why there is no result; empty where there is one."""
+    """Why there is no result; empty if there is one."""
 
     is_fatal: bool = False
     """Whether no other slice would get a result either."""
 
     is_handed_back: bool = False
-    """Whether nothing was tried, since the machine has no engine: on a cluster another one may scan the slice."""
+    """Whether nothing was tried, since the machine has no engine. On a cluster another one may scan the slice."""
 
     machine: str = ""
     """Host name of the machine that handed it back."""
@@ -132,17 +132,17 @@ class SliceCounts:
     """`scoring.assessment.TakesSteps.built_with` as JSON; empty for other engines."""
 
     engine_time: str = ""
-    """`EngineTime` as JSON, since the same worker last answered; empty where nothing is measured."""
+    """`EngineTime` as JSON, since the same worker last answered; empty if nothing is measured."""
 
     guard: str = ""
     """`GuardCounts.text` of the slice; empty without a screen."""
 
 
 def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledger) -> Iterator[SliceTask]:
-    """The slices of a shard without a result, as they are listed.
+    """Yield the slices of a shard without a result, as they are listed.
 
-    chosen: which samples are scanned at all. ledger: of the run. SourceError or StorageError where the shard cannot
-    be listed, or where its listing killed one worker after another.
+    chosen: which samples are scanned at all. ledger: of the run. SourceError or StorageError if the shard cannot be
+    listed, or if its listing killed one worker after another.
     """
     source, attempts = settings.source, Attempts(settings.run.at(ATTEMPTS))
     listing, watchdog, before = listing_of(shard_id_in(shard, ledger)), Watchdog(settings.stall_s), sha256()

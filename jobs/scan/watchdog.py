@@ -1,7 +1,7 @@
-"""Ends the process where some work makes no progress for too long.
+"""Ends the process if some work makes no progress for too long.
 
-The timer is C's (`faulthandler`) and needs no Python lock, so no image can hold it up. A process has only one timer;
-where several slices are under way it is set to the earliest of their deadlines.
+The timer is C's (`faulthandler`) and needs no Python lock, so no image can delay it. A process has only one timer; if
+several slices are under way, it is set to the earliest of their deadlines.
 """
 
 import faulthandler
@@ -21,13 +21,13 @@ _deadlines: dict[object, float] = {}
 
 
 class Watchdog:
-    """Cancels a timer that the program has set with `faulthandler.dump_traceback_later`."""
+    """Watches work. Cancels a timer that the program has set with `faulthandler.dump_traceback_later`."""
 
     def __init__(self, stall_s: float):
         self._stall_s = stall_s
 
     def watch(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items as they come. Each may take `stall_s` seconds; what the caller does between them is not watched."""
+        """Yield the items as they come. Each may take `stall_s` seconds; the time of the caller does not count."""
         work, source = object(), iter(items)
         while True:
             _set(work, time.monotonic() + self._stall_s)
@@ -42,7 +42,7 @@ class Watchdog:
 
 @cache
 def _nowhere() -> int:
-    """What the timer writes to when it fires."""
+    """Return the file descriptor that the timer writes to when it fires."""
     return os.open(os.devnull, os.O_WRONLY)
 
 
@@ -58,7 +58,7 @@ def _set(work: object, deadline: float | None) -> None:
 
 
 def heard(items: Iterable[Item], limit_s: float, tell: Callable[[], object]) -> Iterator[Item]:
-    """The items as they come. `tell` is called, from another thread, where the next one takes longer than `limit_s`.
+    """Yield the items as they come. Call `tell`, in another thread, if the next one takes longer than `limit_s`.
 
     The driver needs it since a worker that is stopped (SIGSTOP) cannot be ended by its own watchdog.
     """

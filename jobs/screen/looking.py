@@ -48,7 +48,7 @@ class ScreenPictures:
 
 @dataclass(frozen=True)
 class _Labels:
-    """What people say of the pictures, and which picture a label is of."""
+    """What people say of the pictures, and which picture each label is of."""
 
     agreed: AgreedLabels
     label_of: Callable[[Sample, str], int | None]
@@ -64,8 +64,8 @@ class _Labels:
 def labelled_pictures(
     request: LookRequest, modalities: Mapping[ModalityName, Modality], feedback: Feedback
 ) -> ScreenPictures:
-    """LabelsError if no labelled picture is found, or labels contradict each other; SourceError, StorageError and
-    RunError of corpus and run."""
+    """Return the labelled pictures and their features. LabelsError if no labelled picture is found, or labels
+    contradict each other; SourceError, StorageError and RunError of corpus and run."""
     labels = _labels(request, feedback)
     source = open_source(request.source, request.source_format, request.category)
     hash_list = hash_list_of(request.hash_list)
@@ -187,8 +187,8 @@ def _found(
 
 
 def _drawn(rows: LabelledRows | None, hashes: list[str]) -> tuple[Numbers, Flags]:
-    """Return the probability of each picture of being drawn, and whether it is left once all pictures of the run have
-    the same one. Both of shape (n,)."""
+    """Return for each picture its probability of being drawn, and whether it is left once all probabilities are equal.
+    Both have the shape (n,)."""
     if rows is None or rows.sample is None or rows.copies is None:
         return np.ones(len(hashes)), np.ones(len(hashes), dtype=np.bool_)
     least = rows.sample.design.least_probability

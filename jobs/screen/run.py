@@ -38,8 +38,8 @@ class EvaluateScreenResult:
 
 
 def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResult:
-    """LabelsError with the number of labels that is missing; SourceError, EngineError, RunError or StorageError in one
-    line. Then nothing is written."""
+    """Fit a screen and write it. LabelsError with the number of labels that is missing; SourceError, EngineError,
+    RunError or StorageError in one line. Then nothing is written."""
     refuse_existing(request.out)
     encoder = encoder_of(request.sees)
     names = modalities_of(request.sees)
@@ -68,8 +68,8 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
 
 
 def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SILENT) -> EvaluateScreenResult:
-    """LabelsError where no label is of another picture than those that the screen has learnt from; other errors as of
-    `run_screen_fit`."""
+    """Evaluate a screen. Other errors are as of `run_screen_fit`. LabelsError if no label is of another picture than
+    those that the screen has learnt from."""
     screen = read_screen(request.screen)
     refuse_other_features(screen)
     modalities = loaded_modalities(
@@ -92,7 +92,7 @@ def _is_learnt(labelled: ScreenPictures, screen: str) -> np.ndarray[tuple[int], 
 
 
 def modalities_of(request: SeenRequest) -> tuple[ModalityName, ...]:
-    """LabelsError if an encoder is given, and the modalities leave it out."""
+    """Return what is seen of a picture. LabelsError if an encoder is given, and the modalities leave it out."""
     if not request.modality:
         return ("thumbnail",) if request.encoder is None else ("thumbnail", "encoder")
     if request.encoder is not None and "encoder" not in request.modality:
@@ -101,7 +101,7 @@ def modalities_of(request: SeenRequest) -> tuple[ModalityName, ...]:
 
 
 def encoder_of(request: SeenRequest) -> bytes | None:
-    """Content of the ONNX file. EngineError or StorageError if it cannot be taken."""
+    """Return the content of the ONNX file. EngineError or StorageError if it cannot be used."""
     if request.encoder is None:
         return None
     if not request.encoder.lower().endswith(".onnx"):
@@ -110,7 +110,7 @@ def encoder_of(request: SeenRequest) -> bytes | None:
 
 
 def cache_of(request: LookRequest, encoder: bytes | None) -> Path | None:
-    """LabelsError without an encoder, whose embeddings it keeps; StorageError if it is not of this machine."""
+    """Return the folder of the cache. LabelsError without an encoder; StorageError if it is not of this machine."""
     if request.cache is None:
         return None
     if encoder is None:

@@ -47,7 +47,7 @@ class MadeSet:
         return f"{self.method.name}={self.strength:g}"
 
     def of(self, pixels: Pixels, key: str, seed: int) -> Pixels:
-        """The changed picture, of the same shape. The same key and seed give the same picture."""
+        """Return the changed picture, of the same shape. The same key and seed give the same picture."""
         digest = hashlib.sha256(f"{seed}/{self.name}/{key}".encode()).digest()
         return self.method.change(pixels, self.strength, np.random.default_rng(int.from_bytes(digest[:8])))
 
@@ -121,7 +121,7 @@ _METHODS = (
     Method("shift", "% of each side", 1, 99, (6,), _shift),
 )
 METHODS = {method.name: method for method in _METHODS}
-"""The first five hide content, more or less; the others change many pixels, and a person still recognises it."""
+"""The first five hide content, more or less; the others change many pixels, but a person still recognises it."""
 
 
 def methods_of(texts: Sequence[str]) -> tuple[MadeSet, ...]:

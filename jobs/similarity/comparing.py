@@ -1,7 +1,7 @@
 """One original and one changed picture -> the areas that differ, and the numbers of the pair.
 
 If all but a face is the same, a comparison of the whole picture would say "very much alike", whatever was done to the
-face. So what is compared are the areas that differ.
+face. So only the areas that differ are compared.
 """
 
 from collections.abc import Callable
@@ -18,18 +18,18 @@ CELL_PX = 16
 """Pictures are compared in squares of this size, the blocks of a JPEG."""
 
 MIN_STEPS = 32
-"""A square differs if one of its pixels differs by this many of the 255 steps in a channel: more than what changes next
-to a covered area when a JPEG is written again."""
+"""A square differs if one of its pixels differs by this many of the 255 steps in a channel. Less can change next to a
+covered area when a JPEG is written again."""
 
 MOST = 0.5
 """If the areas are more than this share of the picture, it counts as changed as a whole."""
 
 PixelBox = tuple[int, int, int, int]
-"""Left, upper, right, lower, in pixels; the last two are outside."""
+"""Left, upper, right, lower, in pixels; the last two are outside of the box."""
 
 
 def changed_areas(a: Pixels, b: Pixels) -> list[PixelBox]:
-    """Rectangles around what differs; the whole picture if it differs nearly everywhere, or only a little anywhere.
+    """Return rectangles around what differs; the whole picture if nearly all of it differs, or all of it only a little.
 
     a, b: of the same shape. Empty if they are equal.
     """
@@ -62,7 +62,7 @@ def cropped(pixels: Pixels, box: PixelBox) -> Pixels:
 
 
 def _cells(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Whether any pixel of each cell is set."""
+    """Return whether any pixel of each cell is set."""
     height, width = mask.shape
     padded = np.pad(mask, ((0, -height % CELL_PX), (0, -width % CELL_PX)))
     cells = padded.reshape(-(-height // CELL_PX), CELL_PX, -(-width // CELL_PX), CELL_PX)
@@ -73,19 +73,19 @@ MAX_SIDE_PX = 1600
 """Pictures are decoded to this longer side, as the detectors see them, …"""
 
 MAX_COMPARED_PX = 512
-"""… and what is compared of them is reduced to this one. PSNR and SSIM depend on it."""
+"""… and the compared areas are reduced to this one. PSNR and SSIM depend on it."""
 
 PerceptualDistance = Callable[[Pixels, Pixels], float]
 
 
 @dataclass(frozen=True)
 class PairComparison:
-    """A pair of different pictures. If several areas differ, the numbers are those of the area that is most alike by
-    SemSim: one face that can be recognised is enough."""
+    """A pair of different pictures. If several areas differ, the numbers are of the area that is most alike by SemSim:
+    one face that can be recognised is enough."""
 
     mse: float
     psnr: float | None
-    """None if the area differs in no pixel after it is reduced."""
+    """None if the area differs in no pixel once it is reduced."""
 
     ssim: float | None
     """None if the area is too small."""
@@ -111,7 +111,7 @@ class EncodedPicture:
         self._parts = dict[PixelBox, tuple[Pixels, Features]]()
 
     def part(self, area: PixelBox) -> tuple[Pixels, Features]:
-        """An area, reduced to `MAX_COMPARED_PX`, and its features."""
+        """Return an area, reduced to `MAX_COMPARED_PX`, and its features."""
         if area not in self._parts:
             pixels = _part(self.pixels, area)
             self._parts[area] = pixels, self._encoder.of(pixels)
@@ -121,7 +121,7 @@ class EncodedPicture:
 def compared(
     original: EncodedPicture, changed: Pixels, is_whole: bool, encoder: PictureEncoder, lpips: PerceptualDistance | None
 ) -> PairComparison | None:
-    """None if the pictures are equal, pixel by pixel."""
+    """Compare a pair; None if the pictures are equal, pixel by pixel."""
     height, width = original.pixels.shape[:2]
     had_other_size = changed.shape != original.pixels.shape
     if had_other_size:
@@ -155,7 +155,7 @@ def _part(pixels: Pixels, area: PixelBox) -> Pixels:
 
 
 def _resized(pixels: Pixels, size: tuple[int, int]) -> Pixels:
-    """size: width and height."""
+    """Return the resized picture. size: width and height."""
     from PIL import Image
 
     image = Image.fromarray(np.ascontiguousarray(pixels))

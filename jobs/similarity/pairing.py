@@ -1,7 +1,7 @@
-"""Which changed picture belongs to which original: by shard and key, with their extensions where these tell pictures
-apart, else by a key that both corpora have once.
+"""Which changed picture belongs to which original.
 
-Corpora are listed by names alone. A picture is read where it is, when its pair is compared.
+They are matched by shard and key, with their extensions if these tell pictures apart, else by a key that occurs once in
+both corpora. Corpora are listed by names alone. A picture is read when its pair is compared.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ class PicturePlace:
     locator: Locator
 
     name: str
-    """Its key, of a file without the extension of a picture."""
+    """Its key; for a file, without the extension of a picture."""
 
     path: str
     """Shard and name, without the extension of the shard."""
@@ -37,7 +37,7 @@ class Corpus:
     """The names of a corpus, and where each picture is."""
 
     def __init__(self, url: str):
-        """SourceError or StorageError if there is no corpus, or it cannot be listed."""
+        """List a corpus. SourceError or StorageError if there is none, or it cannot be listed."""
         self.source = open_source(url, None, None)
         self.places = list(_places(self.source))
         self._by_full_path = _unique((place.full_path, place) for place in self.places)
@@ -45,7 +45,7 @@ class Corpus:
         self._by_name = _unique((place.name, place) for place in self.places)
 
     def partner_of(self, place: PicturePlace, others: "Corpus") -> PicturePlace | None:
-        """The picture of this corpus that belongs to one of another; None if there is none, or it is not clear."""
+        """Return the picture of this corpus that belongs to one of another; None if there is none, or several."""
         for name, own, theirs in (
             (place.full_path, self._by_full_path, others._by_full_path),
             (place.path, self._by_path, others._by_path),
@@ -60,7 +60,7 @@ class Corpus:
         return place.full_path if self._by_path.get(place.path) is None else place.path
 
     def read(self, place: PicturePlace) -> Sample:
-        """StorageError if the storage fails."""
+        """Read a picture. StorageError if the storage fails."""
         return next(iter(self.source.read(Slice(place.shard, 0, True, [place.locator]))))
 
 
@@ -101,7 +101,7 @@ def _without_picture_extension(key: str) -> str:
 
 
 def _unique(named: Iterator[tuple[str, PicturePlace]]) -> dict[str, PicturePlace | None]:
-    """Name -> place; None if two places have the name."""
+    """Return name -> place; None if two places have the name."""
     places = dict[str, PicturePlace | None]()
     for name, place in named:
         places[name] = None if name in places else place

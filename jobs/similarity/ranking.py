@@ -25,8 +25,8 @@ ANSWERS = {"1": 1.0, "0": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 
 
 def run_rank(request: RankRequest) -> Ranking:
-    """RunError or StorageError of a file of pairs; LabelsError of the labels, or if they belong to fewer than three
-    sets."""
+    """Rank the metrics. RunError or StorageError of a file of pairs. LabelsError of the labels, or if they belong to
+    fewer than three sets."""
     votes = None if request.labels is None else _votes(request.labels)
     collections = []
     for url in request.pairs:

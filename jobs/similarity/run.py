@@ -33,19 +33,19 @@ from scoring.similarity.lpips import Lpips
 
 
 class Looking:
-    """Lets detectors examine the original and the changed picture: what they still find can be found by others, too.
+    """Lets detectors examine the original and the changed picture: what they still find, others can find, too.
 
     Keeps the answer for the last original, with which many changed pictures may be compared.
     """
 
     def __init__(self) -> None:
-        """EngineError if the detectors cannot run here."""
+        """Load the detectors. EngineError if they cannot run here."""
         self._engine = engine_module(DEFAULT).load(EngineOptions())
         self._last: tuple[Pixels, npt.NDArray[np.bool_] | None] | None = None
 
     def share_still_found(self, original: Pixels, changed: Pixels) -> float | None:
-        """Share of the attributes found in the original that are found in the changed picture, 0 to 1. None if nothing
-        is found in the original, or one of the two cannot be judged."""
+        """Return the share of the attributes found in the original that are found in the changed picture, 0 to 1. None
+        if nothing is found in the original, or one of the two cannot be judged."""
         if self._last is None or self._last[0] is not original:
             self._last = (original, self._found(original))
         before = self._last[1]
@@ -55,7 +55,7 @@ class Looking:
         return None if after is None else float(after[before].mean())
 
     def _found(self, pixels: Pixels) -> npt.NDArray[np.bool_] | None:
-        """Shape (22,): whether the attribute is present, or may be."""
+        """Return whether each attribute is present, or may be. Shape (22,)."""
         outcome = self._engine.assess([View(pixels, frozenset(), "")])[0]
         return np.nan_to_num(outcome.values) > 0 if isinstance(outcome, Assessment) else None
 
@@ -68,7 +68,7 @@ class _Picture:
     """Whether it is on the hash list, or cannot be compared with it."""
 
     pixels: Pixels | None
-    """Those of its first frame; None if it cannot be decoded."""
+    """Pixels of its first frame; None if it cannot be decoded."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class _Comparer:
     looking: Looking | None
 
     def read(self, sample: Sample) -> _Picture:
-        """The first frame, unless the picture is on the hash list or cannot be compared with it."""
+        """Read the first frame, unless the picture is on the hash list or cannot be compared with it."""
         limits = ImageLimits(max_side_px=MAX_SIDE_PX, max_frames=1, has_pdq=self.hash_list.needs_pdq)
         decoded = decode(sample.encoded, limits) if sample.fault is None else None
         image = decoded if isinstance(decoded, DecodedImage) else None
@@ -202,7 +202,7 @@ def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similar
 
 
 def _names_of(urls: tuple[str, ...]) -> dict[str, str]:
-    """Name of a set -> URL: the last part of the URL that tells it from the others."""
+    """Return name of a set -> URL. The name is the end of the URL, as long as it takes to tell it from the others."""
     parts = [url.rstrip("/").split("/") for url in urls]
     depth = 1
     while len({tuple(each[-depth:]) for each in parts}) < len(urls) and depth < max(map(len, parts)):

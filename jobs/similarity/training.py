@@ -106,7 +106,7 @@ class _Inputs:
         self._inputs = list[npt.NDArray[Any]]()
 
     def add(self, encoded: bytes) -> int | None:
-        """The number of the picture; None if it cannot be decoded."""
+        """Add a picture. Return its number; None if it cannot be decoded."""
         image = decode(encoded, ImageLimits(max_side_px=MAX_SIDE_PX, max_frames=1))
         if not isinstance(image, DecodedImage):
             return None
@@ -118,7 +118,7 @@ class _Inputs:
 
 
 def _triplets(original: LabelledOriginal, numbers: dict[str, int]) -> list[Triplets]:
-    """One for each recognised version; none if the original or all versions of a kind cannot be decoded.
+    """Return a triplet per recognised version; none if the original or all versions of a kind cannot be decoded.
 
     numbers: of the pictures that can be decoded, by path.
     """
@@ -132,7 +132,7 @@ def _triplets(original: LabelledOriginal, numbers: dict[str, int]) -> list[Tripl
 def _split(
     originals: list[list[Triplets]], share: float, seed: int
 ) -> tuple[list[list[Triplets]], list[list[Triplets]]]:
-    """Held back, and trained on: at least one."""
+    """Return the originals held back, and those trained on: at least one."""
     order = np.random.default_rng(seed).permutation(len(originals))
     num = min(len(originals) - 1, round(share * len(originals)))
     return [originals[n] for n in sorted(order[:num])], [originals[n] for n in sorted(order[num:])]

@@ -44,14 +44,14 @@ class PromptsResult:
     """Spread of their figures, in the same order."""
 
     num_rejected: tuple[int | None, ...] = ()
-    """Answers of each run that are neither yes nor no, of pictures with a label; they count as the wrong answer. None
-    if no picture has a label."""
+    """Answers of each run that are neither yes nor no, on labelled pictures; they count as the wrong answer. None if no
+    picture has a label."""
 
     kind: Kind = "prompts"
 
 
 def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "prompts") -> PromptsResult:
-    """Scans with each wording and evaluates. LabelsError if the pictures are also in an evaluation set: a wording that
+    """Scan with each wording and evaluate. LabelsError if the pictures are also in an evaluation set: a wording that
     was chosen on these would make its figures too good."""
     protocols = _protocols(request, kind)
     folder = _folder(request)
@@ -77,7 +77,7 @@ def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "promp
 
 
 def _protocols(request: PromptsRequest, kind: Kind) -> dict[str, str]:
-    """Name of a run's folder -> protocol. LabelsError for an unknown wording or language."""
+    """Return name of a run's folder -> protocol. LabelsError for an unknown wording or language."""
     wordings, languages = request.wordings or ASKED[kind][0], request.languages or ASKED[kind][1]
     for option, names, known in (("--wordings", wordings, WORDINGS), ("--languages", languages, LANGUAGES)):
         for name in names:
@@ -109,7 +109,7 @@ def _folder(request: PromptsRequest) -> Path:
 
 
 def _content(request: PromptsRequest, kind: Kind) -> dict[str, object]:
-    """What the study is of. The runs in it refuse another model, adapter or text themselves."""
+    """Return what the study is of. The runs in it refuse another model, adapter or text themselves."""
     return {
         "kind": kind,
         "source": request.source,
@@ -132,7 +132,7 @@ def _refuse_shared(request: PromptsRequest, run: str) -> None:
 
 
 def prompts_finding(result: PromptsResult) -> str:
-    """How far apart the best and the worst wording or language are."""
+    """Return a sentence on how far apart the best and the worst wording or language are."""
     figures = {**result.spread.private, **result.spread.score}
     name = next((figure for figure in FIGURES if figure in figures), None)
     pairs = zip(result.wordings, figures[name].values, strict=True) if name else ()

@@ -1,7 +1,8 @@
 """What a model says of the most certain level-1 pictures if all faces are to be taken as anonymised.
 
 Source: Tsaprazlis et al., "Rethinking Visual Privacy", the counterfactual probe. The paper does not give its rule for
-"highly confident"; here a picture counts that every given run calls level 1, and the least certain of them decides.
+"highly confident". Here a picture counts if every given run calls it level 1; its certainty is that of the least
+certain run.
 """
 
 import hashlib
@@ -35,7 +36,7 @@ LEVEL_1 = tuple(attribute.key for attribute in ATTRIBUTES if attribute.level == 
 VARIANT = "counterfactual"
 PICTURES = "pictures"
 WHOLE = "level 1"
-"""Group of pictures of which the runs judge no attribute."""
+"""Group of pictures for which the runs judge no attribute."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class _Candidate:
 
 
 def _candidates(runs: Sequence[str], may_name: MayName) -> list[_Candidate]:
-    """Pictures that all runs call level 1."""
+    """Return the pictures that all runs call level 1."""
     of_runs = [_certain(run, may_name) for run in runs]
     return [
         replace(candidate, certainty=min(candidates[sha256].certainty for candidates in of_runs))
@@ -129,7 +130,7 @@ def _candidates(runs: Sequence[str], may_name: MayName) -> list[_Candidate]:
 
 
 def _certain(url: str, may_name: MayName) -> dict[str, _Candidate]:
-    """Hash -> picture of level 1 by this run: by its attributes, else by the model's own score."""
+    """Return hash -> picture of level 1 by this run: by its attributes, else by the model's own score."""
     probabilities = [f"prob_{key}" for key in LEVEL_1]
     columns = [Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256, Col.HOLISTIC_SCORE, *LEVEL_1, *probabilities]
     with open_run(url) as run:
@@ -188,7 +189,7 @@ def _changes(protocol: str, difference: RunDifference) -> list[AskedChange]:
 
 
 def _of_interest(attributes: Mapping[str, AttributeChange]) -> dict[str, AttributeChange]:
-    """Attributes that either run found in a picture."""
+    """Return the attributes that either run found in a picture."""
     return {
         key: change
         for key, change in attributes.items()
@@ -205,7 +206,7 @@ def _attribute_change(protocol: str, key: str, change: AttributeChange) -> Asked
 
 
 def counterfactual_finding(result: CounterfactualResult) -> str:
-    """How far the first score moves."""
+    """Return a sentence on how far the first score moves."""
     first = next((change for change in result.changes if change.group is None and "score" in change.figure), None)
     if first is None:
         return f"{result.num_asked:,} pictures were asked about; no protocol gives a score of all of them."

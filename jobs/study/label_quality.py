@@ -1,7 +1,7 @@
 """How right the labels of a data set are, by what people say of a balanced sample (Samson et al., label quality).
 
-The first command draws the pictures and writes them without their labels, in a random order. People label them, with
-the data set's own definition of private before them. The second command compares.
+The first command draws the pictures and writes them without their labels, in a random order. People then label them,
+after they have read the data set's own definition of private. The second command compares.
 """
 
 from collections.abc import Sequence
@@ -50,10 +50,10 @@ class LabelQualityResult:
     """95 %."""
 
     num_private_wrong: int = 0
-    """Judged pictures that are labelled private, and public to people."""
+    """Judged pictures that are labelled private, and that people call public."""
 
     num_public_wrong: int = 0
-    """Judged pictures that are labelled public, and private to people."""
+    """Judged pictures that are labelled public, and that people call private."""
 
     fleiss: float | None = None
     """Fleiss' κ of the people; None if not defined."""
@@ -62,7 +62,7 @@ class LabelQualityResult:
 
 
 def run_label_quality(request: LabelQualityRequest) -> LabelQualityResult:
-    """Draw where `out` is not there yet; else compare it with the answers. LabelsError in one line."""
+    """Draw the sample if `out` does not exist; else compare it with the answers. LabelsError in one line."""
     labels = read_labels(request.labels)
     given = labels["private"].cast(pa.float32()).to_numpy()
     private = private_of_labels(given, attribute_values(labels))
@@ -88,7 +88,7 @@ def run_label_quality(request: LabelQualityRequest) -> LabelQualityResult:
 
 
 def _draw(private: npt.NDArray[np.float64], request: LabelQualityRequest) -> list[int]:
-    """Rows of the drawn pictures, in a random order."""
+    """Return the rows of the drawn pictures, in a random order."""
     random = np.random.default_rng(request.seed)
     drawn: list[int] = []
     for side, name in ((1.0, "private"), (0.0, "public")):
@@ -103,7 +103,7 @@ def _draw(private: npt.NDArray[np.float64], request: LabelQualityRequest) -> lis
 
 
 def _withheld(labels: pa.Table, drawn: Sequence[int]) -> pa.Table:
-    """The drawn pictures by name only: neither label nor class, which would give it away."""
+    """Return the drawn pictures by name only, without label and class, which would give the answer away."""
     columns: dict[str, Sequence[object]] = {name: labels[name].take(drawn).to_pylist() for name in NAMES}
     return to_labels({**columns, "annotator": [TO_LABEL] * len(drawn)}, len(drawn))
 
@@ -137,7 +137,7 @@ def _compared(judged: Judgements, num_drawn: int) -> LabelQualityResult:
 
 
 def label_quality_finding(result: LabelQualityResult) -> str:
-    """How often people confirm the label."""
+    """Return a sentence on how often people confirm the label."""
     if not result.reviewers:
         return f"{number_of(result.num_drawn, 'picture')} drawn, half of them private, without their labels."
     if result.accuracy is None:

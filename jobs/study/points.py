@@ -41,14 +41,14 @@ class PointResult:
 
     name: str
     num_pictures: int
-    """That the model was tuned on; 0 for the untuned model."""
+    """Pictures that the model was tuned on; 0 for the untuned model."""
 
     seed: int
     left_out: str | None
     """A class of which the model saw no picture."""
 
     mcc: float | None = None
-    """Private or public; a rejection counts as the wrong answer."""
+    """Private or public. A rejection counts as the wrong answer."""
 
     f1: float | None = None
     recall: float | None = None
@@ -69,8 +69,8 @@ class PointResult:
 
 
 def begin(request: StudyRequest, kind: str) -> Path:
-    """The study's folder. LabelsError if it holds another study, or other files, or the protocol does not fit;
-    EngineError if a package is missing."""
+    """Begin or continue a study, and return its folder. EngineError if a package is missing. LabelsError if the folder
+    holds another study, or other files, or if the protocol does not fit."""
     installed_packages()
     asked = (request.protocol or PROTOCOLS[request.target]).partition(":")[0]
     if asked != PROTOCOLS[request.target]:
@@ -98,7 +98,7 @@ def begin(request: StudyRequest, kind: str) -> Path:
 
 @contextmanager
 def in_folder(folder: Path, content: Mapping[str, object], out: str) -> Iterator[None]:
-    """As `begin_folder`. A new study that is refused in the block, before any picture has a row, leaves nothing."""
+    """Begin a study as `begin_folder` does. Remove a new one that the block refuses before any picture has a row."""
     is_new = not (folder / RECORD).is_file()
     begin_folder(folder, content, out)
     try:
@@ -110,7 +110,7 @@ def in_folder(folder: Path, content: Mapping[str, object], out: str) -> Iterator
 
 
 def begin_folder(folder: Path, content: Mapping[str, object], out: str) -> None:
-    """Writes down what a study is of, or compares it with what is there. LabelsError naming the first difference."""
+    """Write down what a study is of, or compare it with what is there. LabelsError names the first difference."""
     record = folder / RECORD
     if record.is_file():
         try:
@@ -134,15 +134,15 @@ def begin_folder(folder: Path, content: Mapping[str, object], out: str) -> None:
 
 
 def _fingerprint(url: str) -> str:
-    """Return the fingerprint of a corpus: differs if a picture was replaced, added or removed."""
+    """Return the fingerprint of a corpus. It differs if a picture was replaced, added or removed."""
     source = open_source(url, None, None)
-    # Without the hash of blocks, so that studies go on that began before there was one.
+    # Without the hash of blocks, so that studies which began before it existed can be continued.
     marks = (f"{shard} {source.fingerprint(shard).partition(' ')[0]}" for shard in source.shards)
     return hashlib.sha256("\n".join(marks).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def untuned(request: StudyRequest, folder: Path, feedback: Feedback) -> PointResult:
-    """The model as it is. Its run also says which pictures must not be tuned on."""
+    """Measure the model as it is. Its run also says which pictures must not be tuned on."""
     if caution := contradictions(read_labels(request.evaluation_labels)):
         feedback.notice(f"caution: {request.evaluation_labels}: {caution}")
     point = PointResult(UNTUNED, 0, 0, None)
@@ -150,7 +150,7 @@ def untuned(request: StudyRequest, folder: Path, feedback: Feedback) -> PointRes
 
 
 def draw_set(request: StudyRequest, folder: Path, name: str, draw: Draw, feedback: Feedback) -> None:
-    """The training set of a point, without the pictures of the untuned model's run.
+    """Draw the training set of a point, without the pictures of the untuned model's run.
 
     LabelsError if there are too few pictures: a study draws all its sets before it tunes.
     """
@@ -171,7 +171,7 @@ def draw_set(request: StudyRequest, folder: Path, name: str, draw: Draw, feedbac
 
 
 def tuned(request: StudyRequest, folder: Path, name: str, draw: Draw, feedback: Feedback) -> PointResult:
-    """A model that was tuned on the set of the point."""
+    """Tune a model on the set of the point, and measure it."""
     point_folder = folder / name
     if (stored := _stored(point_folder)) is not None:
         return stored

@@ -1,7 +1,7 @@
 """The studies of tuning: how quality grows with the number of pictures, a class left out, the cost elsewhere.
 
-All follow Samson et al., "Privacy-Aware Visual Language Models". A study's finding is one sentence, which comes before
-the tables.
+All follow Samson et al., "Privacy-Aware Visual Language Models". The finding of a study is one sentence before its
+tables.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from scoring.tuning.outcome import Cost
 
 FIGURES = {"mcc": "MCC", "spearman": "Spearman ρ", "macro_f1": "macro F1"}
-"""Metrics of a point; the first that is defined is the one of the study's target."""
+"""Metrics of a point. The first that is defined is the one of the study's target."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class CurveResult:
 
 
 def run_curve(request: StudyRequest, sizes: Sequence[int], feedback: Feedback) -> CurveResult:
-    """One point per size and seed; a smaller draw is contained in a larger one of the same seed. Size 0: untuned.
+    """Measure one point per size and seed; of one seed, a larger draw contains a smaller one. Size 0: untuned.
 
     LabelsError or EngineError in one line; what was measured before stays and is not measured again.
     """
@@ -76,7 +76,7 @@ class LeaveOneOutResult:
 
 
 def run_leave_one_out(request: StudyRequest, classes: Sequence[str], feedback: Feedback) -> LeaveOneOutResult:
-    """One point per class and seed. classes: those to leave out, one at a time; empty: every private class.
+    """Measure one point per class and seed. classes: to leave out, one at a time; empty: every private class.
 
     LabelsError or EngineError in one line; what was measured before stays and is not measured again.
     """
@@ -107,7 +107,7 @@ def run_leave_one_out(request: StudyRequest, classes: Sequence[str], feedback: F
 
 
 def run_cost(request: CostRequest) -> "Cost":
-    """EngineError or SourceError in one line."""
+    """Measure what tuning costs elsewhere. EngineError or SourceError in one line."""
     given = adapter(request.adapter)
     model = checkpoint(request.model, with_weights=True)
     check_fits(given, model.folder)
@@ -133,7 +133,7 @@ def run_cost(request: CostRequest) -> "Cost":
 
 
 def drawn_questions(request: CostRequest, questions: Sequence[VqaQuestion], max_pixels: int) -> Iterator[Asked]:
-    """Questions drawn at random, with their picture; None for one that is not there or cannot be decoded."""
+    """Yield questions drawn at random, with their picture; None for one that is missing or cannot be decoded."""
     random = np.random.default_rng(request.seed)
     chosen = random.permutation(len(questions))[: request.num_pictures]
     limits = ImageLimits(max_frames=1, max_side_px=max_side_px(max_pixels))
@@ -146,7 +146,7 @@ def drawn_questions(request: CostRequest, questions: Sequence[VqaQuestion], max_
 
 
 def drawn_pictures(request: CostRequest, max_pixels: int) -> Iterator[Pixels | None]:
-    """The pictures whose hashes come first, None for each that cannot be decoded.
+    """Yield the pictures whose hashes come first, None for each that cannot be decoded.
 
     The choice is the same for a seed, whatever the order of the corpus. Each slice is read twice at most.
     """
@@ -170,7 +170,7 @@ def drawn_pictures(request: CostRequest, max_pixels: int) -> Iterator[Pixels | N
 
 
 def curve_finding(result: CurveResult) -> str:
-    """Gain from the untuned model, or from the fewest pictures, to the most."""
+    """Return a sentence on the gain from the untuned model, or from the fewest pictures, to the most."""
     name = _figure(result.points)
     values = [(point.num_pictures, value) for point in result.points if (value := _value(point, name)) is not None]
     sizes = sorted({size for size, _ in values})
@@ -183,7 +183,7 @@ def curve_finding(result: CurveResult) -> str:
 
 
 def leave_one_out_finding(result: LeaveOneOutResult) -> str:
-    """The class that is found least by a model that never saw it."""
+    """Return a sentence on the class that is found least by a model that never saw it."""
     recalls = dict[str, list[float]]()
     for point in result.points:
         recall = point.classes.get(point.left_out, {}).get("recall") if point.left_out else None

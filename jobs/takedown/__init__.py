@@ -1,4 +1,4 @@
-"""What `takedown` does: what its list names, which pictures these are, and the release without them.
+"""What `takedown` does: read what its list names, find these pictures, and write the release without them.
 
 May import: `ingest`, `scoring`, `jobs.console`, `jobs.filter`, `jobs.runtime`.
 Start at: `run.py`.

@@ -1,4 +1,4 @@
-"""`privsieve takedown RELEASE LIST`: pictures leave a release that exists already."""
+"""`privsieve takedown RELEASE LIST`: removes pictures from a release that exists already."""
 
 from collections.abc import Sequence
 

@@ -25,7 +25,7 @@ _DOMAIN = re.compile(r"domain\s+(\S+)", re.IGNORECASE)
 _PDQ = re.compile(r"pdq\s+([0-9a-f]{64})", re.IGNORECASE)
 
 MAX_PDQ = 10_000
-"""Limit of PDQ hashes: each is compared with every picture."""
+"""Limit on the PDQ hashes, since each is compared with every picture."""
 
 Kind = Literal["sha256", "key", "url", "domain", "pdq"]
 """key: a key or SHARD/KEY."""
@@ -41,7 +41,7 @@ class Entry:
     kind: Kind
 
     name: str
-    """What is looked for: of a URL its sha256, in lower case unless it is a key."""
+    """What is looked for: for a URL its sha256; in lower case unless it is a key."""
 
     received: date | None = None
     """As `removed.parquet` says it."""
@@ -51,7 +51,7 @@ class Entry:
 
 
 def entries_of(url: str) -> tuple[Entry, ...]:
-    """Read a list. PrivsieveError names the first line that cannot be meant, by its number only."""
+    """Read a list. PrivsieveError names the first wrong line, by its number only."""
     content = given_content(place(url), f"LIST {url}", MAX_LIST_BYTES)
     if is_tombstones(content):
         rows = tombstones_of(content, url)

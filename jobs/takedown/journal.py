@@ -1,9 +1,11 @@
-"""How pictures leave a release, or a copy of its shards, so that it may be interrupted at any moment.
+"""How pictures are removed from a release, or a copy of its shards, so that it may be interrupted at any moment.
 
 All that changes is written into a folder of this takedown below `takedown.unfinished/`. Once all of it is there,
 `takedown.unfinished.json` says what replaces what. Until then nothing has changed. From then on, `verify` says that a
-takedown is unfinished, and the next one first does what that file says. A lease keeps others out; since two that begin
-at the same moment may both get it, each has its own folder, and the file has the hashes of what it puts into place.
+takedown is unfinished, and the next one first does what that file says.
+
+A lease keeps others out. Two that begin at the same moment may both get it. So each has its own folder, and the file
+has the hashes of what it puts into place.
 """
 
 import json
@@ -33,7 +35,7 @@ def _within(name: str) -> str:
 
 
 FileName = Annotated[ReleasedName, AfterValidator(_within)]
-"""Path below a release: what its files say is not trusted."""
+"""Path below a release. It is checked, since the files of a release are not trusted."""
 
 
 class Journal(BaseModel):
@@ -43,14 +45,14 @@ class Journal(BaseModel):
     """Folder below `takedown.unfinished/` with the new files."""
 
     replaced: dict[FileName, Sha256]
-    """New files that take the place of those of the release, and their hashes."""
+    """New files that replace those of the release, and their hashes."""
 
     removed: list[FileName]
-    """Files of the release that go."""
+    """Files of the release to remove."""
 
 
 def write_rest(source: Source, shard: str, rest: Kept, staged: Place) -> dict[str, str]:
-    """Write a shard without the pictures that go, and return file -> sha256."""
+    """Write a shard without the pictures to remove, and return file -> sha256."""
     written = FORMATS[source.format].write(source.root, shard, rest, staged)
     if written.num_samples != len(rest.sha256):
         raise IncompleteError(f"{printable(shard)} cannot be written again as it is; nothing was taken down")
@@ -75,7 +77,7 @@ def put_in_place(root: Place, held: Lease, write: Callable[[str], Journal]) -> N
 
 
 def finish_takedown(root: Place) -> None:
-    """Do what the journal of an interrupted takedown says; without one, remove what was written for it."""
+    """Do what the journal of an interrupted takedown says. Without a journal, remove what was written for it."""
     journal = root.at(TAKEDOWN_JOURNAL)
     if journal.exists():
         try:

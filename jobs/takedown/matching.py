@@ -1,4 +1,4 @@
-"""Which pictures of a release the lines of a list name, by `decisions.parquet`."""
+"""Finds which pictures of a release the lines of a list name, by `decisions.parquet`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ def near_pictures(url: str, entries: Sequence[Entry], max_distance: int, feedbac
 
 
 def matched(decisions: pa.Table, entries: Sequence[Entry], url: str, near: Near) -> Matches:
-    """Find the rows of a list. Only rows that it names become Python objects. near: as `near_pictures` returns it.
+    """Find the rows of a list; only rows that it names become Python objects. near: as `near_pictures` returns it.
 
     PrivsieveError if a key is that of several pictures, or if the release does not record what a line names.
     """
@@ -117,7 +117,7 @@ def _rows_of_near(decisions: pa.Table, near: Near) -> Iterator[tuple[str, int, i
 
 
 def _rows_of_names(decisions: pa.Table, entries: Sequence[Entry], url: str) -> dict[tuple[str, str], list[int]]:
-    """Return kind and name of an entry -> rows. PrivsieveError where the release does not record what is named."""
+    """Return kind and name of an entry -> rows. PrivsieveError if the release does not record what is named."""
     paths = pc.binary_join_element_wise(decisions["shard"], decisions["key"], "/")
     columns: dict[str, tuple[pa.ChunkedArray, ...]] = {
         "sha256": (decisions["sha256"], decisions["released_sha256"], decisions["key"], paths),

@@ -1,6 +1,6 @@
-"""Pictures as a release, or a copy of its shards, holds them; and how near each is to PDQ hashes that are looked for.
+"""The pictures that a release, or a copy of its shards, holds, and how near each is to given PDQ hashes.
 
-The hashes are computed from the pictures as they are in the release, since it does not record any.
+The hashes are computed from the released pictures, since a release does not record any.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from jobs.runtime.progress import Meter
 LIMITS = ImageLimits(max_side_px=1024, has_pdq=True)
 
 MAX_THREADS = 8
-"""Each may need as much memory as a picture takes to decode (`ingest.images.decode`)."""
+"""Limit, since each may need as much memory as a picture takes to decode (`ingest.images.decode`)."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class HeldPicture:
     url_sha256: str | None
     domain: str | None
     distances: npt.NDArray[np.uint16] | None
-    """Number of bits in which it differs from each hash that is looked for, as it is nearest; shape (hashes,). None if
-    it cannot be compared."""
+    """Number of bits in which it differs from each given hash, at its nearest; shape (hashes,). None if it cannot be
+    compared."""
 
     def nearest(self) -> int | None:
         """Return the smallest of `distances`."""
@@ -69,8 +69,8 @@ def _held(shard: str, looked_for: Hashes, sample: Sample) -> HeldPicture:
 
 
 def pdq_hashes(encoded: bytes) -> npt.NDArray[np.uint64] | None:
-    """Return the hashes of all that a file shows, shape (pictures, NUM_HASHES, 4); None if it shows nothing that can be
-    decoded. Content without a hash, such as a frame after the first 16, is passed over."""
+    """Return the hashes of all that a file shows, shape (pictures, NUM_HASHES, 4); None if nothing can be decoded.
+    Content without a hash, such as a frame after the first 16, is left out."""
     decoded = decode(encoded, LIMITS)
     texts = [text for text in decoded.pdq or () if text is not None] if isinstance(decoded, DecodedImage) else []
     return hashes_of(texts, NUM_HASHES) if texts else None

@@ -1,7 +1,7 @@
-"""Pictures leave a release that exists already: `run_takedown` finds them, and writes the release without them.
+"""Removes pictures from a release that exists already: `run_takedown` finds them, and writes the release anew.
 
-The shards that held them, `decisions.parquet`, `release.json` and what follows from it are written anew, and put into
-their place as `jobs.takedown.journal` says.
+The shards that held them, `decisions.parquet`, `release.json` and what follows from it are written again, and put in
+place as `jobs.takedown.journal` says.
 """
 
 import hashlib
@@ -107,7 +107,7 @@ class TakedownResult:
 
 
 def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> TakedownResult:
-    """PrivsieveError if the list or the release does not allow it; IncompleteError if the release has changed."""
+    """Take pictures down. PrivsieveError if list or release forbids it; IncompleteError if the release has changed."""
     root = place(request.release)
     if request.sign_key is not None:
         signed(b"", request.sign_key)
@@ -130,7 +130,7 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Taked
 def _matched(
     root: Place, request: TakedownRequest, entries: Sequence[Entry], feedback: Feedback
 ) -> tuple[pa.Table, Matches, TakedownResult]:
-    """Return the decisions, what of them the list names, and the result if that is removed."""
+    """Return the decisions, which of them the list names, and the result of the removal."""
     decisions = read_decisions(root, request.release)
     near = near_pictures(request.release, entries, request.pdq_distance, feedback)
     matches = matched(decisions, entries, request.release, near)
@@ -150,7 +150,7 @@ def _matched(
 def _staged(
     root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, requested: Mapping[int, Entry]
 ) -> Journal:
-    """Write everything that changes into a folder below `takedown.unfinished/`. requested: rows that go."""
+    """Write everything that changes into a folder below `takedown.unfinished/`. requested: rows to remove."""
     staged, summary = root.at(TAKEDOWN_STAGED, folder), _summary(root, request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
     is_taken[list(requested)] = True
@@ -184,7 +184,7 @@ def _staged(
     )
     summary |= {**_counts(made, summary), "sha256": hashes, "decisions_sha256": stream.sha256}
     summary.setdefault("takedowns", []).append({"on": date.today().isoformat(), "num_pictures": int(is_taken.sum())})
-    if "engine" in summary:  # releases of older versions have no documents, and not the facts for them
+    if "engine" in summary:  # releases of older versions have neither documents nor the facts for them
         summary["documents"] = write_documents(staged, summary)
         replaced |= summary["documents"]
     content = as_json(summary)
@@ -196,7 +196,7 @@ def _staged(
 
 
 def _requests(requested: Mapping[int, Entry], request: TakedownRequest) -> list[dict[str, Any]]:
-    """Return what `removed.parquet` says of the request for each row that goes, in the order of the rows."""
+    """Return what `removed.parquet` says of the request for each removed row, in the order of the rows."""
     received = None if request.received is None else date.fromisoformat(request.received)
     entries = [requested[row] for row in sorted(requested)]
     return [

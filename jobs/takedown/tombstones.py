@@ -1,6 +1,6 @@
-"""`removed.parquet` of a release: which pictures were taken out of it, when and why; nothing of what they showed.
+"""`removed.parquet` of a release: which pictures were removed from it, when and why; nothing of what they showed.
 
-Holders of older copies find these pictures by it (`privsieve apply-removals`).
+Holders of older copies use it to find these pictures (`privsieve apply-removals`).
 """
 
 import re
@@ -43,7 +43,7 @@ def is_tombstones(content: bytes) -> bool:
 
 
 def tombstones_of(content: bytes, url: str) -> list[dict[str, Any]]:
-    """Return the rows of a `removed.parquet` that may come from anywhere. PrivsieveError if it is something else."""
+    """Return the rows of an untrusted `removed.parquet`. PrivsieveError if it is something else."""
     wrong = PrivsieveError(f"{url} is Parquet, and not the {REMOVED} of a release, or it is damaged")
     try:
         if not pq.read_schema(pa.BufferReader(content)).equals(REMOVED_SCHEMA):

@@ -48,18 +48,18 @@ SAID = {
     "micro_batch_size": "--micro-batch-size",
     "num_processes": "--num-gpus",
 }
-"""What a run was asked for -> the word of the command line for it."""
+"""A fact of a request -> its name on the command line."""
 
 MAX_SHOWN = 60
-"""Characters of a value in a message."""
+"""Limit on the characters of a value in a message."""
 
 COLLAPSED = 0.1
-"""A model whose commonest answer is this much commoner than it should be has learnt to say one thing."""
+"""A model whose most frequent answer exceeds its right share by this much has learnt to give only one answer."""
 
 MAX_DIFFERENCE = {"float32": 1e-4, "bfloat16": 5e-2}
-"""Precision -> what is allowed between the probabilities of the model in memory and of the saved adapter, which is
-loaded as a scan does it: added to the weights, and rounded with them. In bfloat16 the micro model of the demo differs
-by up to 0.03."""
+"""Precision -> allowed difference between the probabilities of the model in memory and of the saved adapter. The
+adapter is loaded as in a scan: added to the weights, and rounded with them. In bfloat16 the micro model of the demo
+differs by up to 0.03."""
 
 
 @checked_request
@@ -102,11 +102,11 @@ class TuneRequest:
 
 
 def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
-    """Tunes, or continues a killed run of the same request, and returns the card of the adapter. A finished adapter of
-    the same request is not made again.
+    """Tune, or continue a killed run of the same request, and return the card of the adapter.
 
-    LabelsError or EngineError in one line before anything is written, RunError if another command is at work in the
-    same folder; IncompleteError if the loss is no number, or another command took the folder over.
+    A finished adapter of the same request is not made again. LabelsError or EngineError in one line before anything is
+    written; RunError if another command is at work in the same folder. IncompleteError if the loss is no number, or
+    another command took the folder over.
     """
     out = place(request.out)
     refuse_read_only(request.out)
@@ -165,7 +165,7 @@ def _tuned_here(
     packages: dict[str, str],
     feedback: Feedback,
 ) -> Card:
-    """Tunes into a folder of this machine, where there may be a part of the work, or all of it. name: of the folder."""
+    """Tune into a folder of this machine, which may hold some or all of the work already. name: of the folder."""
     from scoring.tuning.training import check
 
     out = place(str(work.folder))
@@ -174,7 +174,7 @@ def _tuned_here(
     _is_begun(out, name, content)
     check(work, request.num_gpus)
     with lease(out.at(RUN_LEASE), name, takeover=None) as held:
-        held.confirm()  # of two commands that began at once the last one holds it
+        held.confirm()  # if two commands began at once, the last one holds it
         if (card := _finished(out, name, content, feedback)) is not None:  # by a command that has ended just now
             return card
         return _tuned(work, request, content, packages, held, feedback)
@@ -188,7 +188,7 @@ def _tuned(
     held: Lease,
     feedback: Feedback,
 ) -> Card:
-    """Tunes and writes the adapter, as the only command in its folder."""
+    """Tune and write the adapter, as the only command in its folder."""
     from scoring.tuning.training import CHECKPOINTS, last_checkpoint
 
     out, model = work.folder, work.checkpoint
@@ -201,7 +201,7 @@ def _tuned(
     except PrivsieveError as error:
         if error.exit_code == REFUSED and not is_begun and last_checkpoint(out) is None:
             held.stop()
-            shutil.rmtree(out)  # nothing was done, and a corrected command must not be another run's continuation
+            shutil.rmtree(out)  # nothing was done, and a corrected command must not continue another run
         raise
     seconds = time.monotonic() - began
     held.confirm()
@@ -216,7 +216,7 @@ def _tuned(
 
 
 def _finished(out: Place, name: str, content: dict[str, object], feedback: Feedback) -> Card | None:
-    """The card of an adapter of the same request; None if there is no adapter. LabelsError if it is of another."""
+    """Return the card of an adapter of the same request; None without an adapter. LabelsError if it is of another."""
     card = card_at(out, name)
     if card is not None:
         _refuse_another(json.loads(card.model_dump_json()), content, f"{name} holds an adapter that was tuned")
@@ -225,7 +225,7 @@ def _finished(out: Place, name: str, content: dict[str, object], feedback: Feedb
 
 
 def installed_packages() -> dict[str, str]:
-    """Versions of the packages that tuning needs. EngineError naming the first that is missing."""
+    """Return the versions of the packages that tuning needs. EngineError names the first that is missing."""
     try:
         return {name: package_version(name) for name in PACKAGES}
     except PackageNotFoundError as error:
@@ -233,12 +233,12 @@ def installed_packages() -> dict[str, str]:
 
 
 def _begun(content: dict[str, object]) -> bytes:
-    """What `_is_begun` reads."""
+    """Return what `_is_begun` reads."""
     return json.dumps(content, indent=1).encode()
 
 
 def _is_begun(out: Place, name: str, content: dict[str, object]) -> bool:
-    """Whether a killed run of the same request is there. LabelsError if another one is, or something else."""
+    """Return whether a killed run of the same request is there. LabelsError if another one is, or something else."""
     try:
         begun = json.loads(out.at(BEGUN).content())
     except (FileNotFoundError, NotADirectoryError):
@@ -258,7 +258,7 @@ def _is_begun(out: Place, name: str, content: dict[str, object]) -> bool:
 
 
 def _refuse_another(before: dict[str, object], content: dict[str, object], where: str) -> None:
-    """LabelsError naming the first difference. A card does not say in which micro-batches the work was done."""
+    """Raise LabelsError that names the first difference. A card does not record the size of micro-batches."""
     for name, wanted in content.items():
         former = before.get(name)
         if former == wanted or (name == "micro_batch_size" and name not in before):
@@ -292,7 +292,7 @@ def _trained(work: "TrainingRequest", request: TuneRequest, held: Lease, feedbac
         def on_step(step: int, steps: int) -> None:
             nonlocal done
             held.check()
-            if done is None:  # of a continued run only what is left counts, so that the time left is right
+            if done is None:  # in a continued run only the rest counts, so that the time left is right
                 done = step - 1
                 meter.expect((steps - done) * chosen.batch_size)
             meter.advance((step - done) * chosen.batch_size)

@@ -33,7 +33,7 @@ SECONDS_PER_LOOK = 1.0
 def train_on_ray(
     request: "TrainingRequest", num_processes: int, ray_address: str | None, feedback: Feedback
 ) -> "Trained":
-    """As `scoring.tuning.training.train`, on one GPU per process, or on CPUs if the cluster has no GPU.
+    """Train as `scoring.tuning.training.train`, on one GPU per process, or on CPUs if the cluster has no GPU.
 
     IncompleteError if a process dies: then the same request continues at the last checkpoint.
     """
@@ -83,7 +83,7 @@ def train_on_ray(
 
 
 def _work(config: dict[str, Any]) -> "Trained":
-    """In every process."""
+    """Train in each process."""
     from ray import train
 
     from scoring.tuning.training import train as tuned
@@ -110,7 +110,7 @@ def _work(config: dict[str, Any]) -> "Trained":
 
 @contextmanager
 def _shown(progress: Path, batch_size: int, feedback: Feedback) -> Iterator[None]:
-    """Shows what the first process writes down, for the length of the block."""
+    """Show the progress that the first process writes, for the length of the block."""
     is_over = threading.Event()
     with feedback.meter("tuning", None) as meter:
 
@@ -136,7 +136,7 @@ def _shown(progress: Path, batch_size: int, feedback: Feedback) -> Iterator[None
 
 
 def _in_one_line(error: Exception) -> PrivsieveError:
-    """Our own error, if a process raised one."""
+    """Return our own error, if a process raised one; else one with the kind of the failure."""
     failures: dict[int, Exception] = getattr(error, "worker_failures", {})
     for _, failure in sorted(failures.items()):
         if isinstance(cause := getattr(failure, "_base_exc", failure), PrivsieveError):

@@ -1,4 +1,4 @@
-"""An adapter that is tuned on this machine and then uploaded, since training writes many files more than once."""
+"""Uploads an adapter that was tuned on this machine, since training writes many files more than once."""
 
 import hashlib
 import json
@@ -17,21 +17,21 @@ PIECE_BYTES = 8 * 2**20
 
 
 def refuse_read_only(url: str) -> None:
-    """LabelsError for a web server, which takes no files."""
+    """Raise LabelsError for a web server, which takes no files."""
     if url.startswith(("http://", "https://")):
         raise LabelsError(f"--out {named(url)}: web servers take no files; give a folder, or a URL of an object store")
 
 
 def staging_folder(url: str, content: dict[str, object]) -> Path:
-    """The folder of this machine in which the adapter is tuned; the same for the same request, so that a killed tuning
-    is continued."""
+    """Return the folder of this machine in which the adapter is tuned. The same request gets the same folder, so that a
+    killed tuning is continued."""
     digest = hashlib.sha256(json.dumps([url, content], sort_keys=True).encode()).hexdigest()
     return cache_root().parent / "tuning" / digest[:24] / "adapter"
 
 
 def upload(folder: Path, out: Place, begun: bytes, meter: Meter) -> None:
-    """All files of the folder. The mark of a begun tuning comes first and goes last, and the card is the last file: who
-    finds a part of the adapter knows that it is one. StorageError where a file does not arrive whole."""
+    """Upload all files of the folder. StorageError if a file does not arrive whole. The mark of a begun tuning comes
+    first and is removed last, and the card is the last file. So a part of an adapter can be recognised as one."""
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != RUN_LEASE)
     files.sort(key=lambda file: file == folder / CARD)
     num_bytes, num_done = sum(file.stat().st_size for file in files), 0

@@ -92,7 +92,7 @@ class TuneSetRequest:
 
 
 def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
-    """Writes a training set and returns its record.
+    """Write a training set and return its record.
 
     LabelsError, SourceError, EngineError or StorageError in one line; then `out` holds no set.json.
     """
@@ -210,7 +210,7 @@ def _without(pictures: LabelledPictures, excluded: EvaluationPictures) -> tuple[
 
 
 def _without_listed(candidates: list[Candidate], url: str) -> tuple[list[Candidate], int]:
-    """Return those that the list does not name, and the number of the others. LabelsError if it names none of them."""
+    """Return the pictures that the list does not name, and how many it names. LabelsError if that is all or none."""
     named = read_labels(url)["sha256"].drop_null().to_pylist()
     listed = set(named)
     left = [candidate for candidate in candidates if candidate.sha256 not in listed]
@@ -223,7 +223,7 @@ def _without_listed(candidates: list[Candidate], url: str) -> tuple[list[Candida
 
 
 def _refuse_useless(chosen: Sequence[Candidate], train: Sequence[Candidate], request: TuneSetRequest) -> None:
-    """LabelsError if there is only one answer to learn."""
+    """Raise LabelsError if there is only one answer to learn."""
     if not chosen:
         raise LabelsError("no picture is left to draw from; leave out fewer classes")
     if not train:

@@ -1,4 +1,4 @@
-"""The labels of a file, one per picture of a corpus; and what the model should answer about each picture."""
+"""The labels of a file, one per picture of a corpus, and what the model should answer about each picture."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from scoring.tuning.dialogues import dialogues
 from scoring.tuning.targets import Label, Target, Turns, is_private, target_of
 
 MAX_SHOWN = 20
-"""Names in an error message."""
+"""Limit on the names in an error message."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,16 @@ class LabelOf:
 
     @property
     def num_unused(self) -> int:
-        """Labels of which no picture was found so far."""
+        """Return how many labels have no picture so far."""
         return len(self.private) - len(self.index.used)
 
     def of(self, sample: Sample, sha256: str) -> Label | None:
-        """LabelsError if two different pictures have the key of one label, or two annotators label the picture."""
+        """Return the label. LabelsError if two pictures have the key of one, or two annotators label a picture."""
         row = self.index.row_of(sample.shard, sample.key, sha256)
         return None if row is None else self._label(row)
 
     def every(self) -> Iterator[Label]:
-        """Every label, in the order of the file."""
+        """Yield every label, in the order of the file."""
         for row in range(len(self.private)):
             yield self._label(row)
 
@@ -72,7 +72,7 @@ class LabelOf:
 
 
 def labels_by_picture(url: str, split: str | None) -> LabelOf:
-    """The labels of a file, or those of one split. LabelsError if there are none, or a picture has several."""
+    """Return the labels of a file, or of one split. LabelsError if there are none, or a picture has several."""
     if place(url).is_dir() and not is_reviews(place(url)):
         raise LabelsError(
             f"{url} is a folder, and --labels takes a file; of a run make one with privsieve labels export"
@@ -120,15 +120,15 @@ class Targets:
     """By row of `names`."""
 
     _distinct: dict[Target, Target] = field(default_factory=dict)
-    """Many pictures have equal targets: each is kept once."""
+    """Many pictures have equal targets; each target is kept once."""
 
     @property
     def num_unused(self) -> int:
-        """Conversations of which no labelled picture was found so far."""
+        """Return how many conversations have no labelled picture so far."""
         return 0 if self.names is None else len(self.turns) - len(self.names.used)
 
     def of(self, label: Label, sample: Sample, sha256: str) -> Target | None:
-        """None if the label leaves the answer open, or the picture has no conversation."""
+        """Return the target; None if the label leaves the answer open, or the picture has no conversation."""
         if self.names is None:
             target = target_of(label, self.asked, keep_ambiguous=self.keep_ambiguous)
             return None if target is None else self._distinct.setdefault(target, target)
@@ -137,7 +137,7 @@ class Targets:
 
 
 def targets_of(kind: str, asked: Protocol, keep_ambiguous: bool, url: str | None) -> Targets:
-    """url: of the conversations. LabelsError if a line is wrong, or a picture has two conversations."""
+    """Return the targets. url: of the conversations. LabelsError for a wrong line, or two of one picture."""
     if kind != "dialogue" or url is None:
         return Targets(asked, keep_ambiguous)
     names = PictureIndex(url)

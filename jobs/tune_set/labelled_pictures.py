@@ -1,4 +1,4 @@
-"""The labelled pictures of a corpus, the first of the two passes of `tune-set`; and those that must not be tuned on."""
+"""The labelled pictures of a corpus, the first of the two passes of `tune-set`; and pictures to leave out of tuning."""
 
 import hashlib
 from collections.abc import Sequence
@@ -26,8 +26,8 @@ EXTENSIONS = {"jpeg": "jpg"}
 """Usual extensions of formats whose name is another."""
 
 LIMITS = ImageLimits(max_frames=1, max_side_px=512)
-"""Enough for a perceptual hash: on the demo corpus that differs in four bits at most from that of a scan, which takes
-all pixels. A hash list is compared with more frames."""
+"""Enough for a perceptual hash: on the demo corpus it differs in four bits at most from that of a scan, which takes all
+pixels. A hash list is compared with more frames."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class EvaluationPictures:
     phash: tuple[str, ...]
 
     def near(self, hashes: Sequence[str | None]) -> list[bool]:
-        """Whether each of the hashes is that of a near duplicate of one of them."""
+        """Return whether each of the hashes is that of a near duplicate of one of these pictures."""
         if not self.phash or not hashes:
             return [False] * len(hashes)
         groups = near_duplicate_groups([*hashes, *self.phash]).tolist()
@@ -47,8 +47,8 @@ class EvaluationPictures:
 
 
 def evaluation_pictures(urls: Sequence[str], feedback: Feedback = SILENT) -> EvaluationPictures:
-    """Find the pictures of runs by hash and near duplicates, and of labels files by hash alone. A notice says what
-    cannot be found."""
+    """Find the pictures of runs by hash and near duplicates, and those of labels files by hash alone. A notice says
+    what cannot be found."""
     sha256: set[str] = set()
     phash: set[str] = set()
     for url in urls:
@@ -72,7 +72,7 @@ def evaluation_pictures(urls: Sequence[str], feedback: Feedback = SILENT) -> Eva
 
 
 def _say_what_is_missing(url: str, num_unnamed: int, num_unhashed: int | None, feedback: Feedback) -> None:
-    """num_unhashed: rows of a run without a perceptual hash, None for labels."""
+    """Say which rows cannot be found. num_unhashed: rows of a run without a perceptual hash, None for labels."""
     if num_unnamed:
         feedback.notice(f"{url}: {number_of(num_unnamed, 'row')} without sha256 cannot be looked for")
     if num_unhashed is None:
@@ -102,13 +102,13 @@ class LabelledPictures:
     """How many of the pictures with a usable label are on the hash list."""
 
     num_not_compared: int = 0
-    """The same, of which not all can be compared with the list."""
+    """How many of them cannot be compared with the list, or only in part."""
 
 
 def labelled_pictures(
     source: Source, labels: LabelOf, targets: Targets, feedback: Feedback, hash_list: HashList = NOTHING
 ) -> LabelledPictures:
-    """LabelsError if a label is of two pictures, or two copies of a picture have different labels."""
+    """Read the labelled pictures. LabelsError if a label is of two pictures, or copies of one have different labels."""
     pictures = LabelledPictures()
     first: dict[str, int] = {}
     listings = dict[str, Listing]()

@@ -18,7 +18,7 @@ PICTURES_PER_SHARD = 1_000
 
 
 def set_folder(out: str) -> Path:
-    """LabelsError if it holds anything but what an interrupted tune-set left."""
+    """Return the folder. LabelsError if it holds anything but what an interrupted tune-set left."""
     where = place(out)
     if not where.is_local:
         raise StorageError(f"{out}: a training set is written to a folder of this machine; copy it from there")
@@ -35,7 +35,7 @@ def set_folder(out: str) -> Path:
 def write_shards(
     source: Source, parts: Mapping[str, Sequence[Candidate]], out: Path, feedback: Feedback
 ) -> dict[str, str]:
-    """Shard -> sha256. Pictures are written in the order of the corpus. The mark `UNFINISHED` stays in the folder.
+    """Write the shards in the order of the corpus. Return shard -> sha256. The mark `UNFINISHED` stays in the folder.
 
     LabelsError if the corpus changed meanwhile, StorageError if the shards cannot be written; then none is left.
     """
@@ -94,12 +94,12 @@ def _write(source: Source, parts: Mapping[str, Sequence[Candidate]], out: Path, 
 
 
 def _others(names: set[str]) -> set[str]:
-    """Names that tune-set does not write before its set.json."""
+    """Return names that tune-set does not write before its set.json."""
     return {name for name in names if name != UNFINISHED and not SHARD_NAME.fullmatch(name)} | names & {RECORD}
 
 
 def _remove_shards(out: Path) -> int:
-    """Only where the mark says that they are of an interrupted tune-set."""
+    """Remove shards, only if the mark says that they are of an interrupted tune-set. Return how many."""
     if not (out / UNFINISHED).exists():
         return 0
     shards = [file for file in out.iterdir() if SHARD_NAME.fullmatch(file.name)]

@@ -32,7 +32,7 @@ NUM_SPOTS = 5
 
 
 def picture(rng: np.random.Generator, name: str) -> npt.NDArray[np.uint8]:
-    """Shape (64, 64, 3): a picture of the class `name`, one of `CLASSES`."""
+    """Return a picture of the class `name`, one of `CLASSES`. Shape (64, 64, 3)."""
     pixels = _clutter(rng)
     ground = rng.uniform(0.2, 0.8, 3)
     colour = rng.uniform(0, 1, 3)
@@ -54,7 +54,7 @@ def picture(rng: np.random.Generator, name: str) -> npt.NDArray[np.uint8]:
 
 
 def drawn(num_per_class: int, seed: int, grain: float = 0.0) -> Iterator[tuple[str, npt.NDArray[np.uint8]]]:
-    """(file name, pixels): as many public pictures as private ones.
+    """Yield (file name, pixels): as many public pictures as private ones.
 
     grain: standard deviation of noise over each picture, of pixels from 0 to 1; more of it makes signs harder to read.
     """
@@ -75,7 +75,7 @@ def _grainy(rng: np.random.Generator, pixels: npt.NDArray[np.uint8], grain: floa
 
 
 def _clutter(rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Soft coloured spots: without them the pictures of a class would be near duplicates of each other."""
+    """Return soft coloured spots. Without them the pictures of a class would be near duplicates of each other."""
     spots = rng.uniform(0, 255, (NUM_SPOTS, NUM_SPOTS, 3)).astype(np.uint8)
     soft = Image.fromarray(spots).resize((SIDE_PX, SIDE_PX), Image.Resampling.BICUBIC)
     return np.asarray(soft) / 255 + rng.normal(0, 0.03, (SIDE_PX, SIDE_PX, 3))
@@ -91,7 +91,7 @@ def _paint(
     shape: npt.NDArray[np.floating],
     colour: npt.NDArray[np.float64],
 ) -> None:
-    """Colours the pixels where `shape` is 1."""
+    """Colour the pixels where `shape` is 1."""
     window = pixels[corner[0] : corner[0] + shape.shape[0], corner[1] : corner[1] + shape.shape[1]]
     window[shape > 0] = colour
 
