@@ -1,4 +1,4 @@
-"""Figures in words: shares, intervals, p-values, tables, documents. All texts and pages write them the same way."""
+"""Figures in words: shares, intervals, p-values, tables, documents. All texts and pages write figures this way."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class Table:
     """Cells of text, with a title."""
 
     title: str
-    """With what a reader must know to read it."""
+    """Title, with what a reader must know to read the table."""
 
     heads: list[str]
     """Heads of the columns."""
@@ -29,7 +29,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Document:
-    """What a command prints of its figures: lines, then tables, then notes."""
+    """Output of a command: lines, then tables, then notes."""
 
     headlines: Sequence[str]
     tables: Sequence[Table]
@@ -63,7 +63,7 @@ def percent(share: float | None, is_lower_bound: bool = False, decimals: int | N
 
 
 def spread(low: float | None, high: float | None) -> str:
-    """Both ends of an interval in per cent, the unit once; "–" where there is none.
+    """Return both ends of an interval in per cent, the unit once; "–" where there is none.
 
     >>> spread(0.434, 0.552), spread(0.004375, 0.00544)
     ('43.4 – 55.2 %', '0.44 – 0.54 %')

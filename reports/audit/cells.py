@@ -1,4 +1,4 @@
-"""In which cell of `reports.statistics.cells` each row of a run is, as SQL, and how many rows each cell has.
+"""SQL that puts each row of a run into a cell of `reports.statistics.cells`, and the number of rows in each cell.
 
 The subjects are the private decision and the attributes. DuckDB counts in one pass over the rows for each question, so
 that memory does not grow with the run.
@@ -21,7 +21,7 @@ assert NUM_CELLS == NUM_STORED_CELLS
 assert NOT_JUDGED == NOT_JUDGED_CELL
 
 MAX_CATEGORIES = 1_000
-"""With more there are no corrected rates per category."""
+"""A run with more categories gets no corrected rates per category."""
 
 NO_CATEGORY = "(none)"
 """Name of the images without a category, as in reports."""
@@ -53,12 +53,15 @@ class AuditSql:
 
     @property
     def cells(self) -> str:
-        """The cells of all subjects, as `SQL AS cell_…`."""
+        """Return the SQL columns of the cells of all subjects, each as `SQL AS cell_…`."""
         return ", ".join(f"{sql.cell} AS cell_{subject}" for subject, sql in self.subjects.items())
 
 
 def audit_sql(run: Run, private: str) -> AuditSql:
-    """private: SQL condition; QueryError if it is none over the rows."""
+    """Return the SQL for an audit of the run.
+
+    private: SQL condition. QueryError if it is not a condition over the rows.
+    """
     engine = run.record.engine
     scored = (
         f"(SELECT *, ({private_sql(private, engine)}) AS is_private, {PROBABILITY_SQL} AS chance_private FROM scored)"
@@ -76,9 +79,12 @@ def audit_sql(run: Run, private: str) -> AuditSql:
 
 
 def _cell_sql(probability: str, is_yes: str, others: Sequence[str]) -> str:
-    """others: branches for rows without a probability that are not answered with yes."""
+    """Return the SQL of a row's cell.
+
+    others: branches for rows without a probability that are not answered with yes.
+    """
     bins = " ".join(f"WHEN {probability} < {edge} THEN {number}" for number, edge in enumerate(EDGES))
-    # Not NaN, which a damaged file may hold and DuckDB takes for the largest number.
+    # `<= 1` leaves out NaN, which a damaged file may hold: DuckDB treats it as the largest number.
     binned = f"CASE {bins} WHEN {probability} <= 1 THEN {NUM_BINS - 1} END"
     shift = f"CASE WHEN {is_yes} THEN {NUM_BINS} ELSE 0 END"
     plain = f"CASE WHEN {is_yes} THEN {PRESENT} {' '.join(others)} ELSE {ABSENT} END"
@@ -113,19 +119,20 @@ class RawCounts:
 
     @property
     def is_lower_bound(self) -> bool:
-        """The engine finds the subject in some images and rules it out in none, so the raw rate is at least that."""
+        """Return whether the raw rate is a lower bound: the engine finds the subject in some images and never rules it
+        out."""
         return self.num_no == 0 and 0 < self.num_answered < self.num_scored
 
     @property
     def rate(self) -> float | None:
-        """Share of the images with an answer; of all scored images if it is a lower bound, as in reports. None without
-        any."""
+        """Return the share of yes among the images with an answer, or among all scored images if it is a lower bound,
+        as in reports. None without such images."""
         num_images = self.num_scored if self.is_lower_bound else self.num_answered
         return self.num_yes / num_images if num_images else None
 
 
 def cell_counts(run: Run, sql: AuditSql, by_category: bool = False) -> CellCounts:
-    """By categories too if that is wanted and there are not too many."""
+    """Count the scored images in each cell; also per category, if `by_category` is set and there are not too many."""
     names = _categories(run) if by_category else ()
     numbers = " ".join(f"WHEN cell_{subject} IS NOT NULL THEN {number}" for number, subject in enumerate(SUBJECTS))
     rows = run.ask(
@@ -146,7 +153,10 @@ def cell_counts(run: Run, sql: AuditSql, by_category: bool = False) -> CellCount
 
 
 def raw_counts(run: Run, sql: AuditSql, categories: tuple[str, ...] = ()) -> dict[str | None, dict[str, RawCounts]]:
-    """Category, or None for the whole run -> subject -> answers. Without categories only the whole run."""
+    """Count the answers of the run: category, or None for the whole run -> subject -> answers.
+
+    categories: without any, only the whole run is counted.
+    """
     counts = ", ".join(
         f"count(*) FILTER ({subject_sql.answer} = 1) AS yes_{subject}, "
         f"count(*) FILTER ({subject_sql.answer} = 0) AS no_{subject}, "

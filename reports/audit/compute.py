@@ -53,10 +53,10 @@ def audit_of_sample(
 ) -> Audit:
     """Correct the rates of a run by labels of the sample that was drawn from it.
 
-    sizes: images of each category in the source, so that the rates are of the source of a run that has as many images
-    of each; None: of the scored images.
-    RunError if the run has other rows than when it was drawn; LabelsError if no label is of a drawn picture; QueryError
-    if the sizes are not those of the run's categories.
+    sizes: images of each category in the source, for a run with the same number of images of each category; the rates
+    are then those of the source. None: the rates are those of the scored images.
+    RunError if the rows of the run changed after the draw; LabelsError if no label is of a drawn picture; QueryError if
+    the sizes are not those of the run's categories.
     """
     design = sample.design
     if not run.has_rows_of(design):
@@ -77,7 +77,7 @@ def audit_of_sample(
         subjects.append(rates)
         categories += of_categories
     subjects, categories = _tested_together(subjects, categories)
-    if run.damage.num_parts:  # how many images there are is not known
+    if run.damage.num_parts:  # the number of images is unknown
         subjects = [replace(rates, with_quarantined=None) for rates in subjects]
     return Audit(
         run=run.url,
@@ -103,7 +103,8 @@ def _category_numbers(drawn: pa.Table, categories: Sequence[str]) -> Counts:
 def _tested_together(
     subjects: list[SubjectRates], categories: list[CategoryRates]
 ) -> tuple[list[SubjectRates], list[CategoryRates]]:
-    """Correct the tests of all subjects for their number, and mark the rates whose assumption a test contradicts."""
+    """Correct the tests of all subjects for the number of tests, and mark the rates whose assumption a test
+    contradicts."""
     tests = {rates.subject: rates.shift_test for rates in subjects if rates.shift_test is not None}
     p_values = {subject: test.p_value for subject, test in tests.items() if test.p_value is not None}
     corrected = {subject: min(1.0, p_value * len(p_values)) for subject, p_value in p_values.items()}
@@ -121,14 +122,13 @@ def _tested_together(
 
 
 def private_rate(sample: AuditSample, num_images: Counts, judged: JudgedLabels) -> Estimate:
-    """Return the share of all scored images that is private, as far as these labels go; without values if none is of
-    use.
+    """Estimate the share of all scored images that is private, from these labels. Without values if no label is usable.
 
-    num_images: of the run in each cell of the private decision.
+    num_images: images of the run in each cell of the private decision.
     """
     try:
         labels = labelled(_nameable(sample.table), judged, sample.design.private, "the audit sample", is_in_order=True)
-    except LabelsError:  # of none of the drawn pictures
+    except LabelsError:  # no label is of a drawn picture
         return Estimate()
     nowhere = np.zeros(sample.table.num_rows, dtype=np.int64)
     basis = Basis(sample, labels, CellCounts((), {PRIVATE: num_images}, {}), {}, nowhere, None)

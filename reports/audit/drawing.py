@@ -1,9 +1,9 @@
 """`audit sample`: draws pictures of a run for people to label.
 
-It is a Poisson sample with unequal probabilities for many subjects at once. The labels are shared out: a part is drawn
-evenly, and each subject gets a part that is drawn as suits it best, from each cell in proportion to the standard
-deviation of what is unknown there (Neyman's allocation). An image's inclusion probability is the sum over all parts.
-None is 0, and no weight is more than 5 times that of an even sample.
+It is a Poisson sample with unequal probabilities, for many subjects at once. One part of the labels is drawn evenly.
+Each subject gets another part, drawn from each cell in proportion to the standard deviation of the unknown truth there
+(Neyman's allocation). An image's inclusion probability is the sum over all parts. No probability is 0, and no weight is
+more than 5 times that of an even sample.
 
 Source: J. Neyman, "On the two different aspects of the representative method", 1934; Särndal, Swensson and Wretman,
 "Model Assisted Survey Sampling", 1992, sections 3.5 and 12.2.
@@ -35,8 +35,8 @@ PRIVATE_SHARE: Mapping[Purpose, float] = {"both": 0.4, "private": 0.7, "attribut
 def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | None) -> AuditSample:
     """Draw a Poisson sample of the scored images of a run; `num_wanted` is the expected size.
 
-    private: SQL condition; None for what the run's protocol asks. QueryError if it is none over the rows. RunError if
-    no image has a score.
+    private: SQL condition; None for that of the run's protocol. QueryError if it is not a condition over the rows.
+    RunError if no image has a score.
     """
     condition = private_condition(run.record.engine) if private is None else private
     sql = audit_sql(run, condition)
@@ -74,13 +74,14 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
 
 
 def _second_looks_first(sample: AuditSample) -> AuditSample:
-    """Put the rows for a second look before the others, each in random order: any first part is still a random one."""
+    """Put the rows for a second look first. Both groups stay in random order, so any first part is still a random
+    sample."""
     order = np.argsort([not is_second for is_second in sample.is_for_second_look], kind="stable")
     return AuditSample(sample.table.take(pa.array(order)), sample.design)
 
 
 def _density_sql(of_cells: Mapping[str, Numbers], num_images: Mapping[str, Counts]) -> str:
-    """Over the columns `cell_…`; cells without images are left out."""
+    """Return the SQL of a row's density over the columns `cell_…`; cells without images are left out."""
     terms = [f"{EVEN_SHARE}::DOUBLE"]
     for subject, values in of_cells.items():
         whens = [f"WHEN {c} THEN {float(values[c])!r}::DOUBLE" for c in range(NUM_CELLS) if num_images[subject][c]]
@@ -89,7 +90,7 @@ def _density_sql(of_cells: Mapping[str, Numbers], num_images: Mapping[str, Count
 
 
 def _names(run: Run, rows: list[dict[str, Any]]) -> list[str | None]:
-    """Return how labels may name each of the rows without giving a hash."""
+    """Return the name that labels may use for each row instead of a hash; None if no name is unique."""
     keys = sorted({row["key"] for row in rows})
     listed = f"[{', '.join(map(literal, keys))}]::VARCHAR[]"
     shared = {row["key"]: row["num_images"] == row["num_shards"] for row in run.ask("audit_names", listed=listed)}
@@ -109,9 +110,9 @@ def _table(rows: list[dict[str, Any]], names: list[str | None]) -> pa.Table:
 
 
 def densities(num_images: Mapping[str, Counts], purpose: Purpose) -> dict[str, Numbers]:
-    """Subject -> how dense the sample is in each of its cells, shape (NUM_CELLS,).
+    """Return the density of the sample in each cell: subject -> shape (NUM_CELLS,).
 
-    An image's density is `EVEN_SHARE` and what its cells of all subjects add; its mean over all images is 1.
+    An image's density is `EVEN_SHARE` plus the densities of its cells of all subjects; its mean over all images is 1.
     num_images: subject -> images in each cell.
     """
     of_private = PRIVATE_SHARE[purpose]
@@ -125,14 +126,15 @@ def densities(num_images: Mapping[str, Counts], purpose: Purpose) -> dict[str, N
 
 
 def largest_density(of_cells: Mapping[str, Numbers], num_images: Mapping[str, Counts]) -> float:
-    """No image of the run can have more."""
+    """Return an upper bound of the density of any image of the run."""
     return EVEN_SHARE + sum(float(of_cells[subject][num_images[subject] > 0].max()) for subject in of_cells)
 
 
 def scale_of(num_wanted: int, num_images: int, largest: float, histogram: Numbers) -> float:
-    """Return the number by which a density becomes a probability, so that `num_wanted` images are expected.
+    """Return the factor that turns a density into a probability, so that `num_wanted` images are expected.
 
-    largest: density. histogram: number of images and sum of densities of buckets of like densities, shape (B, 2).
+    largest: the largest density. histogram: number of images and sum of densities of each bucket of similar densities,
+    shape (B, 2).
     Infinity if every image is to be drawn.
     """
     if num_wanted >= num_images:

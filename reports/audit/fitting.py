@@ -1,4 +1,4 @@
-"""How an audit corrects one subject: the weights of its labels, and the estimate of the whole run and of categories."""
+"""How an audit corrects one subject: the weights of its labels, and its estimates for the run and for categories."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample
 
 @dataclass(frozen=True)
 class Basis:
-    """What an audit rests on."""
+    """The sample, labels and counts of an audit."""
 
     sample: AuditSample
     labels: LabelledSample
@@ -35,26 +35,26 @@ class Basis:
 
     @property
     def weights(self) -> Numbers:
-        """How often an image of each category counts, shape (K,)."""
+        """Return the weight of an image of each category, shape (K,)."""
         if self.of_source is None:
             return np.ones(max(1, len(self.counts.categories)))
         return self.of_source.of(self.counts.categories)
 
     def num_images(self, subject: str) -> Numbers:
-        """Images in each cell that the rates are of, shape (NUM_CELLS,)."""
+        """Return the number of images in each cell of the population of the rates, shape (NUM_CELLS,)."""
         if self.of_source is None:
             return self.counts.of_run[subject].astype(np.float64)
         return np.asarray(self.weights @ self.counts.of_categories[subject], dtype=np.float64)
 
     def num_scored_of_all(self) -> tuple[float, float]:
-        """Scored images of all images that the rates are of."""
+        """Return the number of scored images, and of all images, of the population of the rates."""
         design = self.sample.design
         if self.of_source is None:
             return design.num_scored, design.num_rows
         return float(self.num_images(PRIVATE).sum()), float(self.of_source.num_images @ self.of_source.weights)
 
     def raw_rate(self, subject: str) -> float | None:
-        """Return the run's own answers for the same images."""
+        """Return the rate of the run's own answers for the same images."""
         whole = self.raw[None][subject]
         if self.of_source is None:
             return whole.rate
@@ -75,23 +75,26 @@ class Weighted:
     is_there: Numbers
 
     probabilities: Numbers
-    """That the picture was drawn and labelled."""
+    """Probability that the picture was drawn and labelled."""
 
     masses: Numbers
-    """How many images of the population the picture itself is."""
+    """Number of images of the population that the picture itself counts as."""
 
     categories: Counts
 
 
 def weighted(subject: str, basis: Basis, undecided: float | None = None) -> Weighted:
-    """undecided: what such a picture is taken to be, 0 or 1; None leaves it out."""
+    """Return the labelled pictures of a subject with their weights.
+
+    undecided: value that undecided pictures get, 0 or 1; None leaves them out.
+    """
     labels, drawn = basis.labels, basis.sample.table
     truth = labels.truth[subject]
     if undecided is not None:
         truth = np.where(labels.undecided[subject], undecided, truth)
     known = ~np.isnan(truth)
     places = labels.places[known]
-    # Which pictures of the sample were labelled is taken for chance.
+    # Assumes that chance decided which pictures of the sample were labelled.
     share_labelled = len(places) / drawn.num_rows
     categories = basis.category_numbers[places]
     return Weighted(
@@ -106,7 +109,7 @@ def weighted(subject: str, basis: Basis, undecided: float | None = None) -> Weig
 
 @dataclass(frozen=True)
 class Fit:
-    """What the labels say of one subject."""
+    """Estimates of one subject from its labels."""
 
     evidence: Evidence
     prevalence: Estimate
@@ -118,10 +121,10 @@ class Fit:
 
 
 def fitted(subject: str, basis: Basis, with_categories: bool) -> Fit:
-    """There must be a label of the subject.
+    """Estimate the rates of a subject, which must have a label.
 
-    Undecided pictures are left out of the values; the intervals reach from the low end with none of them positive to
-    the high end with all. Then they allow for wrong labels and for the draw of the run.
+    Undecided pictures are left out of the values. The intervals reach from the low end with none of them positive to
+    the high end with all positive. Then they are widened for wrong labels and for the draw of the run.
     """
     fits = [_fit_taking(None, subject, basis, with_categories)]
     if basis.labels.undecided[subject].any():
@@ -139,7 +142,7 @@ def fitted(subject: str, basis: Basis, with_categories: bool) -> Fit:
 
 
 def _fit_taking(undecided: float | None, subject: str, basis: Basis, with_categories: bool) -> Fit:
-    """undecided: as in `_weighted`."""
+    """Estimate the rates of a subject for one value of its undecided pictures. undecided: as in `weighted`."""
     number = SUBJECTS.index(subject)
     labels = weighted(subject, basis, undecided)
     known = evidence(basis.num_images(subject), labels.cells, labels.is_there, labels.probabilities, labels.masses)
@@ -164,7 +167,7 @@ def _fit_taking(undecided: float | None, subject: str, basis: Basis, with_catego
 
 
 def _covering(estimates: Sequence[Estimate]) -> Estimate:
-    """Return the value of the first, and an interval that holds all of theirs."""
+    """Return the value of the first estimate, with an interval that covers the intervals of all."""
     first = estimates[0]
     ends = [
         (estimate.low, estimate.high)
@@ -210,7 +213,7 @@ def looks_of(subject: str, basis: Basis) -> SecondLooks:
 
 
 def _of_source(subject: str, basis: Basis, fit: Fit) -> Fit:
-    """With the error of the run's own draw, if its categories are weighted with their sizes."""
+    """Add the error of the run's own draw, if categories are weighted by their sizes."""
     if basis.of_source is None or fit.prevalence.value is None:
         return fit
     usual = fit.prevalence.value
@@ -225,7 +228,7 @@ def _of_source(subject: str, basis: Basis, fit: Fit) -> Fit:
     return replace(
         fit,
         prevalence=basis.of_source.with_error_of_draw(fit.prevalence, *columns),
-        # Ratios over categories of which the draw of the run adds an error that is not estimated here.
+        # The draw of the run adds an error to these ratios that is not estimated here.
         sensitivity=Estimate(),
         specificity=Estimate(),
     )

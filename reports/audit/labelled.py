@@ -47,10 +47,11 @@ class LabelledSample:
 def labelled(
     rows: pa.Table, judged: JudgedLabels, private: str, whose: str, is_in_order: bool = False
 ) -> LabelledSample:
-    """rows: pictures with `shard`, `key` (a name that no other picture of the run has), `sha256`.
+    """Join labels with pictures, and return the truth about each subject.
 
-    judged: labels of one or several people. private: SQL condition of what the run calls private. whose: the rows, in
-    words. is_in_order: people were asked in the order of the rows.
+    rows: pictures with `shard`, `key` (a name that no other picture of the run has), `sha256`. judged: labels of one or
+    several people. private: SQL condition of what the run calls private. whose: the rows, in words. is_in_order: people
+    were asked in the order of the rows.
     LabelsError if no label is of these pictures.
     """
     labels = _with_hashes(rows, judged.labels)
@@ -92,7 +93,7 @@ def labelled(
 
 
 def _with_hashes(rows: pa.Table, labels: pa.Table) -> pa.Table:
-    """Labels that name a picture by its key alone get its hash, so that they count for its copies too."""
+    """Add the hash to labels that name a picture by its key alone, so that they count for its copies too."""
     shards, keys, row_hashes = (rows[name].to_pylist() for name in (Col.SHARD, Col.KEY, Col.SHA256))
     full = [None if key is None else f"{shard}/{key}" for shard, key in zip(shards, keys, strict=True)]
     by_name = hashes_by_name(zip([*keys, *full], [*row_hashes, *row_hashes], strict=True))
@@ -103,9 +104,8 @@ def _with_hashes(rows: pa.Table, labels: pa.Table) -> pa.Table:
 
 
 def _passed_over(rows: pa.Table, labels: pa.Table) -> Flags:
-    """Labels without an answer whose picture comes before the last one with an answer: the person was there. Shape
-    (labels,).
-    """
+    """Return which labels have no answer although a later picture has one, so that the person saw the picture. Shape
+    (labels,)."""
     position = {sha256: number for number, sha256 in reversed(list(enumerate(rows[Col.SHA256].to_pylist()))) if sha256}
     positions = np.array([position.get(sha256, -1) for sha256 in labels["sha256"].to_pylist()], dtype=np.int64)
     is_blank: Flags = np.asarray(np.isnan(attribute_values(labels)).all(axis=1), dtype=np.bool_)

@@ -27,11 +27,11 @@ def audit_of_other_run(
 ) -> Audit:
     """Correct the rates of a run by how often the same engine was wrong in another, labelled run (Rogan-Gladen).
 
-    private: SQL condition; None for what the protocol asks. Labels of pictures of the other run's audit sample are
-    weighted by how likely each was to be drawn; other labels count once each.
+    private: SQL condition; None for that of the run's protocol. Labels of pictures of the other run's audit sample are
+    weighted by 1 / the probability of the draw; other labels count once each.
 
-    RunError if the engines differ, or the other run has other rows than when its sample was drawn. LabelsError if no
-    label is of a picture of the other run, or only some of the labelled pictures are of its sample.
+    RunError if the engines differ, or the rows of the other run changed after its sample was drawn. LabelsError if no
+    label is of a picture of the other run, or if only some of the labelled pictures are of its sample.
     """
     if (run.record.engine, run.record.taxonomy) != (other.record.engine, other.record.taxonomy):
         raise RunError(f"{other.url} was made by another engine or with other settings of it than {run.url}")
@@ -112,8 +112,10 @@ def _cells(run: Run, condition: str) -> pa.Table:
 
 
 def _probabilities(other: Run, rows: pa.Table, labels: LabelledSample) -> Numbers | None:
-    """Return how likely each labelled picture was to be drawn, 0 for one whose label does not count. Shape (m,), as in
-    `LabelledSample`. None if the labels are not of the run's audit sample; 1 for all if every image has a label.
+    """Return the probability with which each labelled picture was drawn, 0 if its label does not count.
+
+    Shape (m,), as in `LabelledSample`. None if the labels are not of the run's audit sample; 1 for all if every image
+    has a label.
     """
     has_answer: Flags = np.any(~np.isnan(np.stack(list(labels.truth.values()))), axis=0)
     if has_answer.sum() == rows.num_rows:
@@ -151,7 +153,10 @@ def _errors(
     num_images: Counts | None,
     random: np.random.Generator,
 ) -> tuple[Errors, int, int]:
-    """Also the labels that count, and how many of them say yes. num_images: of the labelled run in each cell."""
+    """Return the errors of the engine, the number of labels that count, and how many of these say yes.
+
+    num_images: images of the labelled run in each cell.
+    """
     truth = labels.truth[subject]
     known = ~np.isnan(truth)
     if probabilities is not None:

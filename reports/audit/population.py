@@ -1,12 +1,12 @@
-"""Which images a corrected rate is of: those that have a score, or all of the source that a run is a sample of.
+"""The population of a corrected rate: the scored images, or the source that the run is a sample of.
 
-Labels correct the rate of the scored images. If these are a random sample, their own rate differs from that of the
-source by chance too, and an interval for the source has both errors. If the run has as many images of each category,
-whatever its size, its pooled rate is of no population that anyone means; then every image counts as often as its
-category is larger in the source than in the run (two-phase sampling for stratification).
+Labels correct the rate of the scored images. If these are a random sample, their rate differs by chance from that of
+the source, and an interval for the source has both errors. If the run has the same number of images of each category,
+its pooled rate describes no real population. Then each image is weighted by the size of its category in the source,
+divided by that in the run (two-phase sampling for stratification).
 
-If the run is of random shards, what labels find is assumed to be as alike within a shard as what the run answers: the
-labels of an audit are too few to show it shard by shard.
+If the run is of random shards, the truth is assumed to be as alike within a shard as the answers of the run: an audit
+has too few labels to measure it shard by shard.
 
 Source: Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992, chapter 9.
 """
@@ -34,9 +34,10 @@ Fractions = Mapping[tuple[str, str | None], float]
 
 
 def audit_of_source(audit: Audit, kind: Kind, fractions: Fractions) -> Audit:
-    """Return rates of the scored images as rates of the source, if the run is a random sample of it. kind: of the run.
+    """Return the rates of the scored images as rates of the source, if the run is a random sample of it.
 
-    The size of the source is not known here, so intervals are those for a large one. fractions: of a sample of shards.
+    kind: of the run. fractions: of a sample of shards.
+    The size of the source is not known here, so the intervals are those for a large one.
     """
     if kind not in SAMPLES:
         return audit
@@ -73,10 +74,10 @@ def _subject_of_source(rates: SubjectRates, audit: Audit, fractions: Fractions) 
 
 
 def of_source(estimate: Estimate, num_images: float, fraction: float = 0.0) -> Estimate:
-    """Return a share of the images of a random sample as one of its source.
+    """Return a share of the images of a random sample as a share of its source.
 
-    num_images: of the sample that it is a share of. fraction: as of `intervals.sampled`; 0 if unknown, which is never
-    too narrow; minus infinity if a single shard was drawn, which gives no interval.
+    num_images: images of the sample that it is a share of. fraction: as in `shares.sampled`. 0 if unknown, which never
+    makes the interval too narrow; minus infinity if a single shard was drawn, which gives no interval.
     """
     value, low, high = estimate.value, estimate.low, estimate.high
     if value is None or low is None or high is None or num_images <= 0:
@@ -88,7 +89,7 @@ def of_source(estimate: Estimate, num_images: float, fraction: float = 0.0) -> E
 
 
 def with_quarantined(corrected: Estimate, num_scored: float, num_images: float) -> tuple[float, float] | None:
-    """Return the interval if none of the quarantined images is positive, up to that if all are."""
+    """Return the interval of the rate with quarantined images: low if none of them is positive, high if all are."""
     if corrected.low is None or corrected.high is None or not num_images:
         return None
     num_quarantined = num_images - num_scored
@@ -97,7 +98,7 @@ def with_quarantined(corrected: Estimate, num_scored: float, num_images: float) 
 
 @dataclass(frozen=True)
 class CategoryWeights:
-    """How often an image of each of K categories counts."""
+    """The weight of an image of each of K categories."""
 
     names: tuple[str, ...]
 
@@ -109,7 +110,7 @@ class CategoryWeights:
 
     @property
     def weights(self) -> Numbers:
-        """Shape (K,); their mean over the images of the run is 1."""
+        """Return the weights, shape (K,); their mean over the images of the run is 1."""
         return np.asarray(self.sizes / self.num_images * self.num_images.sum() / self.sizes.sum(), dtype=np.float64)
 
     def of(self, names: Sequence[str]) -> Numbers:
@@ -118,8 +119,9 @@ class CategoryWeights:
         return np.array([by_name[name] for name in names], dtype=np.float64)
 
     def with_error_of_draw(self, estimate: Estimate, rates: Numbers, num_scored: Numbers) -> Estimate:
-        """Return the estimate with what the draw of the run adds to its error. rates: corrected, of each category,
-        shape (K,). num_scored: images of the run with a score, shape (K,).
+        """Add the error of the run's draw to an estimate.
+
+        rates: corrected rate of each category, shape (K,). num_scored: images of the run with a score, shape (K,).
         """
         value, low, high = estimate.value, estimate.low, estimate.high
         if value is None or low is None or high is None:
@@ -138,8 +140,10 @@ class CategoryWeights:
 
 
 def category_weights(run: Run, sizes: Mapping[str, int]) -> CategoryWeights:
-    """sizes: images of each category in the source. QueryError in one line if they are not those of the categories that
-    the run has images of.
+    """Return the weight of an image of each category.
+
+    sizes: images of each category in the source. QueryError in one line if the categories are not those of the run, or
+    if the run has more images of one.
     """
     drawn = {row["category"]: int(row["num_images"]) for row in run.ask("category_counts")}
     if unnamed := sorted(drawn.keys() - sizes.keys()):
@@ -164,7 +168,10 @@ def _wrong_sizes(why: str) -> QueryError:
 
 
 def drawn_fractions(run: Run, private: str) -> Fractions:
-    """Empty if no shards were drawn. private: SQL condition of the audit."""
+    """Return the drawn share of the source for each subject and category; empty if no shards were drawn.
+
+    private: SQL condition of the audit.
+    """
     draw = run.record.shard_draw
     if draw is None:
         return {}

@@ -1,4 +1,4 @@
-"""What `audit apply` finds: raw and corrected rates side by side."""
+"""Results of `audit apply`: raw and corrected rates."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -28,7 +28,7 @@ ALL_LABELLED = "every image is labelled"
 
 @dataclass(frozen=True)
 class LabelCounts:
-    """Labels and drawn pictures; each side adds up."""
+    """Counts of drawn pictures and of labels; those of each side add up."""
 
     num_drawn: int
     """Pictures of the sample; with labels of another run, labelled pictures of that run."""
@@ -40,7 +40,7 @@ class LabelCounts:
     """How many of these have a row that answers none."""
 
     num_undecided: int
-    """How many of these people came to without answering a question: they differ, cannot say, or skipped them."""
+    """How many of these have no answer although people saw them: people differ, cannot say, or skipped them."""
 
     num_without_row: int
     """How many of these have no row."""
@@ -69,14 +69,13 @@ class SubjectRates:
     """How many of these are labelled 0.5; they count as absent."""
 
     num_undecided: int
-    """Drawn pictures that have no answer although people came to them. Intervals cover all of them being positive, and
-    none."""
+    """Drawn pictures without an answer that people saw. Intervals cover both: all of them positive, and none."""
 
     second_looks: SecondLooks
     """Pictures that at least two people judged, and how far they agree."""
 
     raw_rate: float | None
-    """As the run answers; a share of the images with an answer."""
+    """Rate by the run's answers; a share of the images with an answer."""
 
     is_raw_lower_bound: bool
     """The engine finds the subject but never rules it out; then the raw rate is a share of all scored images."""
@@ -91,7 +90,7 @@ class SubjectRates:
     shards are damaged, so that the number of images is not known."""
 
     sensitivity: Estimate
-    """Share of the positive images that the run answers with yes; unknown is no yes."""
+    """Share of the positive images that the run answers with yes; an unknown answer is not a yes."""
 
     specificity: Estimate
     """Share of the other images that it does not answer with yes."""
@@ -100,7 +99,7 @@ class SubjectRates:
     """`difference` or `rogan-gladen`."""
 
     note: str | None
-    """Why there is no corrected rate, or what to know of it."""
+    """Why there is no corrected rate, or what a reader must know of it."""
 
     shift_test: ShiftTest | None
     """Whether the engine errs alike in all categories; None if there are no rates of categories."""
@@ -159,14 +158,15 @@ class Audit:
 
     @property
     def num_quarantined(self) -> int:
-        """Images that cannot be drawn, since they have no score; those that a screen left out are among them."""
+        """Return the number of images without a score, which cannot be drawn; this includes those that a screen left
+        out."""
         return self.num_images - self.num_scored
 
 
 def as_table(audit: Audit, in_source: Audit | None = None) -> pa.Table:
-    """Return rows of `CORRECTED_SCHEMA`: the whole run first, then the categories of each subject.
+    """Return the audit as rows of `CORRECTED_SCHEMA`: the whole run first, then the categories of each subject.
 
-    in_source: the same rates for the source; None if the run is no sample of it.
+    in_source: the same rates for the source; None if the run is not a sample of it.
     """
     rows: list[dict[str, object]] = []
     for rates in audit.subjects:

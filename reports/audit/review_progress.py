@@ -1,4 +1,4 @@
-"""How far a review is: who answered how much, how far people agree, and whether the labels are enough."""
+"""Progress of a review: how much each person answered, how far people agree, and whether there are enough labels."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class Enough:
 
 
 def estimate_of(run: Run, sample: AuditSample) -> Estimate:
-    """Reads once what the correction needs of the run; the estimate itself is quick and needs no open run."""
+    """Read what the correction needs of the run, and return a quick function that needs no open run."""
     num_images = cell_counts(run, audit_sql(run, sample.design.private)).of_run[PRIVATE]
 
     def estimate(labels: pa.Table) -> tuple[float, float] | None:
@@ -52,7 +52,10 @@ def estimate_of(run: Run, sample: AuditSample) -> Estimate:
 
 
 def enough_labels(sample: AuditSample, labels: pa.Table, estimate: Estimate) -> Enough:
-    """labels: of `LABELS_SCHEMA`. estimate: of `estimate_of`."""
+    """Count how much of an audit sample is labelled, and estimate the private rate.
+
+    labels: of `LABELS_SCHEMA`. estimate: of `estimate_of`.
+    """
     num_people = Counter(
         sha256
         for sha256, *values in zip(*(labels[name].to_pylist() for name in _judged_columns(labels)), strict=True)
@@ -69,7 +72,7 @@ def enough_labels(sample: AuditSample, labels: pa.Table, estimate: Estimate) -> 
 
 
 def agreement_of(labels: pa.Table) -> tuple[Agreement, ...]:
-    """On `private` and on all attributes, whichever people were asked; none with fewer than two people.
+    """Measure how far people agree on `private` and on all attributes; empty with fewer than two people.
 
     labels: of `LABELS_SCHEMA`, one row per person and picture.
     """
@@ -84,7 +87,7 @@ def agreement_of(labels: pa.Table) -> tuple[Agreement, ...]:
 
 
 def answers_by_person(labels: pa.Table) -> dict[str, int]:
-    """Name -> pictures, most first."""
+    """Count the pictures of each person: name -> pictures, most first."""
     return dict(Counter(labels["annotator"].to_pylist()).most_common())
 
 

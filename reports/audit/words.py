@@ -29,7 +29,7 @@ SENTENCES: Mapping[str, str] = {
     ALL_LABELLED: "Every image is labelled, so the corrected rate is that of the labels: {subjects}.",
     NOT_IDENTIFIED: "Not identified, since the engine's errors alone could explain its answers: {subjects}.",
 }
-"""Note -> what it means for the reader. Others are explained by the notes of the whole audit."""
+"""Note -> what it means for the reader. The notes of the whole audit explain the others."""
 
 
 def _left_out(audit: Audit) -> str:
@@ -45,7 +45,7 @@ def document(audit: Audit) -> Document:
 
 
 def headlines(audit: Audit) -> tuple[str, ...]:
-    """Return what a reader must know before any figure, one line each."""
+    """Return the lines that a reader needs before any figure."""
     counts = audit.labels
     return (
         *map(printable, audit.cautions),
@@ -57,7 +57,7 @@ def headlines(audit: Audit) -> tuple[str, ...]:
 
 
 def _counted(counts: LabelCounts) -> str:
-    """Only what there is."""
+    """Return the counts of labels in words, without those that are 0."""
     others = {
         "undecided": counts.num_undecided,
         "without an answer": counts.num_empty,
@@ -71,7 +71,7 @@ def _counted(counts: LabelCounts) -> str:
 
 
 def tables(audit: Audit) -> Iterator[Table]:
-    """Yield rates of the whole run, then the private rate of categories if there are any."""
+    """Yield the rates of the whole run, then the private rates of categories if there are any."""
     heads = ["", "raw", "corrected", "labels", "positive", "sensitivity", "specificity"]
     rows = [
         [
@@ -108,7 +108,7 @@ def tables(audit: Audit) -> Iterator[Table]:
 
 
 def endnotes(audit: Audit) -> tuple[str, ...]:
-    """Return what a reader must know, one line each."""
+    """Return the notes for the reader, one line each."""
     of_notes = dict[str, list[str]]()
     for subject in audit.subjects:
         if subject.note is not None:
@@ -143,7 +143,7 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
 
 
 def _listed(subjects: Sequence[str]) -> str:
-    """Return the names, or words for many at once."""
+    """Return the names, or one phrase for all subjects or all attributes."""
     if len(subjects) == len(SUBJECTS):
         return "private and all attributes"
     if PRIVATE not in subjects and len(subjects) == len(SUBJECTS) - 1:
@@ -157,7 +157,7 @@ def _category(rates: CategoryRates) -> list[str]:
 
 
 def _cell(estimate: Estimate) -> str:
-    """Return the share and interval; "–" where not known."""
+    """Return the share and its interval as text; "–" where unknown."""
     value, low, high = estimate.value, estimate.low, estimate.high
     if value is None or low is None or high is None:
         return percent(value)
@@ -166,9 +166,10 @@ def _cell(estimate: Estimate) -> str:
 
 
 def label_errors(num_pictures: int, differing: float | None, kappa: float | None, is_allowed_for: bool) -> str:
-    """Return what wrong labels do to the rates, as far as that is known, in words.
+    """Explain how wrong labels affect the rates, as far as that is known.
 
-    num_pictures: judged by at least two people. is_allowed_for: intervals are wider by these errors.
+    num_pictures: pictures that at least two people judged. is_allowed_for: whether the intervals are wider by these
+    errors.
     """
     if num_pictures < MIN_TWICE or differing is None:
         few = f" (so far {num_pictures:,})" if num_pictures else ""

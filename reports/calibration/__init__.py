@@ -1,4 +1,4 @@
-"""From probabilities that a model gives to probabilities that mean what they say, and thresholds that follow.
+"""Maps from the probabilities of a model to calibrated ones, which match the labels, and thresholds for these.
 
 Start at: `compute.py`. The maps and metrics are in `reports.statistics`.
 

@@ -1,4 +1,4 @@
-"""A run and its labels -> how far its probabilities can be trusted, maps that mend them, thresholds that follow."""
+"""Calibrates a run by its labels: how far its probabilities can be trusted, maps that correct them, and thresholds."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from scoring.taxonomy import ATTRIBUTES, KEYS
 
 PRIVATE = "private"
 NEVER = 1.0
-"""The highest threshold that a file can say: only a probability of 1 reaches it."""
+"""The highest threshold that a file can hold: only a probability of 1 reaches it."""
 
 _TOO_FEW = f"fewer than {MIN_TO_FIT} pictures that show it, or that do not: no map, no threshold"
 _TOO_FEW_PRIVATE = f"fewer than {MIN_TO_FIT} private pictures, or others: no map, no threshold"
@@ -52,9 +52,9 @@ class _Subject:
 def calibrated(
     rows: LabelledRows, record: RunRecord, present_from: float, seed: int
 ) -> tuple[tuple[SubjectCalibration, ...], tuple[str, ...]]:
-    """Return the subjects, and the attributes that have no labelled picture with a probability.
+    """Calibrate each subject; also return the attributes that have no labelled picture with a probability.
 
-    at: calibrated probability from which an attribute is present. LabelsError if nothing has a probability.
+    present_from: calibrated probability from which an attribute is present. LabelsError if nothing has a probability.
     """
     subjects = _subjects(rows, record)
     if not subjects:
@@ -105,7 +105,7 @@ def _subjects(labelled: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
 
 
 def _pools(subjects: Mapping[str, _Subject]) -> list[tuple[str, ...]]:
-    """Who shares a map: each subject has its own, but rare attributes have one per level."""
+    """Return the subjects that share a map: each subject has its own, but rare attributes share one per level."""
     rare = [key for key, subject in subjects.items() if key != PRIVATE and method_of(subject.points) is None]
     own = [(key,) for key in subjects if key not in rare]
     levels = sorted({_LEVELS[key] for key in rare})
@@ -113,7 +113,7 @@ def _pools(subjects: Mapping[str, _Subject]) -> list[tuple[str, ...]]:
 
 
 def _of_pool(members: Sequence[_Subject], present_from: float, seed: int) -> Iterator[SubjectCalibration]:
-    """Yield each member of a pool, in their order."""
+    """Yield the result of each member of a pool, in their order."""
     points = joined([member.points for member in members])
     method = method_of(points)
     if method is None:
@@ -163,7 +163,7 @@ def _result(
 
 
 def _share(said: Flags, points: Points, members: Flags) -> float | None:
-    """Return the weighted share of the members that are answered wrong, 0–1. None without members."""
+    """Return the weighted share of the members that are answered wrongly, 0–1. None without members."""
     if not members.any():
         return None
     weights = points.weights[members]
@@ -171,7 +171,8 @@ def _share(said: Flags, points: Points, members: Flags) -> float | None:
 
 
 def _threshold(map_: ProbabilityMap, present_from: float) -> tuple[float, str | None]:
-    """Return the next number in single precision, in which probabilities are stored and compared."""
+    """Return the threshold and a note. It is rounded up to single precision, in which probabilities are stored and
+    compared."""
     note = "its probabilities do not rise with the truth" if isinstance(map_, Platt) and map_.slope == 0 else None
     start = map_.reaching(present_from)
     if start is None:

@@ -29,13 +29,13 @@ class SubjectCalibration:
     """Which number of the row was calibrated."""
 
     num_pictures: int
-    """Labelled, with a probability."""
+    """Labelled pictures with a probability."""
 
     num_present: int
     """How many of these are labelled present (1); 0.5 counts as absent."""
 
     num_effective: float
-    """As many equally drawn pictures that show it would say as much; `num_present` without weights."""
+    """Number of equally drawn pictures that show it and tell as much as these; `num_present` without weights."""
 
     method: Method | None
     """None if there are too few labels."""
@@ -56,10 +56,10 @@ class SubjectCalibration:
     """The same by thresholds that were chosen without the picture."""
 
     threshold: float | None
-    """Smallest probability given from which it is present, by the map of all pictures; None without a map."""
+    """Smallest probability of the model from which it is present, by the map of all pictures; None without a map."""
 
     note: str | None
-    """What to know of the threshold."""
+    """What a reader must know of the threshold."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class CalibrationReport:
 
 
 def thresholds_file(report: CalibrationReport) -> str | None:
-    """YAML; None if no attribute has a threshold."""
+    """Return the thresholds as YAML; None if no attribute has one."""
     lines = [
         _line(subject.subject, subject.threshold, subject.note)
         for subject in report.subjects

@@ -9,12 +9,12 @@ from reports.words import Document, Table, number
 
 
 def document(report: CalibrationReport, reliability_of: Sequence[str]) -> Document:
-    """reliability_of: subjects that get a reliability table."""
+    """Return the calibration as text. reliability_of: subjects that get a reliability table."""
     return Document(tuple(headlines(report)), tuple(tables(report, reliability_of)), tuple(notes(report)))
 
 
 def headlines(report: CalibrationReport) -> Iterator[str]:
-    """Yield what a reader must know before any figure, one line each."""
+    """Yield the lines that a reader needs before any figure."""
     join = report.join
     yield from report.cautions
     yield f"run     {report.run}"
@@ -33,7 +33,10 @@ def headlines(report: CalibrationReport) -> Iterator[str]:
 
 
 def tables(report: CalibrationReport, reliability_of: Sequence[str]) -> Iterator[Table]:
-    """reliability_of: subjects that get a reliability table."""
+    """Yield the table of all subjects, then the reliability tables.
+
+    reliability_of: subjects that get a reliability table.
+    """
     present = "present" if report.has_attributes else "private"
     yield Table(
         "Before → after. After: each picture by a map fitted on the other four fifths. "
@@ -48,7 +51,7 @@ def tables(report: CalibrationReport, reliability_of: Sequence[str]) -> Iterator
 
 
 def notes(report: CalibrationReport) -> Iterator[str]:
-    """Yield what to know of single subjects, one line each."""
+    """Yield notes on single subjects, one line each."""
     for subject in report.subjects:
         if subject.pooled_with:
             yield f"{subject.subject}: rare, so it shares its map with {', '.join(subject.pooled_with)}"
@@ -77,7 +80,7 @@ def notes(report: CalibrationReport) -> Iterator[str]:
 
 
 def use_of(threshold: float) -> str:
-    """Return what to do with a threshold of `prob_private`."""
+    """Return how to use a threshold of `prob_private`."""
     return f"use it in evaluate --threshold {threshold:g}, or in a policy as when: prob_private >= {threshold:g}"
 
 

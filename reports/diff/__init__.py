@@ -1,4 +1,4 @@
-"""Two runs, picture by picture: what one of them says that the other does not.
+"""Compares two runs, picture by picture.
 
 Rows are loaded into a DuckDB database that spills to a temporary folder, so that runs larger than the memory can be
 compared. Start at: `compute.py`.

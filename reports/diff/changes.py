@@ -1,7 +1,7 @@
-"""What changed between two runs: attributes, the shares of private pictures, and severity scores.
+"""Changes between two runs: attributes, the shares of private pictures, and severity scores.
 
-Each kind has a `tally_…`, which adds the pictures of one part to a table of counts, and a function that takes the
-change from these counts. DuckDB sums, so that no rows are held in memory.
+Each kind has a function `tally_…`, which adds the pictures of one part to a table of counts, and a function that
+computes the change from these counts. DuckDB adds them up, so that no rows are held in memory.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,12 +21,12 @@ from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 ABSENT, DOUBT, PRESENT, OPEN = 0, 1, 2, -1
-"""Answers of a scored picture; open: none to this question. In lists of counts open is the last."""
+"""Answers of a scored picture. OPEN: it has no answer to this question. In lists of counts OPEN is the last."""
 
 ANSWERED = (ABSENT, DOUBT, PRESENT)
 
 Cells = Mapping[tuple[int | None, int | None], int]
-"""Answers of both runs, None where the engine was not asked or could not answer -> pictures."""
+"""Answers of both runs -> number of pictures. None: the engine was not asked or could not answer."""
 
 _SCORED = "NOT {0}_is_quarantined AND NOT {0}_is_screened"
 
@@ -45,7 +45,7 @@ _COUNTED = {
     "public_b": "NOT b_is_private",
     "open_b": f"b_is_private IS NULL AND {_SCORED.format('b')}",
 }
-"""What is counted of the pictures of a group."""
+"""Name -> SQL condition of the pictures of a group that are counted."""
 
 Counts = Mapping[str, npt.NDArray[np.int64]]
 """Names of `_COUNTED` -> shape (groups,)."""
@@ -57,8 +57,10 @@ SCORE_COLUMNS = (Col.HOLISTIC_SCORE, Col.SCORE)
 def attribute_changes(
     database: duckdb.DuckDBPyConnection, declared_a: Collection[str], declared_b: Collection[str], is_tested: bool
 ) -> dict[str, AttributeChange]:
-    """By key. declared_a: attributes that the first run says it never denies (`scoring.table.presence_only`).
-    is_tested: whether pictures are independent, so that there are p-values.
+    """Return the change of each attribute, by key.
+
+    declared_a, declared_b: attributes that each run says it never denies (`scoring.table.presence_only`). is_tested:
+    whether pictures are independent, so that there are p-values.
     """
     change_of = {
         attribute.key: _attribute_change(
@@ -79,7 +81,7 @@ def attribute_changes(
 
 
 def tally_attributes(database: duckdb.DuckDBPyConnection) -> None:
-    """Adds the answers in the table `compared` to those of earlier parts."""
+    """Add the answers in the table `compared` to those of earlier parts."""
     database.execute(
         "CREATE TABLE IF NOT EXISTS tally_attributes (attribute VARCHAR, a TINYINT, b TINYINT, num BIGINT)"
     )
@@ -97,7 +99,7 @@ def _cells(database: duckdb.DuckDBPyConnection, key: str) -> Cells:
 
 
 def _attribute_change(level: int, cells: Cells, is_declared_a: bool, is_declared_b: bool) -> AttributeChange:
-    """Without p-values."""
+    """Return the change of one attribute, without p-values."""
 
     def num(of_a: Collection[int | None], of_b: Collection[int | None]) -> int:
         return sum(cells.get((answer_a, answer_b), 0) for answer_a in of_a for answer_b in of_b)
@@ -135,7 +137,7 @@ def _attribute_change(level: int, cells: Cells, is_declared_a: bool, is_declared
 def private_shares(
     database: duckdb.DuckDBPyConnection, unnamed: Collection[str], is_tested: bool
 ) -> tuple[PairedRate, float | None, tuple[GroupChange, ...]]:
-    """Compare the private shares of all pictures, with κ; and of each group that may be named.
+    """Compare the private shares of all pictures, with Cohen's κ, and of each group that may be named.
 
     unnamed: groups that may not be named; the tests are adjusted for them too. is_tested: whether pictures are
     independent, so that there are p-values.
@@ -157,7 +159,7 @@ def private_shares(
 
 
 def tally_private_shares(database: duckdb.DuckDBPyConnection) -> None:
-    """Adds the pictures in the table `compared` to those of earlier parts, by group."""
+    """Add the pictures in the table `compared` to those of earlier parts, by group."""
     counts = ", ".join(f'count(*) FILTER ({condition}) AS "{name}"' for name, condition in _COUNTED.items())
     counted = f"SELECT a_category AS category, count(*) AS num_pairs, {counts} FROM compared GROUP BY ALL"
     database.execute(f"CREATE TABLE IF NOT EXISTS tally_groups AS SELECT * FROM ({counted}) LIMIT 0")
@@ -165,7 +167,7 @@ def tally_private_shares(database: duckdb.DuckDBPyConnection) -> None:
 
 
 def _paired(counts: Counts, is_tested: bool) -> list[tuple[PairedRate, float | None]]:
-    """Return the paired rate of each group, with p adjusted for all of them."""
+    """Return the paired rate of each group, and its p-value adjusted for all groups."""
     seldom = {
         name: seldom_denies(*(counts[f"{answer}_{name}"] for answer in ("private", "public", "open")))
         for name in ("a", "b")
@@ -205,8 +207,10 @@ def _last(p_value: float | None) -> float:
 def score_changes(
     database: duckdb.DuckDBPyConnection, unnamed: Collection[str], is_tested: bool
 ) -> tuple[ScoreChange, ...]:
-    """Return the change of each column that some picture has in both runs. unnamed: groups that may not be named.
-    is_tested: whether pictures are independent, so that there are intervals."""
+    """Return the change of each score column that some picture has in both runs.
+
+    unnamed: groups that may not be named. is_tested: whether pictures are independent, so that there are intervals.
+    """
     return tuple(
         change
         for column in SCORE_COLUMNS
@@ -236,7 +240,7 @@ def _score_change(
 
 
 def tally_scores(database: duckdb.DuckDBPyConnection) -> None:
-    """Adds the scores of the pictures in the table `compared` that have one in both runs to those of earlier parts."""
+    """Add the scores of the pictures in the table `compared` that have one in both runs to those of earlier parts."""
     database.execute(
         "CREATE TABLE IF NOT EXISTS tally_scores (score VARCHAR, category VARCHAR, a DOUBLE, b DOUBLE, num BIGINT)"
     )
@@ -248,8 +252,8 @@ def tally_scores(database: duckdb.DuckDBPyConnection) -> None:
 
 
 def _moments(database: duckdb.DuckDBPyConnection, column: str, by: str) -> list[tuple[Any, ...]]:
-    """Return for each group: its name, pictures, means of a, b and b − a, deviation (n − 1) of b − a, and pictures that
-    differ.
+    """Return per group: name, number of pictures, means of a, b and b − a, standard deviation (n − 1) of b − a, and
+    number of pictures whose scores differ.
 
     by: SQL over the tally.
     """
@@ -272,7 +276,7 @@ def _moments(database: duckdb.DuckDBPyConnection, column: str, by: str) -> list[
 
 
 def _mean_change(is_tested: bool, num: int, *moments: Any) -> MeanChange:
-    """Without an interval if pictures are not independent."""
+    """Return the change of a mean, without an interval if pictures are not independent."""
     change = mean_change(num, *moments)
     return change if is_tested else replace(change, interval=None)
 
@@ -280,8 +284,9 @@ def _mean_change(is_tested: bool, num: int, *moments: Any) -> MeanChange:
 def mean_change(
     num: int, mean_a: float, mean_b: float, change: float, deviation: float | None, num_changed: int
 ) -> MeanChange:
-    """change, deviation: mean and standard deviation (n − 1) of b − a; no deviation of a single picture.
+    """Return the change of a mean with its interval.
 
+    change, deviation: mean and standard deviation (n − 1) of b − a; the deviation of a single picture is None.
     num_changed: pictures whose scores differ.
     """
     ends = interval_of_mean(num, change, deviation or 0.0)
@@ -289,7 +294,8 @@ def mean_change(
 
 
 def _spearman(database: duckdb.DuckDBPyConnection, column: str) -> float | None:
-    """Rank correlation with mean ranks for ties, from the distinct pairs of scores; None if one run is constant."""
+    """Return the rank correlation, with mean ranks for ties, from the distinct pairs of scores; None if one run is
+    constant."""
     ((both, of_a, of_b),) = database.execute(f"""
         WITH pairs AS (SELECT a, b, sum(num) AS num FROM tally_scores WHERE score = '{column}' GROUP BY a, b),
         total AS (SELECT sum(num) AS num FROM pairs),

@@ -1,4 +1,4 @@
-"""Two runs from start to end: loaded, matched, counted and tested."""
+"""Compares two runs from start to end: loads, matches, counts and tests."""
 
 import shutil
 import tempfile
@@ -32,10 +32,10 @@ from scoring.table import SCHEMA, presence_only
 
 MAX_GROUPS = 10_000
 MAX_PICTURES = 20
-"""Changed pictures that are named."""
+"""Number of changed pictures that are named."""
 
 ALIKE = {"built_with": (), "is_fake": False}
-"""Values that both records get: the machines that made the rows change none of them, and the engine is compared."""
+"""Values set in both records before they are compared: machines change no row, and the engine is compared anyway."""
 
 MEMORY_SHARE = 0.5
 """Share of the free memory that DuckDB may use before it spills to disk."""
@@ -44,7 +44,8 @@ DISK_SHARE = 0.5
 """Share of the free room in the temporary folder that the rows of a part may take."""
 
 ROW_BYTES = 600
-"""What a row of either run takes in memory and temporary folder together while it is compared: measured up to 560."""
+"""Bytes that a row of either run takes in memory and temporary folder together while it is compared: measured up to
+560."""
 
 _LEVEL = """CASE WHEN {0}_is_quarantined THEN 'quarantined' WHEN {0}_is_screened THEN 'screened'
     ELSE coalesce(CAST({0}_level AS VARCHAR), 'unknown') END"""
@@ -66,12 +67,14 @@ FASTER = 8
 def compare_runs(
     url_a: str, url_b: str, by: str = "category", may_name: MayName = all_named, room_bytes: int | None = None
 ) -> RunDifference:
-    """by: column or SQL expression that groups the pictures, over rows of the first run. may_name: asked of each
-    picture that the result would name. room_bytes: of memory and temporary folder together, that the rows may take;
-    None: half of what is free. If they need more, they are compared in parts, and each part reads both runs again.
+    """Compare two runs, picture by picture.
 
-    RunError, StorageError of the runs, or if the temporary folder is full; QueryError if `by` is no such expression or
-    makes more than 10,000 groups.
+    by: column or SQL expression that groups the pictures, over rows of the first run. may_name: decides which pictures
+    the result may name. room_bytes: bytes of memory and temporary folder together that the rows may take; None: half of
+    what is free. Rows that need more are compared in parts, and each part reads both runs again.
+
+    RunError, StorageError of the runs; StorageError if the temporary folder is full; QueryError if `by` is no such
+    expression or makes more than 10,000 groups.
     """
     if place(url_a).is_same(place(url_b)):
         raise PrivsieveError(f"{url_a} is given twice; compare it with another run")
@@ -88,7 +91,7 @@ def _free_bytes() -> int:
 
 @contextmanager
 def _database() -> Iterator[duckdb.DuckDBPyConnection]:
-    """What does not fit into the memory goes to a temporary folder, which is removed afterwards."""
+    """Open a database that spills to a temporary folder, which is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="privsieve-diff-") as folder:
         database = duckdb.connect()
         try:
@@ -150,7 +153,7 @@ def _compared(
 
 
 def _tally_rows(database: duckdb.DuckDBPyConnection) -> None:
-    """Adds the rows of both runs to the counts of earlier parts, and drops their tables."""
+    """Add the rows of both runs to the counts of earlier parts, and drop their tables."""
     for name in ("a", "b"):
         counts = (
             f"SELECT '{name}' AS side, count(*) FILTER (is_quarantined) AS num_quarantined, "
@@ -163,9 +166,9 @@ def _tally_rows(database: duckdb.DuckDBPyConnection) -> None:
 def _tally(
     database: duckdb.DuckDBPyConnection, run: OpenRun, may_name: MayName, named_before: frozenset[str]
 ) -> frozenset[str]:
-    """Adds the pictures in the table `compared` to those of earlier parts, and drops it; returns `named_groups`.
+    """Add the pictures in the table `compared` to those of earlier parts, and drop it; return `named_groups`.
 
-    Everything that the result says of pairs is a sum over these tables, so that no row is needed any more.
+    The result needs only sums over pairs, which these tables hold, so that the rows can be dropped.
     run: the first.
     """
     for table, state in _STATES.items():
@@ -193,13 +196,13 @@ def _tally(
 
 
 def _add(database: duckdb.DuckDBPyConnection, table: str, rows: str) -> None:
-    """rows: a SELECT."""
+    """Add rows to a table, which is made if it does not exist. rows: a SELECT."""
     database.execute(f"CREATE TABLE IF NOT EXISTS {table} AS SELECT * FROM ({rows}) LIMIT 0")
     database.execute(f"INSERT INTO {table} {rows}")
 
 
 def _num_lookalikes(database: duckdb.DuckDBPyConnection) -> int:
-    """Count them part by part of the hashes, since each distinct hash takes memory."""
+    """Count the lookalikes, one range of hashes at a time, since each distinct hash takes memory."""
     question = f"SELECT count(*) - count(DISTINCT phash) FROM tally_phashes WHERE phash % {_PHASH_RANGES} = "
     return sum(_one(database, f"{question}{number}") for number in range(_PHASH_RANGES))
 
@@ -231,7 +234,7 @@ def _column(database: duckdb.DuckDBPyConnection, question: str) -> list[str]:
 
 
 def _table(database: duckdb.DuckDBPyConnection, table: str, states: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-    """Pictures by the state in both runs."""
+    """Return the number of pictures by their state in the first run (rows) and the second (columns)."""
     question = f"SELECT a, b, sum(num)::BIGINT FROM {table} GROUP BY ALL"
     counts = {(of_a, of_b): num for of_a, of_b, num in database.execute(question).fetchall()}
     return tuple(tuple(counts.get((row, column), 0) for column in states) for row in states)
@@ -252,10 +255,9 @@ def _pictures(
 def named_groups(
     database: duckdb.DuckDBPyConnection, run: OpenRun, may_name: MayName, named_before: frozenset[str]
 ) -> frozenset[str]:
-    """Groups of the table `compared` with a picture that may be named, and those that had one in earlier parts. run:
-    the first.
+    """Return the groups with a picture that may be named, in the table `compared` or in earlier parts.
 
-    One picture that may be named is enough, so of few groups more than one picture is compared.
+    One such picture is enough, so few groups need more than one picture to be checked. run: the first.
     """
     groups = pa.table({"name": database.sql("SELECT DISTINCT a_category FROM compared").to_arrow_table()[0]})
     every = frozenset(groups["name"].to_pylist())

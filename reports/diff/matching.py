@@ -1,14 +1,14 @@
-"""The rows of two runs in one database, and which row of one is the same picture as which row of the other.
+"""Loads the rows of two runs into one database, and finds the rows that are the same picture.
 
-Pictures are the same if their bytes are (sha256). Of copies inside a run the first that was scored is compared.
-A row without a hash (its bytes could not be read) is compared with the row of the same `shard/key`, else of the same
-key, if that row was not joined by its hash and no other row on either side has this name.
+Pictures are the same if their bytes are (sha256). Of several copies in a run, the first scored one is compared. A row
+without a hash (its bytes could not be read) is matched by name: with the row of the same `shard/key`, else of the same
+key. That row must not be matched by its hash, and no other row on either side may have this name.
 
-This is not the join of labels (`scoring.labels.picture_index`): both sides are whole runs, which do not fit into memory
-as dicts, so DuckDB joins them; and neither side is written by people, so that nothing is refused.
+Labels are joined in another way (`scoring.labels.picture_index`). Here both sides are whole runs, which do not fit into
+memory as dicts, so DuckDB joins them. Neither side is written by people, so nothing is refused.
 
-Rows come in parts, all copies of a picture in the same one. What may still be joined by its name is kept until the last
-part was seen.
+Rows come in parts, with all copies of a picture in the same one. Rows that may still be matched by name are kept until
+the last part is loaded.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from scoring.taxonomy import KEYS
 Name = Literal["a", "b"]
 
 ROWS_AT_ONCE = 100_000
-"""Inserted together: one slice alone would be few."""
+"""Number of rows inserted together; a single slice has few."""
 
 NO_GROUP = "(none)"
 _NEEDED = (
@@ -47,7 +47,7 @@ _ANSWERS = ", ".join(("is_quarantined", "is_screened", Col.LEVEL, "is_private", 
 """Columns by which copies of a picture agree or not."""
 
 NAMES = ("shard || '/' || \"key\"", '"key"')
-"""By which rows without a hash are joined, in this order."""
+"""SQL of the names by which rows without a hash are matched, in this order."""
 
 
 @dataclass(frozen=True)
@@ -56,22 +56,22 @@ class HashPart:
 
     number: int
     of: int
-    """Parts."""
+    """Number of parts."""
 
     @property
     def condition(self) -> str:
-        """SQL over a row."""
+        """Return the SQL condition for a row of this part."""
         of_hash = f"hash(sha256) % {self.of} = {self.number}"
         return f"({of_hash} OR sha256 IS NULL)" if self.number == 0 else f"{of_hash} AND sha256 IS NOT NULL"
 
 
 def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str, part: HashPart) -> str:
-    """Makes a table of the rows of a part of a run and returns what says whether a picture is private, in words.
+    """Load a part of a run into a table, and return in words what decides whether a picture is private.
 
     Columns: n (number of the row, from 0), shard, index, key, sha256, phash, category (the group), is_quarantined,
-    level, score, holistic_score, is_private (null if unknown) and the attributes: 0, 1 or 2 for absent, ambiguous and
-    present.
-    QueryError if `by` is no expression over the row; RunError, StorageError of the run.
+    is_screened, level, score, holistic_score, is_private (null if unknown) and the attributes: 0, 1 or 2 for absent,
+    ambiguous and present.
+    QueryError if `by` is not an expression over the row; RunError, StorageError of the run.
     """
     group = value_expression(by, SCHEMA)
     private = private_condition(run.record.engine)
@@ -95,7 +95,7 @@ def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str,
 
 
 def _chunks(run: OpenRun, columns: list[str]) -> Iterator[pa.Table]:
-    """At least one, which may have no rows."""
+    """Yield the rows in tables; at least one table, which may have no rows."""
     reader = run.batches(columns)
     waiting, num_waiting = [reader.schema.empty_table()], 0
     for batch in reader:
@@ -132,9 +132,9 @@ class Pairs:
 
 
 def match_hashes(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
-    """Makes the table `compared`, one row per picture of both runs, from the part in the tables `a` and `b`: its
-    columns are those of `a` and `b` with this prefix. What is left for `match_names` is added to `kept_a` and `kept_b`.
+    """Match the part in the tables `a` and `b` by hash: make the table `compared`, one row per picture of both runs.
 
+    Its columns are those of `a` and `b` with this prefix. Rows for `match_names` are added to `kept_a` and `kept_b`.
     The first part must hold all rows without a hash.
     """
     for side in SIDES:
@@ -161,7 +161,7 @@ def match_hashes(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
         num_rows = _number(database, f"SELECT count(*) FROM {side}")
         num_copies = _number(database, f"SELECT coalesce(sum(num - 1), 0) FROM pictures_{side}")
         num_alone = _number(database, "SELECT count(*) FROM alone WHERE NOT is_kept")
-        # Counted one by one, not as what is left over: a row in two pairs would be noticed here.
+        # Each number is counted on its own, none as the rest, so that a row in two pairs is noticed.
         assert num_rows == num_pairs + num_copies + num_alone + num_kept, "the rows of a run do not add up"
         matched.num_rows += num_rows
         matched.num_copies += num_copies
@@ -175,7 +175,7 @@ def match_hashes(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
 
 
 def match_names(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
-    """The same of what was kept, once all parts were seen; joined by names."""
+    """Match the kept rows by name, once all parts are loaded, and make the table `compared` of them."""
     for side in SIDES:
         database.execute(f"""CREATE TABLE left_{side} AS
             SELECT n, shard, "key", sha256 IS NOT NULL AS has_hash FROM kept_{side}""")
@@ -206,7 +206,7 @@ def match_names(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
 
 
 def _compare(database: duckdb.DuckDBPyConnection, of_a: str, of_b: str) -> None:
-    """The table `compared` of the table `pairs`, which is dropped. of_a, of_b: tables that hold the rows."""
+    """Make the table `compared` from the table `pairs`, which is dropped. of_a, of_b: tables that hold the rows."""
     database.execute(f"""CREATE TABLE compared AS SELECT {", ".join(_columns())}
         FROM pairs JOIN {of_a} AS a ON a.n = n_a JOIN {of_b} AS b ON b.n = n_b""")
     database.execute("DROP TABLE pairs")

@@ -1,4 +1,4 @@
-"""Fills the page. Names of corpora are hostile: Jinja escapes them, and the page may run no script."""
+"""Fills the page of a comparison. Names of corpora are hostile: Jinja escapes them, and the page may run no script."""
 
 from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, RunDifference
 from reports.diff.words import findings, headlines, notes, tables
@@ -6,7 +6,7 @@ from reports.page.pages import fill
 from reports.words import percent, shortened
 
 MAX_GROUPS = 2_000
-"""On the page, which stays below 1.5 MB; JSON has all."""
+"""Number of groups on the page, which stays below 1.5 MB; JSON has all."""
 
 
 MINOR = frozenset(
@@ -16,7 +16,7 @@ MINOR = frozenset(
 
 
 def render(difference: RunDifference) -> str:
-    """Return one HTML page that needs nothing else and may load nothing."""
+    """Return the comparison as one HTML page, which needs no other file and may load none."""
     return fill(
         "diff",
         {"percent": percent, "shortened": shortened},

@@ -24,10 +24,10 @@ class Side:
     """Name, model and protocol."""
 
     cautions: tuple[str, ...]
-    """Why its figures are not those of the whole source, or of no picture at all."""
+    """Why its figures do not describe the whole source, or any picture at all."""
 
     private_from: str
-    """What says whether a picture is private."""
+    """What decides whether a picture is private, in words."""
 
     num_rows: int
 
@@ -50,11 +50,11 @@ class Side:
     """Number of private rows."""
 
     num_known: int
-    """Rows of which it is known whether they are private."""
+    """Rows for which it is known whether they are private."""
 
     @property
     def num_pictures(self) -> int:
-        """Different ones, as far as their bytes tell."""
+        """Return the number of different pictures, compared by their bytes."""
         return self.num_rows - self.num_copies
 
 
@@ -73,7 +73,7 @@ class PairedRate:
     """Private in the second run only."""
 
     rate_a: float | None
-    """0–1; None without such pictures, and so are all that follow."""
+    """0–1; None without such pictures, as are `rate_b` and `change`."""
 
     rate_b: float | None
 
@@ -91,7 +91,7 @@ class PairedRate:
     a picture is known depends on the answer."""
 
     p_value: float | None
-    """P-value of McNemar's exact test (`testing.py`); None without a test, and where no picture changed."""
+    """P-value of McNemar's exact test (`reports.statistics.paired`); None without a test, or if no picture changed."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class AttributeChange:
     seldom denies it."""
 
     p_value: float | None
-    """P-value of McNemar's exact test (`testing.py`); None without a test, and where no picture changed."""
+    """P-value of McNemar's exact test (`reports.statistics.paired`); None without a test, or if no picture changed."""
 
     p_holm: float | None
     """Adjusted by Holm's method for all attributes that have a p_value."""
@@ -268,5 +268,5 @@ class RunDifference:
 
 
 def as_json(difference: RunDifference) -> dict[str, Any]:
-    """Plain data for JSON, with the names of the rows and columns of the tables."""
+    """Return the comparison as plain data for JSON, with the names of the rows and columns of the tables."""
     return asdict(difference) | {"level_states": LEVEL_STATES, "private_states_named": PRIVATE_STATES}

@@ -19,7 +19,7 @@ from reports.words import Document, Table, number, p_text, percent, shortened
 from scoring.taxonomy import LEVELS
 
 MAX_SETTINGS = 20
-"""Settings that differ: more are counted."""
+"""Number of differing settings that are listed; the rest are only counted."""
 
 SCORES = {"holistic_score": "the model's own score", "score": "score by formula"}
 """Column -> what it is."""
@@ -28,7 +28,7 @@ _REASON_HEADS = ("in A, open in B", "in B, open in A", "no test since")
 
 
 def document(difference: RunDifference, most_groups: int | None = None) -> Document:
-    """most_groups: None for all."""
+    """Return the comparison as text. most_groups: None for all."""
     return Document(
         (*headlines(difference), *findings(difference)),
         tuple(tables(difference, most_groups)),
@@ -37,7 +37,7 @@ def document(difference: RunDifference, most_groups: int | None = None) -> Docum
 
 
 def headlines(difference: RunDifference) -> Iterator[str]:
-    """Yield what a reader must know before any figure, one line each."""
+    """Yield the lines that a reader needs before any figure."""
     for name, side in (("A", difference.a), ("B", difference.b)):
         yield f"{name}  {side.run}: {side.engine}, of {shortened(side.source)}"
         for caution in side.cautions:
@@ -51,7 +51,7 @@ def headlines(difference: RunDifference) -> Iterator[str]:
 
 
 def findings(difference: RunDifference) -> Iterator[str]:
-    """Yield the result in a few sentences, first what was compared."""
+    """Yield the result in a few sentences, what was compared first."""
     yield _matched(difference)
     if not difference.num_pairs:
         return
@@ -93,7 +93,7 @@ def _private(difference: RunDifference) -> str:
 
 
 def _no_tests(drawn_in: Sequence[str]) -> str:
-    """drawn_in: "a", "b" or both."""
+    """Explain why there are no tests and no intervals. drawn_in: "a", "b" or both."""
     are = "is" if len(drawn_in) == 1 else "are"
     return (
         f"No tests and no intervals: {' and '.join(map(str.upper, drawn_in))} {are} of random shards (--shards), and "
@@ -117,7 +117,7 @@ def _groups_in_words(difference: RunDifference) -> str:
 
 
 def _leave(runs: Sequence[str]) -> str:
-    """Why nothing is tested. runs: "a", "b" or both."""
+    """Explain why nothing is tested. runs: "a", "b" or both."""
     if len(runs) == 1:
         return f"{runs[0].upper()} leaves more pictures unknown than it calls public"
     return "A and B leave more pictures unknown than they call public"
@@ -137,7 +137,7 @@ def _interval(change: MeanChange) -> str:
 
 
 def _matched(difference: RunDifference) -> str:
-    """Return which pictures of each run the comparison is of, and which not."""
+    """Return which pictures of each run are compared, and which are not."""
     a, b = difference.a, difference.b
     if not difference.num_pairs:
         return (
@@ -169,7 +169,7 @@ def _whole(name: str, side: Side) -> str:
 
 
 def tables(difference: RunDifference, most_groups: int | None = None) -> Iterator[Table]:
-    """most_groups: None for all. Without a picture of both runs there are only the counts."""
+    """Yield the tables; only the counts if no picture is in both runs. most_groups: None for all."""
     yield _counts(difference)
     if not difference.num_pairs:
         return
@@ -189,7 +189,7 @@ def tables(difference: RunDifference, most_groups: int | None = None) -> Iterato
 
 
 def notes(difference: RunDifference) -> Iterator[str]:
-    """Yield what to know of the counts."""
+    """Yield notes on the counts, one line each."""
     if difference.a.private_from != difference.b.private_from:
         a, b = difference.a.private_from, difference.b.private_from
         yield f"Private means another thing in each run: in A {a}, in B {b}."
@@ -239,7 +239,7 @@ def notes(difference: RunDifference) -> Iterator[str]:
 
 
 def _independence(difference: RunDifference) -> str:
-    """Return what copies do to p-values."""
+    """Explain how copies affect p-values."""
     copies = "Files with the same bytes count as one picture"
     alike = difference.num_lookalikes
     if not alike:

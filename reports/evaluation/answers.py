@@ -1,4 +1,4 @@
-"""What a run answers about its pictures, and what labels say of them, as arrays of the same shape."""
+"""Answers of a run about its pictures, and the labels of these pictures, as arrays of the same shape."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ ROW_COLUMNS = (
     ),
     *(Col.PRIVATE, Col.PROB_PRIVATE, *(Col.prob(key) for key in KEYS)),
 )
-"""What an evaluation reads of a run."""
+"""Columns of a run that an evaluation reads."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,15 @@ class Truth:
     """Shape (n,): 1, 0 or NaN, as `scoring.privacy.private_of_labels` says."""
 
     num_open: int
-    """Pictures that have labels of attributes, which leave open whether they are private."""
+    """Pictures with labels of attributes that leave open whether they are private."""
 
     @property
     def is_one_sided(self) -> bool:
-        """Whether all that is known are private pictures, or public ones, or labels leave more pictures open than they
-        call public: what is known depends then on the truth, as where only attributes that are there were labelled."""
+        """Return whether the labels are one-sided: no private picture, no public one, or more open pictures than public
+        ones.
+
+        What is known then depends on the truth, as where only attributes that are present were labelled.
+        """
         num_private, num_public = int((self.private == 1).sum()), int((self.private == 0).sum())
         return not num_private or not num_public or self.num_open > num_public
 
@@ -61,12 +64,12 @@ class Truth:
     """Shape (n,), 0–1 or NaN. As labelled; else by the formula from the attributes."""
 
     levels: Levels
-    """Shape (n,), 0…4: of the attributes; else the band of the score. 0 where nothing is known, too."""
+    """Shape (n,), 0…4: of the attributes; else the band of the score. Also 0 where nothing is known."""
 
 
 @dataclass(frozen=True)
 class RunAnswers:
-    """What a run says of n pictures. NaN where it does not."""
+    """Answers of a run about n pictures. NaN where it has none."""
 
     values: Numbers
     """Shape (n, 22), canonical order: 0, 0.5, 1 or NaN."""
@@ -78,7 +81,7 @@ class RunAnswers:
     """Shape (n,): 1, 0 or NaN (quarantined or unknown), as `scoring.privacy.private_of_rows` says."""
 
     says_private: bool
-    """Whether the engine judges anything that says what is private."""
+    """Whether the engine judges anything that decides what is private."""
 
     says_severity: bool
     """Whether the protocol asks for a score; then the score is `holistic_score`, else `score`."""
@@ -96,7 +99,7 @@ class RunAnswers:
     """Shape (n,), 0–1 or NaN: the score by the formula."""
 
     levels: Levels
-    """Shape (n,), 0…4: of the attributes; 0 where nothing was assessed, too."""
+    """Shape (n,), 0…4: of the attributes; also 0 where nothing was assessed."""
 
 
 def truth_of(labels: pa.Table) -> Truth:
@@ -116,9 +119,10 @@ def truth_of(labels: pa.Table) -> Truth:
 
 
 def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | None = None) -> RunAnswers:
-    """Return the answers of rows with the columns `ROW_COLUMNS`. engine: as run.json describes it.
+    """Return the answers of a run.
 
-    threshold: a picture is private from this prob_private on; None for the answers as they are.
+    rows: with the columns `ROW_COLUMNS`. engine: as run.json describes it. threshold: a picture is private from this
+    prob_private on; None for the answers as they are.
     """
     values = np.stack([_numbers(rows, key) for key in KEYS], axis=1)
     prob_private = _numbers(rows, Col.PROB_PRIVATE)
@@ -142,15 +146,15 @@ def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | Non
 
 
 def _numbers(table: pa.Table, column: str) -> Numbers:
-    """NaN for null."""
+    """Return a column as numbers, with NaN for null."""
     return np.asarray(table[column].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def near_duplicates(rows: pa.Table) -> npt.NDArray[np.int64]:
-    """Shape (n,): the group of each row, from 0. rows: with the columns sha256 and phash.
+    """Return the group of near duplicates of each row, from 0. Shape (n,).
 
-    Rows without a perceptual hash (quarantined, or of an older version) share a group if their bytes are equal; a row
-    without bytes has its own.
+    rows: with the columns sha256 and phash. Rows without a perceptual hash (quarantined, or of an older version) share
+    a group if their bytes are equal; a row without bytes has its own group.
     """
     hashes, perceptual = rows[Col.SHA256].to_pylist(), rows[Col.PHASH].to_pylist()
     near = near_duplicate_groups(perceptual)

@@ -1,7 +1,7 @@
-"""How well each of the 22 attributes is found.
+"""Metrics for how well a run finds each of the 22 attributes.
 
-A value of 0.5 is ambiguous. It counts as absent, on both sides, or as present if that is asked for; Tsaprazlis et al.,
-section 4, count it as absent. What was not labelled or not answered (null) is in no count but that of the coverage.
+A value of 0.5 is ambiguous. It counts as absent, in labels and answers, or as present on request; Tsaprazlis et al.,
+section 4, count it as absent. Values that were not labelled or not answered (null) count only for the coverage.
 """
 
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ class AttributeSummary:
     """Mean F1 of the attributes that have one; None if none has."""
 
     num_in_macro: int
-    """How many that are."""
+    """Number of these attributes."""
 
     without_f1: tuple[str, ...]
     """Attributes that have labels, but no F1: neither labelled present nor answered so, or never answered."""
@@ -77,9 +77,10 @@ def attribute_metrics(
     ambiguous: Ambiguous = "absent",
     draws: Draws | None = None,
 ) -> tuple[dict[str, AttributeMetrics], AttributeSummary]:
-    """All of shape (n, 22) in canonical order; values 0, 0.5, 1 or NaN, probabilities P(present) or NaN.
+    """Return the metrics of each attribute that has a label, and their summary.
 
-    Attributes without any label are left out of the result. No intervals without `draws`.
+    truth, answers, probabilities: shape (n, 22) in canonical order; values 0, 0.5, 1 or NaN, probabilities P(present)
+    or NaN. There are no intervals without `draws`.
     """
     bound = 1.0 if ambiguous == "absent" else 0.5
     is_both = ~np.isnan(truth) & ~np.isnan(answers)

@@ -1,4 +1,4 @@
-"""Two runs on the same labelled pictures, and several runs side by side."""
+"""Compares two runs on the same labelled pictures, and the figures of several runs."""
 
 from collections.abc import Sequence
 
@@ -20,13 +20,14 @@ from reports.statistics.stability import spread
 from scoring.taxonomy import KEYS
 
 METRICS = ("mcc", "balanced_accuracy", "f1", "recall", "precision", "specificity")
-"""Whose differences a comparison gives."""
+"""Metrics whose differences a comparison gives."""
 
 
 def compare(after: JudgedRun, before: JudgedRun, options: EvaluationOptions) -> Comparison:
-    """Both judged by the same labels table. LabelsError if they have no labelled picture in common.
+    """Compare two runs that were judged by the same labels table.
 
-    after: the evaluated run. A picture of which a run holds copies counts once, by the first of them.
+    after: the evaluated run. If a run holds copies of a picture, only the first one counts.
+    LabelsError if the runs have no labelled picture in common.
     """
     labels, rows_after, rows_before = _same_pictures(after, before)
     if not len(labels):
@@ -58,7 +59,7 @@ def compare(after: JudgedRun, before: JudgedRun, options: EvaluationOptions) -> 
 
 
 def _same_pictures(after: JudgedRun, before: JudgedRun) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Places of the labels that both have, and of the first row of each of them in both."""
+    """Return the places of the labels that both runs have, and of the first row of each label in either run."""
     labels_after, rows_after = np.unique(after.joined.label_places, return_index=True)
     labels_before, rows_before = np.unique(before.joined.label_places, return_index=True)
     both, in_after, in_before = np.intersect1d(labels_after, labels_before, assume_unique=True, return_indices=True)
@@ -82,7 +83,7 @@ def _flips(
 
 
 def spread_of(evaluations: Sequence[Evaluation]) -> RunsSpread:
-    """Return the spread of at least one evaluation, all by the same labels."""
+    """Return the spread of the metrics over evaluations by the same labels; there must be at least one."""
     return RunsSpread(
         runs=tuple(evaluation.run for evaluation in evaluations),
         private={

@@ -1,4 +1,4 @@
-"""A run joined with labels, and every figure that follows."""
+"""Joins a run with labels, and computes every figure of its evaluation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,12 +30,12 @@ By = Literal["class", "category"]
 
 MAX_GROUPS = 10_000
 MAX_MODELS = 2
-"""That are named: a vision-language model and its adapter. The detectors have many."""
+"""Number of models that are named: a vision-language model and its adapter. The detectors have many."""
 
 NO_GROUP = "none"
 
 OF_BOTH_SIDES: dict[str, Any] = dict.fromkeys(["mcc", "balanced_accuracy", "f1", "precision", "accuracy"])
-"""Metrics that depend on how many private and how many public pictures there are, without a value."""
+"""Metrics that depend on the numbers of private and public pictures, each without a value."""
 
 
 @dataclass(frozen=True)
@@ -91,15 +91,16 @@ class JudgedRun:
 
 
 def evaluate_run(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> Evaluation:
-    """Judge the answers of a run. run: folder or URL. labels: of `scoring.labels.table.read_labels`.
+    """Judge the answers of a run by labels.
 
+    run: folder or URL. labels: of `scoring.labels.table.read_labels`.
     LabelsError if no label belongs to a picture of the run or a picture has several; RunError, StorageError of the run.
     """
     return evaluation_of(judged(run, labels, options), options)
 
 
 def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> JudgedRun:
-    """Join the run with the labels. Errors as with `evaluate_run`."""
+    """Join a run with labels. Errors as with `evaluate_run`."""
     with open_run(run) as opened:
         rows = opened.rows(list(ROW_COLUMNS))
         engine, cautions = opened.record.engine, tuple(map(printable, opened.cautions))
@@ -114,7 +115,7 @@ def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) ->
 
 
 def _without_screened(joined: Joined) -> tuple[Joined, pa.Table]:
-    """Return the rows that the engine was asked about, and the labels of the others: these are no answers of it."""
+    """Return the rows that the engine was asked about, and the labels of the others, which it did not answer."""
     is_screened = pc.equal(joined.rows[Col.STATUS], SCREENED)
     labels = joined.labels.filter(is_screened)
     if not labels.num_rows:
@@ -232,7 +233,7 @@ def _group(judged_run: JudgedRun, name: str, members: npt.NDArray[np.bool_]) -> 
 
 
 def main_score(answers: RunAnswers) -> Numbers:
-    """Return the model's own score if the run has one, else the formula's."""
+    """Return the model's own scores if the run has them, else those of the formula."""
     return answers.holistic_score if answers.says_severity else answers.score
 
 
@@ -281,7 +282,10 @@ def _texts(table: pa.Table, column: str) -> Sequence[str | None]:
 
 
 def engine_name(engine: Mapping[str, Any]) -> str:
-    """Name, model and protocol; a model and its adapter with the beginning of their hashes. engine: of run.json."""
+    """Return name, model and protocol; a model and its adapter with the beginning of their hashes.
+
+    engine: of run.json.
+    """
     weights: Mapping[str, str] = engine.get("weights") or {}
     models = ", ".join(f"{name} {sha256[:8]}" for name, sha256 in weights.items()) if len(weights) <= MAX_MODELS else ""
     parts = (engine.get("name"), engine.get("model"), models, engine.get("protocol"))
@@ -289,7 +293,8 @@ def engine_name(engine: Mapping[str, Any]) -> str:
 
 
 def wrong_answers(judged: JudgedRun) -> list[WrongAnswer]:
-    """Return the wrong answers, each picture once. Pictures without an answer, or without bytes, are not among them."""
+    """Return the wrong answers, surest first, each picture once. Pictures without an answer or without bytes are left
+    out."""
     given, truth = judged.answers.private, judged.truth.private
     is_wrong = ~np.isnan(given) & ~np.isnan(truth) & (given != truth)
     score = np.where(np.isnan(judged.answers.holistic_score), judged.answers.score, judged.answers.holistic_score)

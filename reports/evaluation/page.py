@@ -1,4 +1,5 @@
-"""Fills the page. Names of corpora and labels are hostile: Jinja escapes them, and the page may run no script.
+"""Fills the page of an evaluation. Names of corpora and labels are hostile: Jinja escapes them, and the page may run no
+script.
 
 The drawings are small SVGs, since the page has few figures: Plotly alone would make it 4 MB.
 """
@@ -21,7 +22,10 @@ MARGIN = 34
 
 
 def render(evaluation: Evaluation, pictures: Mapping[str, bytes] = MappingProxyType({})) -> str:
-    """Return one HTML page that needs nothing else and may load nothing. pictures: sha256 -> a JPEG of an error."""
+    """Return the evaluation as one HTML page, which needs no other file and may load none.
+
+    pictures: sha256 -> a JPEG of an error.
+    """
     calibrations = [("private", evaluation.private.calibration if evaluation.private else None)]
     calibrations += [(key, metrics.calibration) for key, metrics in evaluation.attributes.items()]
     return fill(
@@ -56,11 +60,11 @@ class Dot:
     """Grows with the number of pictures."""
 
     text: str
-    """What a reader sees who points at it."""
+    """Text for a reader who points at the dot."""
 
 
 def reliability(calibration: Calibration) -> tuple[Dot, ...]:
-    """Return a dot for each bin that holds pictures; on the diagonal, probabilities mean what they say."""
+    """Return a dot for each bin that holds pictures; calibrated probabilities are on the diagonal."""
     most = max((bin_.num_pictures for bin_ in calibration.bins), default=1)
     return tuple(
         Dot(
@@ -76,11 +80,11 @@ def reliability(calibration: Calibration) -> tuple[Dot, ...]:
 
 
 def shade(count: int, of: int) -> float:
-    """Opacity of a cell that holds `count` of a row's `of` pictures, 0–0.75."""
+    """Return the opacity of a cell that holds `count` of a row's `of` pictures, 0–0.75."""
     return round(0.75 * count / of, 3) if of else 0.0
 
 
 def bars(counts: tuple[int, ...], height: float = 60.0) -> tuple[float, ...]:
-    """Heights of a histogram, in SVG units; the highest bar has the whole height."""
+    """Return the heights of a histogram's bars, in SVG units; the highest bar has the whole height."""
     most = max(counts, default=0)
     return tuple(round(height * count / most, 2) if most else 0.0 for count in counts)

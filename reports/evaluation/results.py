@@ -150,7 +150,7 @@ class WrongAnswer:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the answers of a run are worth by some labels."""
+    """How good the answers of a run are, judged by labels."""
 
     run: str
     """As it was given."""
@@ -159,7 +159,7 @@ class Evaluation:
     """Name, model and protocol."""
 
     cautions: tuple[str, ...]
-    """Why the figures are not of the whole source or run, or of no picture at all."""
+    """Why the figures do not describe the whole source or run, or any picture at all."""
 
     annotators: tuple[str, ...]
     """Who gave the labels."""
@@ -211,7 +211,8 @@ class Evaluation:
 
 
 def as_json(evaluation: Evaluation) -> dict[str, Any]:
-    """Plain data for JSON: what is not defined is null. Also the sign of the differences in words."""
+    """Return the evaluation as plain data for JSON: undefined values are null. Adds the sign of the differences in
+    words."""
     plain = asdict(evaluation)
     if plain["comparison"] is not None:
         plain["comparison"]["difference_is"] = "after − before: the evaluated run minus the run of --compare"

@@ -1,4 +1,4 @@
-"""How near predicted severity scores are to the true ones.
+"""Metrics for how close predicted severity scores are to the true ones.
 
 Source: Tsaprazlis et al., "Rethinking Visual Privacy", section 6: Spearman ρ, Pearson r, MAE, bias, level accuracy,
 pairwise accuracy, confusion of levels.
@@ -26,7 +26,7 @@ NUM_BINS = 20
 """Number of bins of the histograms: each is 0.05 wide."""
 
 _EDGES = np.array(sorted(low for low, _ in BANDS if low > 0), dtype=np.float32)
-"""As float32, which scores are stored in: as float64 a stored 0.711 could fall below the edge that it is."""
+"""As float32, in which scores are stored: as float64, a stored 0.711 could fall below the edge 0.711."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ScoreMetrics:
     """Metrics for the pictures that have a true and a predicted score. None: not defined on these pictures."""
 
     num_pictures: int
-    """With both scores."""
+    """Pictures with both scores."""
 
     spearman: float | None
     """Rank correlation with mean ranks for ties, −1…1; None if one side is constant."""
@@ -73,17 +73,18 @@ def band_of(scores: Numbers) -> Levels:
 
 
 def as_four_levels(levels: Levels) -> Levels:
-    """Level 0 (no attribute) as level 4, where the paper's tables count it."""
+    """Return the levels with 0 (no attribute) as 4, where the paper's tables count it."""
     return np.where(levels == 0, 4, levels)
 
 
 def score_metrics(
     truth: Numbers, predicted: Numbers, true_levels: Levels, predicted_levels: Levels | None = None
 ) -> ScoreMetrics:
-    """All of shape (n,), scores in [0, 1] without NaN, levels 0…4.
+    """Return the metrics of predicted scores.
 
-    predicted_levels: None for the bands of the predicted scores. A formula score has its own, which also are right at
-    the four edges where a score ties with that of the next level.
+    All arguments have the shape (n,): scores in [0, 1] without NaN, levels 0…4.
+    predicted_levels: None for the bands of the predicted scores. A formula score has levels of its own, which are also
+    right at the four edges, where a score ties with that of the next level.
     """
     actual = as_four_levels(true_levels)
     answered = as_four_levels(band_of(predicted) if predicted_levels is None else predicted_levels)
@@ -103,7 +104,7 @@ def score_metrics(
 
 
 def means(truth: Numbers, predicted: Numbers, is_level_right: npt.NDArray[np.bool_]) -> dict[str, float | None]:
-    """MAE, bias and level accuracy; None without a picture."""
+    """Return MAE, bias and level accuracy; None without a picture."""
     if not len(truth):
         return {"mae": None, "bias": None, "level_accuracy": None}
     errors = predicted - truth

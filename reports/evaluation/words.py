@@ -1,4 +1,4 @@
-"""An evaluation as tables of text, for the terminal and the page, after what it found in sentences."""
+"""An evaluation in words: its findings as sentences, then tables of text, for the terminal and the page."""
 
 from collections.abc import Iterator, Mapping
 
@@ -19,7 +19,7 @@ NAMES = {
     "bias": "bias (predicted − true)",
     "level_accuracy": "level accuracy",
 }
-"""How metrics are shown; the others by their names."""
+"""Metric -> how it is shown; others are shown by their own name."""
 
 
 _FEW = "few"
@@ -35,7 +35,7 @@ def document(evaluation: Evaluation) -> Document:
 
 
 def headlines(evaluation: Evaluation) -> tuple[str, ...]:
-    """Return what a reader must know before any figure, one line each."""
+    """Return the lines that a reader needs before any figure."""
     join = evaluation.join
     by = f" by {shortened(', '.join(evaluation.annotators))}" if evaluation.annotators else ""
     return (
@@ -49,7 +49,7 @@ def headlines(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def tables(evaluation: Evaluation) -> Iterator[Table]:
-    """Yield the tables that the run and the labels have figures for."""
+    """Yield the tables for which the run and the labels have figures."""
     if evaluation.private:
         yield from _private(evaluation.private)
     for score in filter(None, (evaluation.score, evaluation.formula_score)):
@@ -85,7 +85,7 @@ def _errors(evaluation: Evaluation) -> Table:
 
 
 def notes(evaluation: Evaluation) -> tuple[str, ...]:
-    """Return what a reader must know after the figures, one sentence or two each."""
+    """Return the notes that follow the figures, one or two sentences each."""
     return evaluation.notes + (FEW_NOTE,) * any(interval.is_few for interval in _intervals(evaluation))
 
 
@@ -297,7 +297,7 @@ def _interval(intervals: Mapping[str, Interval], metric: str) -> str:
 
 
 def interval_cell(interval: Interval | None, form: str = ".3f") -> str:
-    """With the mark that `FEW_NOTE` explains; "–" without an interval."""
+    """Return the interval as text, with the mark that `FEW_NOTE` explains; "–" without an interval."""
     if interval is None:
         return "–"
     return f"{number(interval.low, form)} … {number(interval.high, form)}" + f" ({_FEW})" * interval.is_few
@@ -308,7 +308,7 @@ def _name(metric: str) -> str:
 
 
 def findings(evaluation: Evaluation) -> tuple[str, ...]:
-    """Say what was found, one sentence each; none where the run or the labels lack what it would need."""
+    """Return what was found, one sentence each; findings without figures are left out."""
     sentences = []
     if evaluation.private:
         sentences += _of_private(evaluation.private)

@@ -1,4 +1,4 @@
-"""People's labels next to the rows of a run: joined, and what several people agree on.
+"""Joins labels of people with the rows of a run, and finds what several people agree on.
 
 May import: `ingest`, `scoring`, `reports.statistics`.
 Start at: `joining.py`.

@@ -1,11 +1,11 @@
 """One answer per picture from the labels of several people, and the questions that they leave undecided.
 
-Of those who judged, the majority counts: of one person the one answer. A question is undecided if as many say yes as
-no, or if all who came to the picture could not say or skipped it. Undecided pictures are the hard ones, so they may not
-be taken for pictures that chance left without a label: rates and guarantees count them as the worst that they may be.
+The majority of those who judged counts; if one person judged, that answer counts. A question is undecided if yes and no
+have the same number of votes, or if all people who saw the picture could not say or skipped it. Undecided pictures are
+the hard ones, so they must not count as left unlabelled by chance: rates and guarantees assume the worst of them.
 
-A file of `labels consensus` has one row per picture already. There an attribute's 0.5, and a null `private`, are what
-the people did not agree on.
+A file of `labels consensus` already has one row per picture. There an attribute's 0.5 and a null `private` mean that
+the people did not agree.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class AgreedLabels:
-    """What people say together."""
+    """Answers of all people together."""
 
     labels: pa.Table
     """Rows of `LABELS_SCHEMA`, one row per picture. A picture that one person labelled has that row."""
@@ -44,7 +44,10 @@ class AgreedLabels:
 
 
 def agreed(judged: JudgedLabels, condition: str = BY_LEVEL) -> AgreedLabels:
-    """condition: what is private, as of `scoring.privacy.private_of_labels`."""
+    """Return one answer per picture and question.
+
+    condition: what is private, as in `scoring.privacy.private_of_labels`.
+    """
     labels = judged.labels
     pictures = picture_names(labels).combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
     first_rows = np.unique(pictures, return_index=True)[1].astype(np.int64)
@@ -58,7 +61,10 @@ def agreed(judged: JudgedLabels, condition: str = BY_LEVEL) -> AgreedLabels:
 
 
 def _votes(labels: pa.Table, condition: str) -> Numbers:
-    """Shape (rows, 23): 1, 0 or NaN. An attribute's 0.5 is 0: a person who sees it so would not call it present."""
+    """Return the votes, shape (rows, 23): 1, 0 or NaN.
+
+    An attribute's 0.5 is 0, since a person who is in doubt would not call it present.
+    """
     given = np.asarray(labels["private"].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
     values = attribute_values(labels).astype(np.float64)
     private = private_of_labels(given, values, condition)
@@ -66,14 +72,14 @@ def _votes(labels: pa.Table, condition: str) -> Numbers:
     votes = np.column_stack([private, values])
     is_joined, half = _of_consensus(labels)
     votes[:, 1:][half] = np.nan
-    if follows_taxonomy(condition):  # no 1 in addition: else the picture is private for certain
+    if follows_taxonomy(condition):  # unless there is a 1 as well: then the picture is private for certain
         is_open = is_joined & np.isnan(given) & half[:, IS_DECISIVE].any(axis=1) & (votes[:, 0] != 1)
         votes[is_open, 0] = np.nan
     return votes
 
 
 def _could_not_say(judged: JudgedLabels, votes: Numbers) -> Flags:
-    """Shape (rows, subjects): the person saw the picture and gave no answer."""
+    """Return whether the person saw the picture and gave no answer, shape (rows, subjects)."""
     flags = np.tile((judged.is_unclear | judged.is_skipped)[:, None], (1, len(SUBJECTS)))
     is_joined, half = _of_consensus(judged.labels)
     flags[:, 1:] |= half
@@ -89,14 +95,14 @@ def _of_consensus(labels: pa.Table) -> tuple[Flags, Flags]:
 
 
 def _per_picture(flags: Flags, pictures: Places, num_pictures: int) -> npt.NDArray[np.int64]:
-    """Shape (rows, 23) -> (pictures, 23): how many rows have it."""
+    """Count the rows of each picture that have a flag: shape (rows, 23) -> (pictures, 23)."""
     counts = np.zeros((num_pictures, len(SUBJECTS)), dtype=np.int64)
     np.add.at(counts, pictures, flags)
     return counts
 
 
 def _joined(labels: pa.Table, first_rows: Places, pictures: Places, answers: Numbers) -> pa.Table:
-    """Return one row per picture: the only one that it has, or its first one with the answers of the majority."""
+    """Return one row per picture: its only row, or its first one with the answers of the majority."""
     joined = labels.take(pa.array(first_rows))
     several = np.bincount(pictures, minlength=len(first_rows)) > 1
     if not several.any():
@@ -123,11 +129,11 @@ def _replaced(labels: pa.Table, name: str, members: Flags, values: Numbers) -> p
 
 
 def num_undecided_of(undecided: Flags) -> dict[str, int]:
-    """Subject -> pictures, of those that have any. undecided: shape (m, 23)."""
+    """Count the undecided pictures of each subject that has any. undecided: shape (m, 23)."""
     counts = undecided.sum(axis=0).tolist()
     return {subject: count for subject, count in zip((SUBJECTS[0], *KEYS), counts, strict=True) if count}
 
 
 def in_words(num_undecided: dict[str, int]) -> str:
-    """As "private 12, biometrics 3". num_undecided: of `num_undecided_of`."""
+    """Return the counts as text, such as "private 12, biometrics 3". num_undecided: of `num_undecided_of`."""
     return ", ".join(f"{subject} {count:,}" for subject, count in num_undecided.items())

@@ -1,7 +1,7 @@
 """How far annotators agree: pairwise agreement, Cohen's and Fleiss' kappa, Krippendorff's alpha.
 
-Answers have the shape (A annotators, N items); NaN is no answer. Items with one answer say nothing and are left out. A
-figure is None where it is not defined, as where all answers are the same: chance then explains every agreement.
+Answers have the shape (A annotators, N items); NaN is no answer. Items with one answer are left out. A figure is None
+where it is not defined, as where all answers are the same: chance then explains every agreement.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from scoring.taxonomy import ATTRIBUTES, LEVELS
 Floats = npt.NDArray[np.floating]
 
 MAX_ANNOTATORS_FOR_COHEN = 100
-"""Cohen's kappa is of pairs of annotators: of more, crowds mostly, it is left out."""
+"""Cohen's kappa compares pairs of annotators. It is left out if there are more annotators, mostly crowds."""
 
 MAX_PAIRS_WITH_INTERVAL = 10
 """Limit on the pairs of annotators: with more, Cohen's kappa has no interval, since each pair has sums of its own."""
@@ -33,7 +33,7 @@ ONE_ANSWER = 0.9
 """If one answer has a larger share, chance explains most agreement: κ and α can be near 0 though most pairs agree."""
 
 LOW_ALPHA = 0.5
-"""Our choice."""
+"""An α below this is low; our choice."""
 
 BANDS = {"none": 0.25, "poor": 0.5, "moderate": 0.75, "high": 1.0}
 """Band of an item's pairwise agreement -> its upper end; the first one ends below 0.25. Source: Zhao et al.,
@@ -82,7 +82,7 @@ class Agreement:
 
     @property
     def is_mostly_chance(self) -> bool:
-        """Whether nearly all answers are the same one, and α is low or not defined though most pairs agree."""
+        """Return whether nearly all answers are the same, and α is low or undefined although most pairs agree."""
         is_low = self.alpha_nominal is None or self.alpha_nominal < LOW_ALPHA
         return self.most_common is not None and self.most_common > ONE_ANSWER and is_low
 
@@ -138,7 +138,8 @@ class AgreementTable:
 def agreement_table(
     judged: Judgements, checks: AttentionChecks | None = None, people: Collection[str] = ()
 ) -> AgreementTable:
-    """Return one row per attribute, per level's attributes, for all attributes, the level, `private` and `class`.
+    """Return the agreement on each attribute, each level's attributes, all attributes, the level, `private`, `vote` and
+    `class`.
 
     people: annotators whose majority the prevalences of the others are compared with.
     LabelsError if there are fewer than two annotators, or one shares no picture with the others.
@@ -176,7 +177,10 @@ def agreement_table(
 
 
 def agreement(name: str, answers: Floats, has_order: bool = True, num_per_picture: int = 1) -> Agreement:
-    """num_per_picture: number of consecutive items of the same picture."""
+    """Return the agreement on one question.
+
+    answers: shape (A, N). num_per_picture: number of consecutive items of the same picture.
+    """
     is_kept = (~np.isnan(answers)).sum(axis=0) >= 2
     kept = answers[:, is_kept].astype(np.float64)
     if not kept.size:
@@ -212,7 +216,10 @@ def agreement(name: str, answers: Floats, has_order: bool = True, num_per_pictur
 
 
 def pairwise_agreement(scores: Floats, of: str = "score") -> PairwiseAgreement:
-    """scores: shape (A, N), 0–1, in any steps. PrivacyAlert's four are 0, 0.25, 0.75 and 1."""
+    """Return the mean pairwise agreement.
+
+    scores: shape (A, N), 0–1, in any steps. PrivacyAlert's four are 0, 0.25, 0.75 and 1.
+    """
     agreements = _pairwise(scores)
     known = agreements[~np.isnan(agreements)]
     bands = _bands(known)
@@ -232,13 +239,13 @@ def _pairwise(scores: Floats) -> npt.NDArray[np.float64]:
 
 
 def _bands(agreements: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Return places in `BANDS`, same shape."""
+    """Return the place of each agreement in `BANDS`, in the same shape."""
     ends = np.array(list(BANDS.values())[1:-1])
     return np.where(agreements < BANDS["none"], 0, 1 + (agreements[:, None] > ends + 1e-9).sum(axis=1))
 
 
 def _groups(judged: Judgements, answers: Floats) -> Iterator[GroupAgreement]:
-    """Yield the agreement of every class of all pictures and of every category, without those that have no picture."""
+    """Yield the agreement of each class, each category, and each class of a category, as far as they have pictures."""
     agreements = _pairwise(answers)
     sides: list[str | None] = [
         None if np.isnan(s) else "private" if s else "public" for s in most_common(judged.private)
@@ -260,13 +267,13 @@ def _groups(judged: Judgements, answers: Floats) -> Iterator[GroupAgreement]:
 
 
 def _coincidences(counts: Floats) -> npt.NDArray[np.float64]:
-    """Shape (N, K) -> (K, K): as `ordinal_alpha` takes them."""
+    """Return the coincidences that `ordinal_alpha` takes: shape (N, K) -> (K, K)."""
     weighted = counts / (counts.sum(axis=1) - 1)[:, None]
     return np.asarray(weighted.T @ counts - np.diag(weighted.sum(axis=0)), dtype=np.float64)
 
 
 def _cohens(answers: Floats) -> dict[tuple[int, int], float]:
-    """Return the coefficient of each pair of annotators that has one; none if there are too many annotators."""
+    """Return Cohen's kappa of each pair of annotators that has one; empty if there are too many annotators."""
     if len(answers) > MAX_ANNOTATORS_FOR_COHEN:
         return {}
     kappas = {}

@@ -1,7 +1,8 @@
-"""Labels joined with the rows of a run, by the rules of `scoring.labels.picture_index`; and how these rows were drawn.
+"""Joins labels with the rows of a run, by the rules of `scoring.labels.picture_index`, and says how the rows were
+drawn.
 
-`join` takes rows in memory. `labelled_rows` reads those that have a label from the files of a run: in memory are as
-many as there are labels, not as the run has rows.
+`join` takes rows in memory. `labelled_rows` reads from the files of a run only the rows that have a label, so that
+memory grows with the labels and not with the run.
 """
 
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ NEEDED = (Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256, Col.STATUS)
 
 @dataclass(frozen=True)
 class JoinCounts:
-    """What was joined and what was not; rows and labels each add up."""
+    """Counts of rows and labels, joined and not; each side adds up."""
 
     num_rows: int
     """Number of rows of the run."""
@@ -53,7 +54,7 @@ class JoinCounts:
     """Labels that are of at least one row."""
 
     num_rows_without_label: int
-    """Rows that are in no figure, since nothing is known of them."""
+    """Rows without a label, which are in no figure."""
 
     num_labels_without_row: int
     """Labels of pictures that the run does not hold."""
@@ -70,18 +71,19 @@ class Joined:
     """The joined rows of the run."""
 
     labels: pa.Table
-    """The label of each of these rows, as many."""
+    """The label of each of these rows."""
 
     label_places: Places
-    """The place of the label in the labels table, of each of these rows."""
+    """The place in the labels table of each of these labels."""
 
     counts: JoinCounts
     """Counts of both sides."""
 
 
 def join(rows: pa.Table, labels: pa.Table) -> Joined:
-    """Join the labels with the rows: a row whose key other pictures of the run have is joined by hash or SHARD/KEY.
+    """Join labels with rows.
 
+    A row whose key other pictures of the run have is joined by hash or SHARD/KEY.
     rows: with the columns shard, key and sha256. labels: of `LABELS_SCHEMA`, checked, one row per picture.
     LabelsError if nothing is joined, or if several annotators label a picture.
     """
@@ -125,7 +127,7 @@ def _nothing(rows: pa.Table, labels: pa.Table) -> LabelsError:
 
 
 def _shape(table: pa.Table, column: str) -> str:
-    """Return the first name in the column: names are what the user compares."""
+    """Return the first name in the column, for the user to compare."""
     known = table[column].drop_null()
     if not len(known):
         return "–"
@@ -147,7 +149,7 @@ class LabelledRows:
     """How they were drawn."""
 
     probabilities: Numbers
-    """Shape (n,): of being drawn; all 1 if drawn evenly."""
+    """Shape (n,): probability of being drawn; all 1 if drawn evenly."""
 
     sample: AuditSample | None
     """The audit sample; None if drawn evenly."""
@@ -158,12 +160,16 @@ class LabelledRows:
 
     @property
     def weights(self) -> Numbers:
-        """1 / probability: how many pictures of the run each one represents."""
+        """Return 1 / probability: how many pictures of the run each row represents. Shape (n,)."""
         return 1 / self.probabilities
 
     @property
     def one_per_picture(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Places of the rows to count. Drawn evenly, copies of a labelled picture count once; the audit drew rows."""
+        """Return the places of the rows to count.
+
+        If they were drawn evenly, copies of a labelled picture count once. An audit draws rows, so each of its rows
+        counts.
+        """
         if self.drawn == "audit":
             return np.arange(self.joined.rows.num_rows)
         return np.sort(np.unique(self.joined.label_places, return_index=True)[1])
@@ -172,10 +178,14 @@ class LabelledRows:
 def labelled_rows(
     run: Place, record: RunRecord, agreed: AgreedLabels, columns: Sequence[str], drawn: Drawn | None
 ) -> LabelledRows:
-    """columns: with `NEEDED`. drawn: None for `audit` if all labelled pictures are of the audit sample.
+    """Read the rows of a run that have a label, and join the labels with them.
+
+    columns: with `NEEDED`. drawn: None for `audit` if all labelled pictures are of the audit sample, and `evenly` if
+    none is.
 
     LabelsError if nothing is joined, or if only some of the labelled pictures are of the sample and `drawn` is None.
-    RunError if there is no sample although `drawn` says so, or if a file of the run is damaged or of another run.
+    RunError if there is no sample although `drawn` says so, if the run changed after its draw, or if a file of the run
+    is damaged or of another run.
     """
     labels = agreed.labels
     sample = read_sample(run) if drawn != "evenly" and has_sample(run) else None
@@ -226,7 +236,7 @@ def _copies(candidates: pa.Table, rows: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True)
 class _Candidates:
-    """Rows that may have a label, and what the run has."""
+    """Rows that may have a label, and counts of the run."""
 
     table: pa.Table
     """Every image that has the hash or the name of a label or the hash of a drawn picture, and the first image, which
@@ -236,7 +246,7 @@ class _Candidates:
     """Number of images of the run."""
 
     num_rows: int
-    """Number of rows of the run, with damaged parts of shards."""
+    """Number of rows of the run, including those of damaged parts of shards."""
 
     rows_sha256: str
 
@@ -264,7 +274,7 @@ def _candidates(
 
 
 def _refuse_other_state(root: Place, record: RunRecord, sample: AuditSample, candidates: _Candidates) -> None:
-    """RunError if the sample is of other rows than the run has now."""
+    """Raise RunError if the sample is of other rows than the run has now."""
     if not sample.design.are(record.settings_hash(), candidates.num_rows, candidates.rows_sha256):
         raise RunError(
             f"{root.path}: the audit sample was drawn from another state of the run; draw it again, or say "
@@ -273,7 +283,7 @@ def _refuse_other_state(root: Place, record: RunRecord, sample: AuditSample, can
 
 
 def _probabilities(rows: pa.Table, sample: AuditSample) -> Numbers:
-    """Shape (n,): of each row, NaN if it was not drawn."""
+    """Return the probability with which each row was drawn, NaN if it was not. Shape (n,)."""
     by_row = sample.probabilities()
     names = zip(rows[Col.SHARD].to_pylist(), rows[Col.INDEX].to_pylist(), strict=True)
     return np.array([by_row.get(name, np.nan) for name in names], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""How much more or less often annotators find each attribute than the majority of people does.
+"""How much more or less often annotators find each attribute than the majority of people.
 
 Source: Tsaprazlis et al., "Rethinking Visual Privacy": over- and under-prediction of models. The paper does not print
 its unit; here it is a difference of shares of the same pictures.
@@ -38,7 +38,8 @@ class AttributePrevalence:
 
 
 def prevalences(judged: Judgements, people: Collection[str]) -> Iterator[AttributePrevalence]:
-    """Yield those of every annotator who is not one of `people`, in the order of the taxonomy, then of the levels."""
+    """Yield the prevalences of each annotator not in `people`: the attributes in the order of the taxonomy, then the
+    levels."""
     is_person = np.array([name in people for name in judged.annotators])
     truth = yes_of_most(judged.values[is_person])
     for name, values in zip(judged.annotators, judged.values, strict=True):
@@ -54,7 +55,10 @@ def prevalences(judged: Judgements, people: Collection[str]) -> Iterator[Attribu
 
 
 def _compared(what: str, annotator: str, says: Floats, is_there: Floats) -> Iterator[AttributePrevalence]:
-    """Yield nothing if both judged no picture. says, is_there: shape (pictures, attributes), NaN if not judged."""
+    """Yield the prevalence, or nothing if there is no picture that both judged.
+
+    says, is_there: shape (pictures, attributes), NaN if not judged.
+    """
     is_judged = ~np.isnan(says).any(axis=1)
     if not is_judged.any():
         return

@@ -1,4 +1,4 @@
-"""Fill a template of `reports`, and write the page whole or not at all.
+"""Fills a template of `reports`, and writes the page whole or not at all.
 
 Names of corpora and labels are hostile: Jinja escapes them, and pages may load nothing and run no script but their own.
 """
@@ -18,7 +18,7 @@ def text_of(folder: str, name: str) -> str:
 
 
 def fill(folder: str, filters: Mapping[str, Callable[..., object]], **values: Any) -> str:
-    """Return the text of `page.html.j2` in a folder of `reports`, with the common style as `style`."""
+    """Fill `page.html.j2` in a folder of `reports`, with the common style as `style`, and return the text."""
     import jinja2
     from markupsafe import Markup
 
@@ -34,7 +34,7 @@ def fill(folder: str, filters: Mapping[str, Callable[..., object]], **values: An
 
 
 def check_path(path: Path) -> None:
-    """StorageError if the path cannot be that of a page on this machine."""
+    """Raise StorageError if the path cannot be that of a page on this machine."""
     if not path.name:
         raise StorageError(f"--html {path} names no file")
     if ":/" in str(path):
@@ -42,9 +42,9 @@ def check_path(path: Path) -> None:
 
 
 def write_page(page: str, path: Path) -> None:
-    """Write the text of a page under another name and rename it, so that it is never there in part.
+    """Write the text of a page under another name and rename it, so that the page is never incomplete.
 
-    StorageError if the path is none of this machine or cannot be written.
+    StorageError if the path is not on this machine or cannot be written.
     """
     check_path(path)
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")

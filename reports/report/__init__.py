@@ -1,4 +1,4 @@
-"""What a report says, as frozen data: figures, how sure they are, what they touch in law, and how they were made.
+"""A report as frozen data: figures, how sure they are, the rules of law that they touch, and how they were made.
 
 May import: `ingest`, `scoring`, `reports.audit`, `reports.labels`, `reports.page`, `reports.run`, `reports.statistics`.
 Start at: `results.py` for what is said, `compute.py` for how it is asked; `words.py` says it in words.

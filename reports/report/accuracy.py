@@ -1,4 +1,4 @@
-"""What is known of how often the answers of a run are right, in words: by an audit, or not at all."""
+"""Says how often the answers of a run are right, if an audit has measured it."""
 
 from ingest.errors import number_of
 from ingest.sample import printable
@@ -13,7 +13,7 @@ from scoring.runs.corrected_rates import MIN_LABELS
 
 
 def quality_note(report: Report) -> str:
-    """Return what is known of how often the answers are right."""
+    """Say how often the answers are right, or why this is not known."""
     whole = corrected_whole(report)
     if whole is not None:
         return _measured(whole)
@@ -37,7 +37,7 @@ def quality_note(report: Report) -> str:
 
 
 def _measured(whole: CorrectedRate) -> str:
-    """Return what an audit of the private decision found."""
+    """Say what an audit of the private decision found."""
     if whole.is_of_other_run:
         return _measured_elsewhere(whole)
     labels = f"{whole.num_labels:,} labels of people"
@@ -50,7 +50,7 @@ def _measured(whole: CorrectedRate) -> str:
 
 
 def _measured_elsewhere(whole: CorrectedRate) -> str:
-    """Return the same by labels of another run."""
+    """Say what labels of another run found."""
     labels = f"{whole.num_labels:,} labels of another run"
     if whole.corrected_rate is None:
         why = f" ({whole.note})" if whole.note else ""
@@ -62,7 +62,7 @@ def _measured_elsewhere(whole: CorrectedRate) -> str:
 
 
 def _quality(whole: CorrectedRate) -> str:
-    """Return how often the engine is right, after "the engine"."""
+    """Say how often the engine is right, in words that follow "the engine"."""
     of_private = (whole.sensitivity_low, whole.sensitivity_high)
     of_others = (whole.specificity_low, whole.specificity_high)
     quality = f"{percent_within(whole.sensitivity, *of_private)} ({spread(*of_private)})"
@@ -71,7 +71,7 @@ def _quality(whole: CorrectedRate) -> str:
 
 
 def audit_cautions(report: Report) -> tuple[str, ...]:
-    """Return what a reader must know of the labels of an audit, one sentence each; empty without corrected rates."""
+    """Return the cautions about the labels of an audit, one sentence each; empty without corrected rates."""
     if not report.corrected:
         return ()
     gaps, cautions = report.label_gaps, list[str]()

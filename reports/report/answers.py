@@ -1,4 +1,4 @@
-"""Rows of `queries/` as figures of a report; rules of law to which attributes point come from `laws.yaml`."""
+"""Turns rows of `queries/` into figures of a report. The rules of law for attributes come from `laws.yaml`."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ Row = Mapping[str, Any]
 NUM_SEVEREST = 20
 
 MAX_KINDS = 5
-"""Kinds of evidence that are listed of a group."""
+"""Number of kinds of evidence that are listed per group."""
 
 _COUNTS = ("num_present", "num_ambiguous", "num_absent", "num_not_assessed")
 _RATE = ("num_scored", "num_private", "num_unknown", "privacy_rate", "rate_low", "rate_high", "num_quarantined")
@@ -46,7 +46,7 @@ LAWS = {"gdpr": "GDPR", "hipaa": "HIPAA", "eu_ai_act": "EU AI Act", "ccpa": "CCP
 
 
 def rate_of(group: Row, damage: Damage) -> Rate:
-    """From a row of `rates.sql`, with the bounds that quarantined and unknown images leave open."""
+    """Return the rate in a row of `rates.sql`, with the bounds that quarantined and unknown images leave open."""
     figures = {name: group[name] for name in _RATE}
     num_images = group["num_scored"] + group["num_quarantined"] + group["num_screened"]
     if damage.num_parts:
@@ -65,8 +65,8 @@ def rate_of(group: Row, damage: Damage) -> Rate:
 
 
 def total_of(run: Run, groups: Sequence[Row], private: str) -> Rate:
-    """private: checked SQL."""
-    if run.record.shard_draw is not None and groups:  # how shards differ in all groups does not follow from each
+    """Return the rate of all groups together. private: checked SQL."""
+    if run.record.shard_draw is not None and groups:  # how shards differ as a whole does not follow from the groups
         (whole,) = run.ask_rates("'all'", private, "ALL")
         return rate_of(whole, run.damage)
     counted = {
@@ -98,7 +98,10 @@ def levels_by_group(groups: Sequence[Row]) -> tuple[GroupLevels, ...]:
 
 
 def prevalence_of(attribute: Attribute, row: Row | None, affirmed: Collection[str]) -> Prevalence:
-    """Without any scored image there is no row. affirmed: attributes that the engine never rules out."""
+    """Return the prevalence of an attribute.
+
+    row: None without any scored image. affirmed: attributes that the engine never rules out.
+    """
     counts = {name: row[name] if row else 0 for name in _COUNTS}
     share = row["share"] if row else None
     never_ruled_out = attribute.key in affirmed and counts["num_absent"] == 0 and counts["num_not_assessed"] > 0
@@ -113,7 +116,7 @@ def unseen_of(run: Run) -> UnseenContent:
 
 
 def laws_of(run: Run, num_scored: int) -> tuple[LawCount, ...]:
-    """Inside `run.patterns_kept` it takes no pass over the rows."""
+    """Count the images that each rule of law concerns. Inside `run.patterns_kept` it takes no pass over the rows."""
     counts = []
     for number, rule in enumerate(rules()):
         sets = [keys for keys in (rule.attributes, rule.together_with) if keys]
@@ -138,14 +141,16 @@ def laws_of(run: Run, num_scored: int) -> tuple[LawCount, ...]:
 
 
 def _has_answer(condition: str, keys: Sequence[str]) -> str:
-    """SQL: whether an answer about one of these attributes meets the condition."""
+    """Return SQL for whether an answer about one of these attributes meets the condition."""
     of_keys = f"answer.attribute IN ({', '.join(map(literal, keys))})"
     return f"len(list_filter(answers, lambda answer: {condition} AND {of_keys})) > 0"
 
 
 def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) -> tuple[EvidenceCount, ...]:
-    """Return the evidence of these groups, in their order. Where rationales may hold a model's own words, only known
-    kinds of content that a reason names."""
+    """Return the evidence of these groups, in their order.
+
+    Where rationales may hold a model's own words, it returns only the known kinds of content that a reason names.
+    """
     private = {group["group_name"]: group["num_private"] for group in groups if group["num_private"]}
     if not private:
         return ()
@@ -164,7 +169,10 @@ def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) 
 
 
 def copies_of(run: Run, by_sql: str, private_sql: str) -> tuple[Copies, dict[str, Row]]:
-    """Over all images, and the row of each group by its name. Keeps a number for every image in memory."""
+    """Count the copies among all images; also return the row of each group by its name.
+
+    Keeps a number for every image in memory.
+    """
     rows = run.ask("copies", by=by_sql, private=private_sql)
     whole = next(row for row in rows if row["group_name"] is None)
     private = sum(row["num_private"] for row in rows if row["group_name"] is not None)
@@ -204,7 +212,10 @@ def rules() -> tuple[LawRule, ...]:
 
 
 def severest(run: Run, most: int = NUM_SEVEREST) -> tuple[SevereImage, ...]:
-    """Highest `s_lex` first. Inside `run.patterns_kept` it takes one pass over few columns."""
+    """Return the most severe images, highest `s_lex` first.
+
+    Inside `run.patterns_kept` it takes one pass over few columns.
+    """
     weights = " ".join(f"WHEN {level} THEN {weight}" for level, weight in enumerate(WEIGHTS.tolist(), 1))
     tallied = run.ask("s_lex", weight=f"CASE attribute_level {weights} END")
     least = _least({row[Col.S_LEX]: row["num_images"] for row in tallied}, most)
@@ -218,7 +229,7 @@ def severest(run: Run, most: int = NUM_SEVEREST) -> tuple[SevereImage, ...]:
 
 
 def severe_image(row: Mapping[str, Any], hides_rationale: bool) -> SevereImage:
-    """From a row with the columns of `queries/severest.sql`."""
+    """Return the image of a row with the columns of `queries/severest.sql`."""
     return SevereImage(
         shard=printable(row[Col.SHARD]),
         index=row[Col.INDEX],
@@ -234,7 +245,7 @@ def severe_image(row: Mapping[str, Any], hides_rationale: bool) -> SevereImage:
 
 
 def _least(tallied: Mapping[int, int], most: int) -> int | None:
-    """Return the lowest s_lex above 0 among the `most` highest images; None where nothing was found in any image."""
+    """Return the lowest s_lex above 0 among the `most` highest images; None if nothing was found in any image."""
     left, least = most, None
     for s_lex in sorted(tallied, reverse=True):
         if s_lex == 0 or left <= 0:

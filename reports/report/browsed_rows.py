@@ -1,7 +1,7 @@
-"""The rows of a run by filters: how many fit, how many each value has, and one page of them.
+"""Filters the rows of a run: how many fit, how many each value has, and one page of them.
 
-What filters ask is read once into a table in memory, with the rows in the order of the run. Only a SQL condition and a
-policy need more: their answers are made when they are first asked for, and kept.
+The columns that filters need are read once into a table in memory, with the rows in the order of the run. The rows that
+fit a SQL condition or a policy are found when they are first needed, and kept.
 """
 
 import threading
@@ -22,16 +22,16 @@ from scoring.table import IMAGE_SCHEMA, LISTED, Col
 from scoring.taxonomy import KEYS
 
 MAX_ROWS = 1_000_000
-"""In memory; more would take gigabytes."""
+"""Number of rows in memory; more would take gigabytes."""
 
 MAX_VALUES = 500
-"""Categories, kinds and reasons that are counted, the most frequent first."""
+"""Number of categories, kinds and reasons that are counted, the most frequent first."""
 
 MAX_CONDITIONS = 8
-"""SQL conditions whose rows are kept."""
+"""Number of SQL conditions whose rows are kept."""
 
 NULL = "null"
-"""How a filter names a value that is null."""
+"""Name of a null value in a filter."""
 
 VALUES = ("1", "0.5", "0", NULL)
 """Values of an attribute, as a filter names them; null: not assessed."""
@@ -84,11 +84,13 @@ class Filter(BaseModel):
 
 
 class BrowsedRows:
-    """The rows of one run by their number, which counts them in the order of the run, from 0. For several threads."""
+    """The rows of one run, numbered from 0 in the order of the run. Safe for several threads."""
 
     def __init__(self, run: OpenRun, hidden: pa.Table, where: str | None = None):
-        """hidden: shard and index of rows that are left out in addition to those that the scan found on its hash list.
-        where: a checked SQL condition; only rows that fit it are taken.
+        """Read the rows into memory.
+
+        hidden: shard and index of rows to leave out, in addition to those that the scan found on its hash list. where:
+        a checked SQL condition; only rows that fit it are taken.
 
         QueryError if there are more than `MAX_ROWS`, or a limit of the run is reached.
         """
@@ -113,12 +115,12 @@ class BrowsedRows:
         self.num_rows = int(self._all("SELECT count(*) AS num_rows FROM browsed")[0]["num_rows"])
 
     def places(self) -> pa.Table:
-        """shard, index, sha256 and key of every row, by number."""
+        """Return shard, index, sha256 and key of every row, by number."""
         with self._lock:
             return self._asked('SELECT shard, "index", sha256, key FROM browsed ORDER BY number')
 
     def row_at(self, number: int) -> pa.Table:
-        """Return the row with this number of the view `images`."""
+        """Return the row of the view `images` with this number."""
         with self._lock:
             row = self._all(f'SELECT shard, "index" FROM browsed WHERE number = {number:d}')[0]
             where = f'shard = {literal(row[Col.SHARD])} AND "index" = {row[Col.INDEX]}'
@@ -128,7 +130,7 @@ class BrowsedRows:
         return policy in self._policies
 
     def add_decisions(self, policy: str, decisions: pa.Table) -> None:
-        """decisions: shard, index, action and rule of every row of the run."""
+        """Add the decisions of a policy. decisions: shard, index, action and rule of every row of the run."""
         with self._lock:
             self._policies[policy] = self._kept(
                 'SELECT number, action, rule FROM browsed JOIN given USING (shard, "index")',
@@ -136,8 +138,10 @@ class BrowsedRows:
             )
 
     def page(self, wanted: Filter, first: int, most: int) -> tuple[int, list[dict[str, Any]]]:
-        """Return how many rows fit, and at most `most` of them, from the first-th on: number, `SHOWN`, boxes, sha256,
-        attributes. QueryError as with `counts`."""
+        """Return how many rows fit, and at most `most` of them after the first `first`.
+
+        Each has number, `SHOWN`, boxes, sha256 and attributes. QueryError as with `counts`.
+        """
         with self._lock:
             where = _all_of(self._conditions(wanted))
             num_rows = self._all(f"SELECT count(*) AS num_rows FROM browsed WHERE {where}")[0]["num_rows"]
@@ -145,8 +149,10 @@ class BrowsedRows:
             return num_rows, rows
 
     def table(self, wanted: Filter) -> pa.Table:
-        """Return all rows that fit, in order: the columns of the row that filters know, boxes, and `action` and `rule`
-        of the policy, if the filter names one. QueryError as with `counts`.
+        """Return all rows that fit, in order.
+
+        Columns: those that filters know, boxes, and `action` and `rule` of the policy, if the filter names one.
+        QueryError as with `counts`.
         """
         with self._lock:
             where = _all_of(self._conditions(wanted))
@@ -154,10 +160,10 @@ class BrowsedRows:
             return self._asked(f"SELECT * EXCLUDE kinds FROM browsed {decided} WHERE {where} ORDER BY number")
 
     def counts(self, wanted: Filter) -> dict[str, Any]:
-        """Return how many rows each value of each filter would leave, if all else in the filter stays.
+        """Count the rows that each value of each filter would leave, if all other filters stay.
 
         category, level, kind, status, reason, action -> list of value and num_rows; attributes -> attribute -> value ->
-        num_rows. QueryError in one line where the SQL condition is wrong.
+        num_rows. QueryError in one line if the SQL condition is wrong.
         """
         with self._lock:
             asked = self._conditions(wanted)
@@ -196,7 +202,7 @@ class BrowsedRows:
         return {key: {value: next(counts) for value in VALUES} for key in KEYS}
 
     def _conditions(self, wanted: Filter) -> dict[str, str]:
-        """Return what is asked of the table `browsed`: filter or attribute -> SQL."""
+        """Return the conditions on the table `browsed`: filter or attribute -> SQL."""
         conditions = {key: _is_value(key, value) for key, value in wanted.attributes.items()}
         for name in (Col.CATEGORY, Col.STATUS, Col.REASON):
             if (value := getattr(wanted, name)) is not None:
@@ -219,7 +225,7 @@ class BrowsedRows:
         return conditions
 
     def _fits(self, condition: str) -> str:
-        """Return a table of the numbers of the rows that fit."""
+        """Return the name of a table of the numbers of the rows that fit."""
         checked = boolean_expression(condition, IMAGE_SCHEMA)
         if checked not in self._fitting:
             rows = self._run.sql(f'SELECT shard, "index" FROM images WHERE {checked}')
@@ -230,7 +236,7 @@ class BrowsedRows:
         return self._fitting[checked]
 
     def _kept(self, statement: str, given: pa.Table) -> str:
-        """Return the name of a new table of the answer; the statement can use the table `given`."""
+        """Keep the answer to a statement, which can use the table `given`, in a new table, and return its name."""
         self._num_tables += 1
         name = f"browsed_{self._num_tables}"
         with self._run.joined_with("given", given):

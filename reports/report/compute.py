@@ -1,4 +1,4 @@
-"""Everything that a report says of a run, asked in as few passes over its rows as possible.
+"""Computes everything that a report says of a run, in as few passes over its rows as possible.
 
 Rules of honesty: quarantined images have no level and are in no rate; an attribute that was not assessed is never
 counted as absent; a rate comes with its 95 % interval; names that a corpus gives are data and are made printable.
@@ -31,7 +31,7 @@ from scoring.taxonomy import ATTRIBUTES, KEYS
 __all__ = ["NOTHING_MORE", "Details", "Rate", "Report", "rates", "shortened", "summarise"]
 
 MAX_GROUPS = 10_000
-"""More groups than this make no report that anyone reads; `--by` was probably an identifier."""
+"""More groups make a report too long to read; `--by` was probably an identifier."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,10 @@ def summarise(
     top: int = 15,
     details: Details = NOTHING_MORE,
 ) -> Report:
-    """Ask every question of `queries/`. QueryError where `by` or `private` is not an expression over the row.
+    """Make a report of a run by all questions of `queries/`.
 
-    private: SQL condition; None for what the protocol of the run asks.
+    private: SQL condition; None for that of the run's protocol.
+    QueryError if `by` or `private` is not an expression over the row.
     """
     private = private_condition(run.record.engine) if private is None else private
     groups = _groups(run, by, private)
@@ -128,19 +129,19 @@ def summarise(
     report = report.covering(_taken_as_finished(report.num_images), run.record, details.sizes)
     names_of = {printable(group["group_name"]): group for group in kept}
     highest = [names_of[rate.group] for rate in report.highest]
-    # Where the condition is unknown the image is not private here, so the plain one will do; it reads fewer columns.
+    # An image of unknown privacy is not private here, so the plain condition is enough; it reads fewer columns.
     evidence = answers.evidence_of(run, by_sql, boolean_expression(private, IMAGE_SCHEMA), highest)
     return replace(report, coverage=None, evidence=evidence)
 
 
 def rates(run: Run, by: str = "category", private: str | None = None) -> tuple[Rate, ...]:
-    """Return every group, highest rate first, by one pass over the rows. QueryError as with `summarise`."""
+    """Return the rate of every group, highest first, in one pass over the rows. QueryError as with `summarise`."""
     private = private_condition(run.record.engine) if private is None else private
     return tuple(answers.rate_of(group, run.damage) for group in _groups(run, by, private))
 
 
 def _taken_as_finished(num_images: int) -> Coverage:
-    """Until the source is listed, which `Report.covering` takes into account."""
+    """Return the coverage of a finished run, until the source is listed, which `Report.covering` takes into account."""
     return Coverage(True, None, 0, num_images, None, None)
 
 
@@ -178,7 +179,7 @@ def _engine(engine: Mapping[str, Any]) -> str:
 
 
 def _assessed(engine: Mapping[str, Any], prevalence: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return what run.json says that the engine can judge; without it, what was judged at least once."""
+    """Return the attributes that the engine can judge, by run.json; without it, those judged at least once."""
     assessed = engine.get("assessed")
     if isinstance(assessed, list):
         return tuple(key for key in KEYS if key in assessed)
@@ -187,11 +188,11 @@ def _assessed(engine: Mapping[str, Any], prevalence: Mapping[str, Mapping[str, A
 
 _SHOWN_OF_HASH = 16
 _LATER = ("name", "model", "protocol", "assessed", "only_affirmed", "weights", "versions", "max_side_px")
-"""Keys of the engine that have a line of their own."""
+"""Keys of the engine that have a line of their own, or none."""
 
 
 def facts_of(record: RunRecord, scope: str) -> tuple[Fact, ...]:
-    """Return one line per setting, in the order in which a reader asks for them. Nothing that is unset is named.
+    """Return one line per setting that is set, in the order in which a reader asks for them.
 
     scope: which images of the source the run is of.
     """
@@ -230,7 +231,7 @@ def _pictures(record: RunRecord, max_side_px: object) -> str:
 
 
 def _adapter(weights: Mapping[str, str]) -> str:
-    """Say that a run records no figure of the adapter's card; nothing without an adapter."""
+    """Say that a run records no figure of its adapter's card; empty without an adapter."""
     if not any(name.startswith("adapter ") for name in weights):
         return ""
     return "not recorded in a run; what tune measured is in the adapter's privsieve.json, of other pictures"

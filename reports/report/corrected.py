@@ -1,4 +1,4 @@
-"""Rates that labels of people have corrected, if `audit apply` has left some in the run."""
+"""Reads the rates corrected by labels of people, if `audit apply` has stored some in the run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -16,7 +16,7 @@ from scoring.runs.corrected_rates import LabelGaps, read_stored
 
 @dataclass(frozen=True)
 class Corrected:
-    """What an audit has left."""
+    """Results that an audit has stored in the run."""
 
     rates: tuple[CorrectedRate, ...] = ()
     """Rates of the report's condition and groups only; empty if there are none."""
@@ -25,7 +25,7 @@ class Corrected:
     """What the labels leave open."""
 
     category_sizes: Mapping[str, int] = field(default_factory=dict)
-    """With which the rates of the whole run are weighted; empty if they are not."""
+    """Sizes of categories by which the rates of the whole run are weighted; empty if they are not."""
 
     other_condition: str | None = None
     """What the audit took as private, if that is not what the report does."""
@@ -34,12 +34,13 @@ class Corrected:
     """Sampled fractions of a sample of shards."""
 
     is_stale: bool = False
-    """The audit is of other rows than the run has now, so its rates are left out."""
+    """Whether the audit is of other rows than the run has now, so that its rates are left out."""
 
 
 def corrected_rates(run: Run, by: str, private: str) -> Corrected:
-    """by, private: as in the report; rates of another condition or other groups do not belong next to its own.
+    """Read the corrected rates that fit a report.
 
+    by, private: as in the report; rates of another condition or of other groups are left out.
     RunError in one line if the file is damaged.
     """
     stored = read_stored(run.root)
@@ -64,7 +65,7 @@ def corrected_rates(run: Run, by: str, private: str) -> Corrected:
 
 
 def _without_contradicted(rate: CorrectedRate) -> CorrectedRate:
-    """Hide a rate whose assumption the labels contradict: it is shown as unknown."""
+    """Hide a rate whose assumption the labels contradict, so that it is shown as unknown."""
     if rate.note != CONTRADICTED:
         return rate
     return replace(rate, corrected_rate=None, low=None, high=None)
@@ -78,9 +79,10 @@ def of_reported_images(
     fraction: float,
     fractions: Mapping[str, float],
 ) -> tuple[CorrectedRate, ...]:
-    """Return the rates for the images that the report is of: those of the source, if the run is a sample of it.
+    """Return the rates of the images that the report is of: those of the source, if the run is a sample of it.
 
-    Of a run with as many images of each category, those of the whole run are left out unless they are weighted.
+    If the run has the same number of images of each category, rates of the whole run are left out unless they are
+    weighted.
     rates: of the groups. fraction, fractions: the drawn part of the source, and of each group of it; 0 if unknown.
     """
     if not design.is_random:

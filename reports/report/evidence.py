@@ -1,4 +1,4 @@
-"""Evidence of a picture as a report may show it: boxes, in words or on the first frame, and kinds; no found text."""
+"""Evidence of a picture as a report may show it: boxes, in words or on the first frame, and kinds; never found text."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,14 +11,14 @@ MAX_BOXES = 8
 """Boxes listed per image; more would add nothing."""
 
 MAX_RATIONALE = 400
-"""Characters."""
+"""Number of characters."""
 
 OWN_WORDS = ("two-pass", "binary")
-"""Protocols of which versions before 0.2.0 stored a model's own words as the rationale (`scan --keep-rationale`), which
-may hold what it saw. run.json does not say whether they did, so these rationales are never shown."""
+"""Protocols whose rationales are never shown. Versions before 0.2.0 could store a model's own words in them (`scan
+--keep-rationale`), which may hold what it saw; run.json does not say whether they did."""
 
 MAX_SHOWN_BOXES = 64
-"""Limit for one picture on a page."""
+"""Number of boxes of one picture that a page shows."""
 
 SIDES = ("x_min", "y_min", "x_max", "y_max")
 
@@ -28,7 +28,7 @@ def may_hold_own_words(engine: Mapping[str, Any]) -> bool:
 
 
 def whole_boxes(boxes: Sequence[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
-    """Return the boxes with four sides: DuckDB may read a page that is damaged on disk.
+    """Return the boxes that have four sides, since DuckDB may read a page that is damaged on disk.
 
     `privsieve status --verify` finds such a page.
     """
@@ -36,7 +36,7 @@ def whole_boxes(boxes: Sequence[Mapping[str, Any]] | None) -> list[Mapping[str, 
 
 
 def boxes_in_words(boxes: Any) -> tuple[str, ...]:
-    """Kind and place of each box, such as "face, top left"; equal ones once, with their number."""
+    """Return kind and place of each box, such as "face, top left"; equal ones once, with their number."""
     counted: dict[str, int] = {}
     for box in boxes:
         words = f"{printable(box['kind'] or box['attribute'])[:60]}, {_where(box)}"
@@ -59,10 +59,10 @@ def _where(box: Mapping[str, Any]) -> str:
 def first_frame_boxes(
     boxes: Iterable[Mapping[str, Any]] | None, most: int | None = MAX_SHOWN_BOXES
 ) -> list[dict[str, Any]]:
-    """Attribute and four sides, in fractions (0–1) of the picture, of at most `most` boxes; None: of all.
+    """Return the boxes of the first frame: attribute and four sides, in fractions (0–1) of the picture.
 
-    boxes: as in the column of that name. Sides lie within the picture and attributes are known or None, whatever the
-    run holds.
+    boxes: as in the column of that name. most: number of boxes; None: all. Sides are within the picture and attributes
+    are known or None, whatever the run holds.
     """
     shown = [box for box in boxes or () if box["view"] in (0, None)]
     return [_box(box) for box in shown[:most]]
@@ -74,5 +74,5 @@ def _box(box: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _within(side: float | None) -> float:
-    """Plain Python: an export has hundreds of thousands of sides."""
+    """Return a side limited to 0–1. In plain Python, since an export has hundreds of thousands of sides."""
     return 0.0 if side is None or math.isnan(side) else round(min(max(side, 0.0), 1.0), 4)

@@ -1,4 +1,4 @@
-"""One image of a run in words: what its row says, and what policies do with it and why."""
+"""Explains one image of a run in words: what its row says, and what policies do with it and why."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,11 +22,11 @@ PrivateState = Literal["private", "public", "unknown"]
 STATE_OF_ANSWER: Mapping[float, PrivateState] = {1.0: "private", 0.0: "public"}
 
 MAX_LISTED = 10
-"""Rows with the same key that an error names."""
+"""Number of rows with the same key that an error names."""
 
 MAX_NEAR = 3
 MAX_VALUES = 6
-"""Columns of a condition whose values are shown."""
+"""Number of columns of a condition whose values are shown."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Decision:
 
     @property
     def condition_in_words(self) -> str:
-        """Such as "when level = 1; here level = 1"; empty where no rule decided."""
+        """Return the condition, such as "when level = 1; here level = 1"; empty where no rule decided."""
         here = ", ".join(f"{name} = {value}" for name, value in self.values)
         return f"when {self.condition}{f'; here {here}' if here else ''}" if self.condition else ""
 
@@ -108,10 +108,11 @@ class Explanation:
 
 
 def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = all_named) -> pa.Table:
-    """Return one row of the view `all_rows`. QueryError in one line where no image has the name, or several have it.
+    """Return the row of the view `all_rows` that a name refers to.
 
-    name: the first of these that any image has: its key, SHARD/KEY, SHARD#INDEX, its sha256. shard: as the column of
-    that name has it. may_name: asked of each image that an error would name.
+    name: the first of these that any image has: its key, SHARD/KEY, SHARD#INDEX, its sha256. shard: as in the column of
+    that name. may_name: decides which images an error may name.
+    QueryError in one line if no image has the name, or several have it.
     """
     for condition in _ways(name):
         rows = _places(run, condition, shard)
@@ -126,7 +127,7 @@ def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = al
 
 
 def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Explanation:
-    """rows: the image's one row of the view `all_rows`."""
+    """Explain one image. rows: the image's one row of the view `all_rows`."""
     engine = run.record.engine
     decisions = tuple(
         _no_decision(policy) if policy.is_blind(engine["assessed"]) else _decision(policy.for_engine(engine), rows)
@@ -148,7 +149,7 @@ def _screened(stage: str | None, probability: float | None) -> str | None:
 
 
 def facts_in_words(explained: Explanation) -> list[tuple[str, str]]:
-    """Name and value of all but the decisions; what has no value is left out."""
+    """Return name and value of all facts except the decisions; facts without a value are left out."""
     size = f"{explained.width} x {explained.height} px" if explained.width else None
     num_bytes = None if explained.num_bytes is None else f"{explained.num_bytes:,} bytes"
     lines = [
@@ -190,7 +191,7 @@ def _level(explained: Explanation) -> str | None:
 
 
 def _ways(name: str) -> Iterator[str]:
-    """SQL conditions, the most usual first."""
+    """Yield the SQL conditions that find the image of a name, the most usual first."""
     yield f"key = {literal(name)}"
     if "/" in name:
         yield f"concat(shard, '/', key) = {literal(name)}"
@@ -209,7 +210,10 @@ def _places(run: OpenRun, condition: str, shard: str | None) -> pa.Table:
 
 
 def _several(num: int, rows: Sequence[Mapping[str, Any]], name: str, shard: str | None) -> str:
-    """In words that can be given instead of the name. num: images with the name; found: those that may be named."""
+    """Return the error for a name of several images, with names that can be given instead.
+
+    num: images with the name. rows: those that may be named.
+    """
     named = [f"{printable(row[Col.SHARD])}/{printable(row[Col.KEY])}" for row in rows]
     if len(set(named)) < len(named):  # SHARD/KEY does not tell them apart
         named = [f"{printable(row[Col.SHARD])}#{row[Col.INDEX]}" for row in rows]
@@ -225,7 +229,7 @@ def _several(num: int, rows: Sequence[Mapping[str, Any]], name: str, shard: str 
 
 
 def _unknown(run: OpenRun, key: str, shard: str | None, may_name: MayName) -> str:
-    """With the nearest keys, where some differ in a few characters only, and no image with such a key is unnamed."""
+    """Return the error for an unknown name, with the nearest keys of which all images may be named."""
     where = "" if shard is None else f' in the shard "{shown(shard)}"'
     most = max(1, min(3, len(key) // 4))
     distance = f"levenshtein(key, {literal(key)})"
@@ -242,7 +246,7 @@ def _unknown(run: OpenRun, key: str, shard: str | None, may_name: MayName) -> st
 
 
 def _all_may_be_named(run: OpenRun, key: str, may_name: MayName) -> bool:
-    """Return whether the images with this key may be named; not, if there are too many of them to ask."""
+    """Return whether all images with this key may be named; False if there are too many to check."""
     if may_name is all_named:
         return True
     rows = _places(run, f"key = {literal(key)}", None)
@@ -302,7 +306,7 @@ def _no_decision(policy: Policy) -> Decision:
 
 
 def _decision(policy: Policy, rows: pa.Table) -> Decision:
-    """rows: the image's one row of the view `all_rows`."""
+    """Return what a policy decides about the image. rows: the image's one row of the view `all_rows`."""
     decided = policy.decide(rows.select(SCHEMA.names)).to_pylist()[0]
     row = rows.to_pylist()[0]
     if row[Col.REASON] in SHARD_REASONS:
@@ -313,7 +317,7 @@ def _decision(policy: Policy, rows: pa.Table) -> Decision:
     values: list[tuple[str, str]] = []
     if rule is not None:
         used = columns_of(rule.when, rows.schema)
-        # What is 0 or null made no condition of the shipped kind true.
+        # A 0 or null makes no condition of the shipped kind true.
         held = [name for name in rows.column_names if name in used and row[name] not in (None, 0)]
         values = [(name, _value(row[name])) for name in held[:MAX_VALUES]]
     condition = None if rule is None else " ".join(rule.when.split())

@@ -1,4 +1,4 @@
-"""The one figure of a report: how much is private, corrected by labels of people if an audit has done that."""
+"""The main figure of a report: the share of private images, corrected by labels of people if there is an audit."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from scoring.runs.audit_sample import PRIVATE
 
 @dataclass(frozen=True)
 class Headline:
-    """Shares are 0–1, None where nothing defines them."""
+    """The main figure of a report. Shares are 0–1, None where they are not defined."""
 
     rate: float | None
     """Corrected where labels of this state of the run allow it, else as the engine answers."""
@@ -28,7 +28,7 @@ class Headline:
     is_corrected: bool
 
     num_labels: int | None
-    """That the correction rests on."""
+    """Number of labels that the correction is based on."""
 
     method: str | None
     """How it was corrected, as in `CorrectedRate`; None if it was not. `rogan-gladen`: by labels of another run."""
@@ -57,7 +57,7 @@ def headline_of(report: Report) -> Headline:
 
 
 def is_weighted(report: Report) -> bool:
-    """Return whether corrected rates of the whole run are weighted with the sizes of its categories in the source."""
+    """Return whether corrected rates of the whole run are weighted by the sizes of its categories in the source."""
     return bool(report.audited.category_sizes)
 
 
@@ -78,6 +78,6 @@ def _counted(report: Report) -> str:
 
 
 def corrected_whole(report: Report) -> CorrectedRate | None:
-    """Return what an audit says of the private decision in the whole run; None without one."""
+    """Return the corrected rate of the private decision in the whole run; None without an audit."""
     rows = (row for row in report.corrected if row.subject == PRIVATE and row.category is None)
     return next(rows, None)

@@ -1,4 +1,4 @@
-"""A run that was opened once, as programs and commands ask it: its rows, rates, summary, and SQL over its views."""
+"""An opened run, as programs and commands ask it: its rows, rates, summary, and SQL over its views."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
 
 MayName = Callable[["OpenRun", pa.Table], Sequence[bool]]
-"""Whether each row of a run may be named; the rows have the columns shard, index, sha256 and key.
+"""Function that decides for each row of a run whether it may be named. The rows have the columns shard, index, sha256
+and key.
 
-An operator's list of pictures (jobs/runtime/hash_list.py) says which may not.
+An operator's list of pictures (jobs/runtime/hash_list.py) decides which may not.
 """
 
 
 def all_named(run: "OpenRun", rows: pa.Table) -> Sequence[bool]:
-    """`MayName` without such a list."""
+    """Allow every row to be named: the `MayName` without such a list."""
     return [True] * rows.num_rows
 
 
@@ -40,17 +41,16 @@ def open_run(url: str, limits: Limits = NO_LIMITS) -> "OpenRun":
     """Open a run folder or URL, list its files and check the footer of each. Nothing in the run is changed.
 
     limits: of time and memory, for each statement and for all questions of a summary together.
-    RunError where there is no run, or a file of it is damaged or of another run; StorageError where it cannot be
-    reached.
+    RunError if there is no run, or if a file of it is damaged or of another run; StorageError if it cannot be reached.
     """
     return OpenRun(warehouse.open_run(url, limits))
 
 
 class OpenRun:
-    """One opened run; every answer is of the files that it had when it was opened. For one thread at a time.
+    """One opened run. Every answer is about the files that it had when it was opened. For one thread at a time.
 
-    Use it in a `with` block, or call `close`. Every method can raise RunError where the run was compacted or damaged
-    since, StorageError where its storage does not answer, and QueryError where a limit was reached.
+    Use it in a `with` block, or call `close`. Every method can raise RunError if the run was compacted or damaged
+    since, StorageError if its storage does not answer, and QueryError if a limit was reached.
     """
 
     def __init__(self, run: warehouse.Run):
@@ -68,7 +68,7 @@ class OpenRun:
     def close(self) -> None:
         """Close the connection; the run cannot be asked afterwards.
 
-        Not while a statement that did not stop at a limit still runs: closing would wait for its end.
+        It stays open if a statement that did not stop at a limit still runs: closing would wait for its end.
         """
         self._is_closed = True
         if not is_left_behind():
@@ -80,42 +80,42 @@ class OpenRun:
 
     @property
     def url(self) -> str:
-        """As it was given."""
+        """Return the folder or URL as it was given."""
         return self._run.url
 
     @property
     def record(self) -> RunRecord:
-        """What `run.json` says: the source and the settings."""
+        """Return the content of `run.json`: the source and the settings."""
         return self._run.record
 
     @property
     def num_score_files(self) -> int:
-        """One for each slice; few in a compacted run."""
+        """Return the number of score files: one for each slice, or few in a compacted run."""
         return len(self._run.listed.score_files)
 
     @property
     def connection(self) -> "duckdb.DuckDBPyConnection":
-        """A DuckDB connection with the views of `privsieve sql`: images, scored, quarantined, damaged, rates, ….
+        """Return a DuckDB connection with the views of `privsieve sql`: images, scored, quarantined, damaged, rates, ….
 
-        It reads the score files of the run, no other file, and can write none; its settings are locked. Unlike `sql`
-        it has no limits, takes several statements, and raises DuckDB's own errors.
+        It reads the score files of the run, no other file, and can write none; its settings are locked. Unlike `sql` it
+        has no limits, takes several statements, and raises DuckDB's own errors.
         """
         return self._run.connection
 
     @cached_property
     def coverage(self) -> Coverage:
-        """Whether the scan came to its end. May list the source, the first time."""
+        """Return whether the scan came to its end. The first call may list the source."""
         run = self._run
         return coverage(run.root, run.record, results(run.root, run.listed), run.num_rows())
 
     @property
     def damage(self) -> Damage:
-        """Shards of the source of which an unknown number of images was not seen; mostly none."""
+        """Return the shards of the source of which an unknown number of images was not seen; mostly none."""
         return self._run.damage
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Why figures are not those of the whole source, or of no picture at all; one line each, mostly none."""
+        """Return why figures do not describe the whole source, or any picture at all; one line each, mostly none."""
         part = None if self.record.is_whole or self.coverage.has_all else self.record.scope
         screened = None if self.record.screen is None else self.record.screen.caution
         return tuple(filter(None, (part, self.damage.caution, self.coverage.warning, self.record.made_up, screened)))
@@ -123,8 +123,8 @@ class OpenRun:
     def rows(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return one row per image, in memory: the columns of docs/columns.md, or those named, with their types.
 
-        Rows of a shard follow each other in the order of `index`. A row takes about 1 KB in memory with all columns:
-        name columns, or use `batches`, where the run is large. QueryError where a column is unknown.
+        Rows of a shard follow each other in the order of `index`. A row takes about 1 KB in memory with all columns, so
+        name columns, or use `batches`, if the run is large. QueryError if a column is unknown.
         """
         return self.batches(columns).read_all()
 
@@ -152,12 +152,11 @@ class OpenRun:
             yield from (batch for batch in rows.to_batches() if batch.num_rows)
 
     def rates(self, by: str = "category", private: str | None = None) -> "tuple[Rate, ...]":
-        """Return how many images of each group are private, highest rate first; shares are 0–1 with 95 % Wilson
-        intervals.
+        """Return the rate of each group, highest first: how many of its images are private.
 
-        by: column or SQL expression that groups the images. private: SQL condition; None for what the protocol asks
-        (`scoring.privacy`).
-        QueryError where one of them is no such expression, or makes more than 10,000 groups.
+        Shares are 0–1 with 95 % Wilson intervals. by: column or SQL expression that groups the images. private: SQL
+        condition; None for that of the run's protocol (`scoring.privacy`).
+        QueryError if one of them is no such expression, or makes more than 10,000 groups.
         """
         from reports.report import compute
 
@@ -171,7 +170,7 @@ class OpenRun:
 
     @contextmanager
     def joined_with(self, name: str, table: pa.Table) -> Iterator[None]:
-        """Inside the block, statements of `connection` can use the table by this name. RunError if they fail."""
+        """Let statements of `connection` use the table by this name inside the block. RunError if they fail."""
         import duckdb
 
         self.connection.register(name, table)
@@ -183,7 +182,10 @@ class OpenRun:
             self.connection.unregister(name)
 
     def select(self, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-        """Column names and rows of the same, for answers larger than the memory; read them before the next question."""
+        """Return column names and rows of the same answer as `sql`, for answers larger than the memory.
+
+        Read the rows before the next question.
+        """
         self._refuse_closed()
         return self._run.select(statement)
 
@@ -195,10 +197,10 @@ class OpenRun:
         top: int = 15,
         details: "Details | None" = None,
     ) -> "Report":
-        """Everything that `privsieve report` says. by, private and errors: as with `rates`.
+        """Return everything that `privsieve report` says. by, private and errors: as with `rates`.
 
-        min_count: groups with fewer scored images are left out of `rates`. top: how many of the highest and of the
-        lowest groups `highest` and `lowest` hold.
+        min_count: groups with fewer scored images are left out of `rates`. top: number of groups in `highest` and in
+        `lowest`.
         """
         from reports.report import compute
 

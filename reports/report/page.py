@@ -1,6 +1,7 @@
-"""Fills the page. Names of the corpus are hostile: Jinja escapes them, and the page may run its own script only.
+"""Fills the page of a report. Names of the corpus are hostile: Jinja escapes them, and the page may run only its own
+script.
 
-Attributes that appear together are the cells of a table: of the images that show one, how many show another.
+A table shows which attributes appear together: of the images that show one, how many show another.
 """
 
 import base64
@@ -23,13 +24,13 @@ from reports.words import percent, shortened
 from scoring.taxonomy import ATTRIBUTES, LEVELS, Attribute
 
 MAX_GROUPS = 1_000
-"""Groups of the page, highest first: all of them are in its CSV."""
+"""Number of groups on the page, highest first; all of them are in its CSV."""
 
 MAX_BYTES = 1_450_000
 """Limit of the page. The table has fewer groups if they do not fit."""
 
 FEWEST_GROUPS = 40
-"""In the table, whatever the size."""
+"""Number of groups that the table keeps, whatever the size."""
 
 MEANINGS = {
     1: "identify a person on their own, such as a face or a passport",
@@ -80,7 +81,8 @@ class Extras:
 
 
 def render(report: Report, extras: Extras | None = None) -> str:
-    """Return one HTML page that needs nothing else: style and script are inside, and it may load nothing.
+    """Return the report as one HTML page, which needs no other file: style and script are inside, and it may load
+    nothing.
 
     It has at most `MAX_BYTES` in UTF-8, unless `FEWEST_GROUPS` and the pictures alone are more.
     """
@@ -97,7 +99,7 @@ def render(report: Report, extras: Extras | None = None) -> str:
 
 
 def _filled(report: Report, extras: Extras, most_groups: int) -> str:
-    """most_groups: in the table."""
+    """Fill the page. most_groups: number of groups in the table."""
     from markupsafe import Markup
 
     script = text_of(_TEMPLATES, "page.js")
@@ -140,7 +142,7 @@ def _figures(report: Report) -> str:
         [shortened(value) if isinstance(value, str) else _rounded(value) for value in row]
         for row in group_rows(report, MAX_GROUPS)
     ]
-    # A "<" inside a script element could end it; in JSON it can be written otherwise.
+    # A "<" inside a script element could end it; JSON allows it to be escaped.
     return json.dumps({"heads": HEADS, "rows": rows}, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
@@ -183,7 +185,7 @@ class Matrix:
 
 
 def matrix(report: Report) -> Matrix:
-    """Lines: attributes that were found. Columns: those found or assessed, where any line has a share of them."""
+    """Return the attributes that appear together. Lines: those that were found. Columns: those found or assessed."""
     pairs = {(pair.attribute, pair.other): pair for pair in report.cooccurrence}
     counts = {pair.attribute: pair.num_images for pair in report.cooccurrence}
     rows = [attribute for attribute in ATTRIBUTES if attribute.key in counts]

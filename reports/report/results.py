@@ -122,7 +122,7 @@ class Report:
     """Rates that labels of people have corrected; empty if there are none."""
 
     audited: Corrected = field(default_factory=Corrected)
-    """What an audit has left: rates of the scored images, whatever the report is of."""
+    """Results that an audit has stored: rates of the scored images, whatever the report is of."""
 
     label_gaps: LabelGaps = field(default_factory=LabelGaps)
     """What these labels leave open."""
@@ -131,10 +131,10 @@ class Report:
     """What an audit of the run took as private, if that is not what this report does."""
 
     has_stale_audit: bool = False
-    """There are some, but of other rows than the run has now."""
+    """Whether there is an audit, but of other rows than the run has now."""
 
     def covering(self, coverage: Coverage, record: RunRecord, sizes: SourceSizes) -> "Report":
-        """This report with what was found out about the source, which decides what it may claim."""
+        """Return this report with what is known of the source, which decides what the report may claim."""
         scope = scope_of(record, coverage.has_all, self.damage)
         design = design_of(record, self.num_images, coverage.is_complete, coverage.has_all, sizes, self.damage)
         if not sizes.by_category and self.by == "category":
@@ -156,7 +156,7 @@ class Report:
 
     @property
     def not_assessed(self) -> tuple[str, ...]:
-        """Attributes of the taxonomy that the engine does not judge."""
+        """Return the attributes of the taxonomy that the engine does not judge."""
         return tuple(key for key in KEYS if key not in self.assessed)
 
     @property
@@ -165,29 +165,29 @@ class Report:
 
     @property
     def warning(self) -> str | None:
-        """Where the figures are of a part of the source only."""
+        """Return a warning if the figures are of a part of the source only."""
         return self.coverage.warning if self.coverage else None
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Why the figures are not those of the whole source, or of no picture at all; one line each."""
+        """Return why figures do not describe the whole source, or any picture at all; one line each."""
         part = None if self.scope in (WHOLE, READABLE) else self.scope
         cautions_ = (part, self.damage.caution, self.warning, self.made_up, self.screened, self.private_caution)
         return tuple(caution for caution in cautions_ if caution)
 
     @property
     def has_claim(self) -> bool:
-        """Whether intervals and ranks say something beyond the images that were scanned."""
+        """Return whether intervals and ranks say something beyond the images that were scanned."""
         return self.design.is_exhaustive or self.design.is_random
 
     @property
     def highest(self) -> tuple[Rate, ...]:
-        """The `top` groups whose intervals begin highest."""
+        """Return the `top` groups whose intervals begin highest."""
         return tuple(rate for rate in self.rates if rate.privacy_rate is not None)[: self.top]
 
     @property
     def lowest(self) -> tuple[Rate, ...]:
-        """The `top` groups whose intervals end lowest and that `highest` does not hold."""
+        """Return the `top` groups whose intervals end lowest, without those of `highest`."""
         known = [rate for rate in self.rates if rate.privacy_rate is not None][self.top :]
         order = sorted(known, key=lambda rate: (rate.rate_high or 0.0, rate.privacy_rate or 0.0, rate.group))
         return tuple(order[: self.top])

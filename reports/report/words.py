@@ -1,4 +1,4 @@
-"""A report in words: its two findings, what it rests on, and how its figures are to be read."""
+"""A report in words: its two findings, what it rests on, and how to read its figures."""
 
 from collections.abc import Sequence
 
@@ -14,10 +14,10 @@ from scoring.runs.audit_sample import PRIVATE
 from scoring.taxonomy import KEYS
 
 _NAMED = 3
-"""Groups that the second finding names."""
+"""Number of groups that the second finding names."""
 
 _MAX_NAME = 60
-"""Characters of a group's name in it."""
+"""Number of characters of a group's name in it."""
 
 
 def findings(report: Report) -> tuple[str, str]:
@@ -61,7 +61,7 @@ def _how_much(report: Report) -> str:
 
 
 def _of_screened_run(report: Report, counts: str, most: str) -> str:
-    """counts: how many of the judged images the engine found private."""
+    """Return the finding of a run with a screen. counts: how many of the judged images the engine found private."""
     total, headline = report.total, headline_of(report)
     if report.overall.rate is None:
         return (
@@ -80,12 +80,12 @@ def _of_screened_run(report: Report, counts: str, most: str) -> str:
 
 
 def _rate(headline: Headline) -> str:
-    """With the decimals that its interval needs."""
+    """Return the rate with the decimals that its interval needs."""
     return percent_within(headline.rate, headline.low, headline.high)
 
 
 def population(report: Report) -> str:
-    """Return which images corrected rates are of."""
+    """Say which images the corrected rates are of."""
     return "the scored images in the source" if headline_of(report).is_of_source else "the scored images"
 
 
@@ -100,12 +100,12 @@ def rests_on_other_run(report: Report) -> bool:
 
 
 def labels_of(report: Report) -> str:
-    """Whose labels corrected the rates, and of which run."""
+    """Say whose labels corrected the rates, and of which run."""
     return "labels of another run" if rests_on_other_run(report) else "labels of people"
 
 
 def _most_frequent(report: Report) -> str:
-    """Return what makes them private, only for the usual meaning of the word."""
+    """Say which attribute makes most images private; empty for any other than the usual meaning of private."""
     if report.private != BY_LEVEL:
         return ""
     severe = [row for row in report.prevalence if row.level in PRIVATE_LEVELS and row.num_present]
@@ -136,7 +136,7 @@ def _where(report: Report) -> str:
 
 
 def headlines(report: Report) -> tuple[str, ...]:
-    """Return what a reader must know before any figure, one line each."""
+    """Return the lines that a reader needs before any figure."""
     lines = [report.scope] if report.is_whole and not report.warning else []
     lines += [
         *report.cautions,
@@ -165,20 +165,20 @@ def _screened(report: Report) -> str:
 
 
 def private_in_words(report: Report) -> str:
-    """Return what counts as private, for a reader who does not know the levels."""
+    """Say what counts as private, for a reader who does not know the levels."""
     if report.private != BY_LEVEL:
         return f"{report.private_meaning.removeprefix('private: ')}."
     return f"The image shows {SHOWS_PRIVATE}. This is the choice of privsieve; --private sets another."
 
 
 def first_of(words: Sequence[str], most: int) -> str:
-    """Return the first of them, and how many more there are."""
+    """Return the first words, and how many more there are."""
     left = len(words) - most
     return "; ".join(words) if left <= 1 else f"{'; '.join(words[:most])}; and {left} more"
 
 
 def bounds(rate: Rate, of: str) -> str | None:
-    """Return what quarantined and unknown images could change; None if there are none, or if shards are damaged.
+    """Say what quarantined and unknown images could change; None if there are none, or if shards are damaged.
 
     of: as of `all_images`.
     """
@@ -195,14 +195,14 @@ def bounds(rate: Rate, of: str) -> str | None:
 
 
 def all_images(report: Report) -> str:
-    """Return what the images of the report are: all of the source, or those of the run."""
+    """Say what the images of the report are: all of the source, or those of the run."""
     return "all images" if report.design.kind == "whole" and report.design.is_certain else "the scanned images"
 
 
 def bounds_of_all(report: Report) -> str | None:
-    """Return what images that are in no rate could change of the rate of all images; None if there are none."""
+    """Say how far images that are in no rate could change the rate of all images; None if there are none."""
     headline, num_images = headline_of(report), report.num_images
-    if report.damage.num_parts:  # how many images there are is not known
+    if report.damage.num_parts:  # the number of images is unknown
         return None
     if not headline.is_corrected:
         return bounds(report.total, all_images(report))
@@ -219,7 +219,7 @@ def bounds_of_all(report: Report) -> str | None:
 
 
 def correction_note(report: Report) -> str | None:
-    """Return what corrected rates of groups rest on; None if there are none."""
+    """Say what corrected rates of groups rest on; None if there are none."""
     rows = [row for row in report.corrected if row.subject == PRIVATE and row.category is not None]
     if any(row.is_of_other_run for row in rows):
         return (
@@ -237,7 +237,7 @@ def correction_note(report: Report) -> str | None:
 
 
 def notes(report: Report) -> tuple[str, ...]:
-    """Return how the rates were made, one sentence each."""
+    """Return notes on how the rates were made, one sentence each."""
     sentences = ["N: scored images; quarantined images are in no rate."]
     if not report.assessed and report.total.num_unknown == report.total.num_scored:
         sentences.append(
@@ -266,7 +266,7 @@ def notes(report: Report) -> tuple[str, ...]:
 
 
 def interval_note(report: Report) -> str:
-    """Return what the intervals and ranks are."""
+    """Explain the intervals and ranks."""
     if report.design.kind == "whole":
         return (
             "Rates are counts of all images. Intervals (95 %, Wilson) and ranks say how sure the order would be if "
@@ -293,7 +293,7 @@ def interval_note(report: Report) -> str:
 
 
 def unseen_note(report: Report) -> str | None:
-    """Return how many files hold more than was scanned; None where it is known that none does."""
+    """Say how many files hold more than was scanned; None if it is known that none does."""
     unseen = report.unseen
     if not unseen.num_images:
         if not unseen.num_unknown:
@@ -305,7 +305,7 @@ def unseen_note(report: Report) -> str | None:
 
 
 def copies_note(report: Report) -> str | None:
-    """Return what copies change; None where they were not looked for."""
+    """Say what copies change; None if they were not looked for."""
     copies = report.copies
     if copies is None:
         return None

@@ -1,4 +1,4 @@
-"""How the images of a run were chosen from its source, and what that allows to say of the source."""
+"""How the images of a run were chosen from its source, and what they can say about the source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ from scoring.runs.rows import NO_DAMAGE, Damage
 Kind = Literal["whole", "random", "shards", "per category", "first", "unfinished", "damaged"]
 
 SAMPLES: tuple[Kind, ...] = ("random", "shards", "per category")
-"""Those whose figures are estimates for the source."""
+"""Kinds whose figures are estimates for the source."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class SourceSizes:
     """What the user knows of the source; a run does not record it."""
 
     num_images: int | None = None
-    """In the whole source."""
+    """Images in the whole source."""
 
     by_category: Mapping[str, int] = field(default_factory=dict)
     """Images of each category; empty if that is not known."""
@@ -44,7 +44,7 @@ class RunDesign:
 
     kind: Kind
     sentence: str
-    """For people: which part of the source this is."""
+    """Says to people which part of the source this is."""
 
     num_in_source: int | None
     """Images of the source; None if that is not known."""
@@ -61,7 +61,7 @@ class RunDesign:
 
     @property
     def is_exhaustive(self) -> bool:
-        """Whether every image that can be read was scanned."""
+        """Return whether every image that can be read was scanned."""
         return self.kind in ("whole", "damaged")
 
 
@@ -86,7 +86,7 @@ def design_of(
     sizes: SourceSizes,
     damage: Damage = NO_DAMAGE,
 ) -> RunDesign:
-    """num_images: of the run. is_complete, has_all: of `Coverage`."""
+    """Return how the images of a run were chosen. num_images: of the run. is_complete, has_all: of `Coverage`."""
     design = _design_of(record, num_images, is_complete, has_all, sizes)
     if not damage.num_parts:
         return design
@@ -128,7 +128,7 @@ def _design_of(
 
 
 def in_source(rates: tuple[Rate, ...], design: RunDesign, sizes: SourceSizes, num_images: int) -> tuple[Rate, ...]:
-    """Return the rates with their intervals for the source and ranks, highest lower end first.
+    """Return the rates with their intervals for the source and their ranks, highest lower end first.
 
     num_images: of the run.
     """
@@ -148,7 +148,7 @@ def in_source(rates: tuple[Rate, ...], design: RunDesign, sizes: SourceSizes, nu
 
 
 def _placed(rate: Rate, index: int, interval: tuple[float | None, float | None], standing: Standing | None) -> Rate:
-    """Return the rate at this place of the order; standing: None where no claim is made about ranks."""
+    """Return the rate with its interval and its place in the order. standing: None if no claim is made about ranks."""
     return replace(
         rate,
         source_low=interval[0],
@@ -161,7 +161,7 @@ def _placed(rate: Rate, index: int, interval: tuple[float | None, float | None],
 
 
 def overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, sizes: SourceSizes) -> Overall:
-    """rates: all groups by `by`; they are the strata of a sample of each category."""
+    """Return the rate over all images. rates: all groups by `by`; they are the strata of a sample of each category."""
     estimated = _overall(total, rates, by, design, sizes)
     if not design.is_damaged or estimated.rate is None:
         return estimated
@@ -208,7 +208,10 @@ def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, s
 
 
 def _with_screened(total: Rate, design: RunDesign) -> Overall:
-    """The rate over all images: the private share of those that the screen left out is that of the guarded ones."""
+    """Return the rate over all images of a run with a screen.
+
+    The private share of the images that the screen left out is taken from the guarded ones.
+    """
     if not total.num_guarded:
         why = "none of them was given to the engine by the guard, so their private share is not known"
         return Overall(None, None, None, f"The screen left out {total.num_screened:,} images, and {why}.")
@@ -268,7 +271,7 @@ def _by_lower_end(rate: Rate) -> tuple[bool, float, float, str]:
 
 
 def fraction_of(rate: Rate, design: RunDesign, sizes: SourceSizes, num_images: int) -> float:
-    """Return the drawn share of the group in the source; 0 where it is not known (`drawn_shards.fraction_of`)."""
+    """Return the drawn share of the group in the source; 0 if it is unknown (`drawn_shards.fraction_of`)."""
     if design.kind == "shards":
         return drawn_shards.fraction_of(rate.num_judged, rate.effective_size, rate.degrees)
     if design.kind == "per category":
@@ -280,8 +283,11 @@ def fraction_of(rate: Rate, design: RunDesign, sizes: SourceSizes, num_images: i
 
 
 def _for_ranks(rate: Rate, fraction: float, design: RunDesign, num_groups: int) -> float:
-    """Ranks of a whole source are those of a draw from more such images: else any two counts would differ."""
-    if design.kind == "shards":  # the t distribution has longer tails the further out one looks
+    """Return the drawn share to use for ranks.
+
+    A whole source counts as a draw from many more such images: otherwise any two counts would differ.
+    """
+    if design.kind == "shards":  # the factor of the t distribution depends on the confidence
         confidence = CONFIDENCE ** (1 / num_groups)
         return drawn_shards.fraction_of(rate.num_judged, rate.effective_size, rate.degrees, confidence)
     return 0.0 if design.is_exhaustive else fraction

@@ -1,24 +1,25 @@
 """How sure a share is if shards were drawn first and images of these afterwards (`scan --sample N --shards M`).
 
-Images of one shard are often alike, so that such a sample says less than as many images drawn from everywhere. How much
-it says is given as an effective size: a simple random sample of this size would be as sure. Of a group with k of
-n images in m shards, with k_i of n_i in shard i and R = k / n:
+Images of one shard are often alike, so such a sample says less than the same number of images drawn from everywhere.
+The effective size measures this: a simple random sample of this size would be as sure. For a group with k of n images
+in m shards, with k_i of n_i in shard i and R = k / n:
 
     e_i = (k_i - R n_i) / (1 - n_i / n)
     variance = (1 - f1) (m - 1) / m sum e_i^2 / n^2 + f1 (1 - f2) R (1 - R) / n
     effective size = R (1 - R) / variance
 
 f1: the drawn share of the shards. f2: the drawn share of the images of the drawn shards. R is a ratio of two estimates,
-since no one knows how many images the other shards hold; the first term is its jackknife variance between shards, which
-has that of the second stage in it, but for the part f1 that the second term adds. It is not taken to be below
-R (1 - R) / n, where chance alone made shards look alike. If none or all of the n images have what is counted, nothing
-shows how shards differ; each shard then counts as one image. Of images in a single shard there is no effective size.
+since the number of images in the other shards is unknown. The first term is its jackknife variance between shards. It
+includes the variance of the second stage, except for the part f1, which the second term adds. The first term without
+its factor (1 - f1) is at least R (1 - R) / n, since chance alone can make shards look alike. If none or all of the n
+images have what is counted, nothing shows how shards differ; each shard then counts as one image. Images of a single
+shard have no effective size.
 
-Intervals take the t distribution, as a smaller effective size (Korn and Graubard). Its degrees of freedom are m - 1, or
-fewer if a few shards make up most of the variance: 2 (sum e_i^2)^2 / (sum e_i^4 - (sum e_i^2)^2 / m), which follows
-from how much the estimated variance itself varies (Satterthwaite). In 500 simulated draws each of two sources with very
-unlike shards and .5 % private, m - 1 alone held the rate in 76 and 87 %, this in 96 and 99 %. Other settings:
-`python -m tests.benchmarks.statistics --only sources`.
+Intervals use the t distribution, in the form of a smaller effective size (Korn and Graubard). Its degrees of freedom
+are m - 1, or fewer if a few shards make up most of the variance: 2 (sum e_i^2)^2 / (sum e_i^4 - (sum e_i^2)^2 / m).
+This follows from the variance of the estimated variance (Satterthwaite). Two sources with very different shards and
+0.5 % private were simulated, with 500 draws each. With m - 1 alone the intervals held the rate in 76 and 87 % of the
+draws, with this formula in 96 and 99 %. Other settings: `python -m tests.benchmarks.statistics --only sources`.
 
 Sources: Cochran, "Sampling Techniques", 3rd ed. 1977, sections 11.3 to 11.8; Särndal, Swensson and Wretman, "Model
 Assisted Survey Sampling", 1992, sections 4.3, 5.6 to 5.8 and 11.5; Satterthwaite, "An approximate distribution of
@@ -33,18 +34,18 @@ from reports.statistics.shares import CONFIDENCE, z_of
 from scoring.runs.record import ShardDraw
 
 NUM_TABULATED = 200
-"""Degrees of freedom with a value of their own in SQL; more count as this many, which is hardly too careful."""
+"""Degrees of freedom with a value of their own in SQL; more use the last value, which is hardly too careful."""
 
 
 def residual_sql(k: str, n: str, k_of_all: str, n_of_all: str) -> str:
-    """SQL of e_i; null of a shard that holds all images. The names are of columns."""
+    """Return the SQL of e_i; null for a shard that holds all images. The arguments are names of columns."""
     return f"({k} - {k_of_all} / {n_of_all} * {n}) / nullif(1 - {n} / {n_of_all}, 0)"
 
 
 def effective_size_sql(draw: ShardDraw, suffix: str = "") -> str:
-    """SQL of the effective size, null without one; of any draw that leaves shards out.
+    """Return the SQL of the effective size, null without one; for any draw that leaves shards out.
 
-    It is over the columns n and num_shards, and with the suffix k and squares, the sum of e_i² over the shards. All but
+    It reads the columns n and num_shards, and with the suffix k and squares, the sum of e_i² over the shards. All but
     num_shards are floating-point numbers.
     """
     f1, f2 = draw.num_shards / draw.num_source_shards, draw.num_images / draw.num_in_shards
@@ -55,8 +56,10 @@ def effective_size_sql(draw: ShardDraw, suffix: str = "") -> str:
 
 
 def degrees_sql(suffix: str = "") -> str:
-    """SQL of the degrees of freedom, a whole number, null of a single shard. Over num_shards, and with the suffix
-    squares and fourths, the sum of e_i⁴."""
+    """Return the SQL of the degrees of freedom, a whole number; null for a single shard.
+
+    It reads the columns num_shards, and with the suffix squares and fourths, the sum of e_i⁴.
+    """
     squares, fourths = f"squares{suffix}", f"fourths{suffix}"
     estimated = f"2 * pow({squares}, 2) / nullif(greatest(0, {fourths} - pow({squares}, 2) / num_shards), 0)"
     return (
@@ -67,7 +70,10 @@ def degrees_sql(suffix: str = "") -> str:
 
 @cache
 def of_t_sql(degrees: str) -> str:
-    """SQL of the factor by which the t distribution makes an effective size smaller. degrees: SQL, a whole number."""
+    """Return the SQL of the factor by which the t distribution makes an effective size smaller.
+
+    degrees: SQL, a whole number.
+    """
     factors = ", ".join(repr(of_t(number + 1)) for number in range(NUM_TABULATED))
     return f"([{factors}])[least({degrees}, {NUM_TABULATED})]"
 
@@ -83,8 +89,9 @@ def of_t(degrees: int, confidence: float = CONFIDENCE) -> float:
 def fraction_of(
     num_images: float, effective_size: float | None, degrees: int | None, confidence: float = CONFIDENCE
 ) -> float:
-    """Return what takes the place of the drawn share of the source in `reports.statistics.shares`, where the size of a
-    sample is n / (1 - fraction): mostly below 0; minus infinity where nothing is known.
+    """Return the number that replaces the drawn share of the source in `reports.statistics.shares`.
+
+    There the size of a sample is n / (1 - fraction). The number is mostly below 0; minus infinity if nothing is known.
     """
     if effective_size is None or degrees is None:
         return -math.inf

@@ -1,4 +1,4 @@
-"""The parts of a report, each a frozen row of figures. Shares and rates are 0–1, None where nothing defines them."""
+"""The parts of a report, each a frozen row of figures. Shares and rates are 0–1, None where they are not defined."""
 
 from dataclasses import dataclass
 
@@ -36,7 +36,7 @@ class Prevalence:
 
     @property
     def is_never_found(self) -> bool:
-        """Looked for and found in no image; the engine cannot rule it out."""
+        """Return whether it was looked for and found in no image, and the engine cannot rule it out."""
         return self.is_lower_bound and self.share is None
 
 
@@ -51,7 +51,7 @@ class Rate:
     num_private: int
 
     num_unknown: int
-    """Scored, but the condition is null there."""
+    """Scored images for which the condition is null."""
 
     privacy_rate: float | None
     """num_private / (num_scored - num_unknown)."""
@@ -113,12 +113,12 @@ class Rate:
 
     @property
     def num_images(self) -> int:
-        """Images of the group in the run."""
+        """Return the number of images of the group in the run."""
         return self.num_scored + self.num_quarantined + self.num_screened
 
     @property
     def num_judged(self) -> int:
-        """Scored images for which the condition is known."""
+        """Return the number of scored images for which the condition is known."""
         return self.num_scored - self.num_unknown
 
 
@@ -224,7 +224,7 @@ class Copies:
     """Images with the same perceptual hash count as copies of one picture; images without a hash have none."""
 
     num_images: int
-    """For which the condition is known."""
+    """Images for which the condition is known."""
 
     num_distinct: int
 
@@ -261,14 +261,15 @@ class CorrectedRate:
     sensitivity_high: float | None = None
 
     specificity: float | None = None
-    """The same for images that are not private, which it takes as such."""
+    """Share of the other images that the engine does not call private, and its 95 % interval; only of the whole run."""
 
     specificity_low: float | None = None
     specificity_high: float | None = None
 
     @property
     def is_of_other_run(self) -> bool:
-        """The labels are of another run: the rate holds only if the engine errs as often here as there."""
+        """Return whether the labels are of another run: the rate then holds only if the engine errs as often here as
+        there."""
         return self.method == "rogan-gladen"
 
 

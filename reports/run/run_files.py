@@ -1,8 +1,8 @@
 """Files as DuckDB may reach them: through a file system of fsspec that opens for reading and can do nothing else.
 
-DuckDB's own list of allowed folders allows writing as well as reading, so a connection that must not write gets no
-file system of DuckDB's but this one. DuckDB also lets several threads read one open file, each of which moves to its
-place first; here every thread has a place of its own.
+DuckDB's own list of allowed folders allows writing as well as reading, so a connection that must not write gets only
+this file system. DuckDB also lets several threads read one open file, and each moves to its place first; here every
+thread has a place of its own.
 """
 
 import fnmatch
@@ -29,8 +29,8 @@ RUN_URL = "run://"
 class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
     """The files of a remote store under their own URLs.
 
-    failure: the message of the last StorageError, which DuckDB passes on only inside the text of a traceback. Not the
-    error itself: that would keep the connection alive, by a way that Python cannot see.
+    failure: the message of the last StorageError, which DuckDB passes on only inside the text of a traceback. The error
+    itself would keep the connection alive, in a way that Python cannot see.
     """
 
     cachable = False
@@ -47,13 +47,13 @@ class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no 
         return _File(self._place(path), self)
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """FileNotFoundError is an answer: DuckDB asks so whether a file is there."""
+        """Return name, size and type of a file. FileNotFoundError is an answer: DuckDB asks whether the file exists."""
         return {"name": path, "size": self._place(path).size(), "type": "file"}
 
     def modified(self, path: str) -> datetime:
-        """Another time for another content, which is all that DuckDB's cache asks for."""
+        """Return a time that differs if the content does, which is all that DuckDB's cache needs."""
         place = self._place(path)
-        if place.is_local:  # thousands of them
+        if place.is_local:  # there can be thousands of them
             return datetime.fromtimestamp(os.stat(place.path).st_mtime, UTC)
         return datetime.fromtimestamp(zlib.crc32(place.version_mark().encode()), UTC)
 
@@ -63,7 +63,7 @@ class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no 
 
     @contextmanager
     def noting(self, place: Place) -> Iterator[None]:
-        """Keeps why a file cannot be read."""
+        """Keep the reason why a file cannot be read."""
         try:
             yield
         except (StorageError, OSError) as error:
@@ -76,10 +76,10 @@ class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no 
 
 
 class RunFiles(ReadOnlyFiles):
-    """Files that lie directly in one folder, as `run://NAME`; nothing else is reached but `others`.
+    """Files directly in one folder, as `run://NAME`; nothing else can be reached but `others`.
 
-    names: of the files, in the order of their rows. The folder is not listed again, so that every query reads the same
-    files, and since DuckDB would list it for each query. others: further single files, by a name that no pattern finds.
+    names: of the files, in the order of their rows. DuckDB would list the folder for each query; with these names every
+    query reads the same files. others: further single files, by a name that no pattern matches.
     """
 
     def __init__(self, folder: Place, names: Sequence[str], others: Mapping[str, Place] | None = None):
@@ -137,10 +137,10 @@ class _File(SeekableReader):
 
 
 def score_rows(files: str, num_files: int, num_with: Mapping[str, int], where: str) -> str:
-    """Return a SELECT of all columns over `files`, which `read_parquet` takes; of no row where `num_files` is 0.
+    """Return a SELECT of all columns over `files`, which `read_parquet` takes; of no row if `num_files` is 0.
 
     num_with: how many of the files have each column. where: the run, for errors.
-    RunError where a file lacks a column that every version has.
+    RunError if a file lacks a column that every version has.
     """
     columns = []
     for column in COLUMNS:
@@ -156,7 +156,7 @@ def score_rows(files: str, num_files: int, num_with: Mapping[str, int], where: s
     listed = ",\n    ".join(columns)
     if not num_files:
         return f"SELECT\n    {listed}\nWHERE false"
-    # Reading the columns by name opens every file at once, so only where it must be.
+    # Reading the columns by name opens every file at once, so it is done only where needed.
     by_name = ", union_by_name = true" if any(num_with.get(name, 0) < num_files for name in COLUMN_OF) else ""
     # Folders named `a=b` above the run are no columns of its rows.
     return f"SELECT\n    {listed}\nFROM read_parquet({files}, hive_partitioning = false{by_name})"

@@ -1,4 +1,4 @@
-"""What a statement may be that somebody asks a run, and what an error in it says.
+"""Checks the statements that users ask a run, and says what is wrong with them.
 
 What a statement may reach is not decided here: the connection is locked (`reports.run.warehouse`). It has no file
 system but the run's score files, for reading (`reports.run.run_files`), its settings cannot be changed, and it holds
@@ -43,7 +43,7 @@ def _no_view(name: str) -> str:
 
 
 def refuse(error: duckdb.Error, statement: str) -> NoReturn:
-    """QueryError in one line, with what is near a misspelt name."""
+    """Raise QueryError in one line, with names that are similar to a misspelt one."""
     message, whole = first_line(error), str(error)
     if isinstance(error, duckdb.CatalogException) and (match := _NO_TABLE.match(message)):
         message = _no_view(match[1].strip('"'))
@@ -52,7 +52,7 @@ def refuse(error: duckdb.Error, statement: str) -> NoReturn:
         message = f'no function "{match[1]}"{meant}; DuckDB\'s documentation lists them'
     elif isinstance(error, duckdb.BinderException) and (match := _NO_COLUMN.search(message)):
         candidates = re.findall('"(.+?)"', whole.partition("Candidate bindings:")[2].partition("\n")[0])
-        meant = did_you_mean(match[1], candidates or SCHEMA.names)  # of views with many columns DuckDB offers none
+        meant = did_you_mean(match[1], candidates or SCHEMA.names)  # DuckDB offers none for views with many columns
         message = (
             f'no column "{match[1]}"{meant}; "DESCRIBE images" shows the columns of images; the other views work alike'
         )

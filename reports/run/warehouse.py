@@ -10,7 +10,7 @@ Views over the score files of a run, made from the row of `scoring.table` and th
     attributes   one row per image and attribute; value 0 | 0.5 | 1, null = not assessed
     answers      `images` with its attributes as a list, for questions about pairs
     patterns     one row per distinct set of answers of the scored images, with `num_images`: far fewer rows
-    rates        one row per category: how many scored images are private (scoring.privacy), of how many that is unknown
+    rates        one row per category: how many scored images are private (scoring.privacy), and how many are unknown
     corrected_rates  what `audit apply` found: one row per subject, and per subject and category; else empty
 
 and the macros `wilson_low(k, n)`, `wilson_high(k, n)`: 95 % Wilson score interval of a share k/n.
@@ -49,7 +49,7 @@ from scoring.table import UNKNOWN_LEVEL, Col, not_presence_only, unknown_level_s
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 AUDIT_NAME = "corrected-rates.audit"
-"""Under this name the connection reaches the corrected rates; no score file is named so."""
+"""Name by which the connection reaches the corrected rates; no score file has this name."""
 
 STALE_AUDIT = "the audit is of other rows than the run has now; draw and label a new sample (privsieve audit sample)"
 DAMAGED_AUDIT = "the audit's corrected rates are damaged or of another version; use audit apply again"
@@ -57,15 +57,15 @@ DAMAGED_AUDIT = "the audit's corrected rates are damaged or of another version; 
 _NO_CORRECTED_RATES = ", ".join(f"NULL::{sql_type(field.type)} AS {field.name}" for field in CORRECTED_SCHEMA)
 
 LEVEL_COUNTS = {level: f"num_level_{level}" for level in (1, 2, 3, 4, 0)}
-"""Level -> the column of `queries/rates.sql` that counts its images; most severe first, none last."""
+"""Level -> the column of `queries/rates.sql` that counts its images; most severe first, level 0 last."""
 
 OF_SHARDS = ("effective_size", "degrees", "num_shards")
-"""Columns of `rates_text`, only if shards were drawn."""
+"""Columns of `rates_text` that exist only if shards were drawn."""
 
 _Z = "1.959963984540054"  # the 97.5 % point of the normal distribution
 
-# Divided step by step, since n * n leaves the integers for large corpora.
-# The ends are exact only if they are written out: rounding leaves 4.9e-17 for none of n.
+# Divided step by step, since n * n is too large for an integer in large corpora.
+# The ends are written out to be exact: rounding would leave 4.9e-17 for none of n.
 _WILSON = f"""CREATE OR REPLACE MACRO wilson_{{side}}(k, n) AS CASE
     WHEN n > 0 AND k = {{edge}} THEN {{bound}}
     WHEN n > 0 THEN (k / n + pow({_Z}, 2) / 2 / n
@@ -94,7 +94,7 @@ class Run:
     """Runs the questions of a report, which have the same limits all together."""
 
     def select(self, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-        """Column names and rows of one SELECT that a user wrote. QueryError in one line where it is anything else."""
+        """Return column names and rows of a SELECT that a user wrote. QueryError in one line if it is anything else."""
         watch = Watch(self.connection, self.limits)
         with self._refusing(statement):
             watch.run(lambda: check_is_select(self.connection, statement))
@@ -115,9 +115,7 @@ class Run:
         return answer
 
     def ask(self, question: str, **placeholders: str) -> list[dict[str, Any]]:
-        """Return the rows of `queries/<question>.sql` as dicts. Placeholders must be checked SQL
-        (scoring.sql.expressions).
-        """
+        """Return the rows of `queries/<question>.sql` as dicts. placeholders: checked SQL (scoring.sql.expressions)."""
         return self._asked(query_text(question, **placeholders))
 
     def ask_rates(self, by: str, private: str, most: str) -> list[dict[str, Any]]:
@@ -131,7 +129,7 @@ class Run:
 
     @contextmanager
     def patterns_kept(self) -> Iterator[None]:
-        """Inside the block the view `patterns`, which takes a pass over all rows, is a table that is made once.
+        """Replace the view `patterns`, which takes a pass over all rows, by a table inside the block.
 
         DuckDB looks for a name among temporary tables first, so the questions need not know.
         """
@@ -142,7 +140,7 @@ class Run:
             self.connection.execute("DROP TABLE temp.patterns")
 
     def _run(self, text: str) -> list[tuple[Any, ...]]:
-        with self._refusing(statement=""):  # the user wrote but the placeholders
+        with self._refusing(statement=""):  # the user wrote only the placeholders
             rows = self.asking.run(lambda: self.connection.execute(text).fetchall())
         self._check_not_replaced()
         return rows
@@ -157,7 +155,7 @@ class Run:
 
     @cached_property
     def damage(self) -> Damage:
-        """Shards of which an unknown number of images was not seen."""
+        """Return the shards of which an unknown number of images was not seen."""
         rows = self._counted(f"SELECT {Col.SHARD}, {Col.REASON}, count(*) FROM damaged GROUP BY ALL")
         return damage_of((shard, {reason: number}) for shard, reason, number in rows)
 
@@ -166,7 +164,7 @@ class Run:
         return self.num_rows() - self.damage.num_parts
 
     def _counted(self, statement: str) -> list[tuple[Any, ...]]:
-        """Without limits: they are for what a user asks."""
+        """Return the rows of a statement without limits, which are only for what a user asks."""
         with self._refusing(statement=""):
             rows = Watch(self.connection).run(lambda: self.connection.execute(statement).fetchall())
         self._check_not_replaced()
@@ -183,7 +181,7 @@ class Run:
 
     @contextmanager
     def _refusing(self, statement: str) -> Iterator[None]:
-        """What goes wrong in DuckDB, in one line for the user."""
+        """Turn errors of DuckDB into one line for the user."""
         self.files.failure = None
         try:
             yield
@@ -205,13 +203,13 @@ class Run:
         return QueryError(f"the {what} was stopped {stop}; {remedy}{more}")
 
     def _check_not_replaced(self) -> None:
-        """RunError where rows may have been missing in an answer, since files that the views read may be gone."""
+        """Raise RunError if the run was compacted: files of the views may be gone, so an answer may lack rows."""
         if is_compacted(self.root) != (self.listed.manifest is not None):
             raise RunError(f"{self.url} was compacted meanwhile; ask again")
 
 
 def open_run(run: str, limits: Limits = NO_LIMITS) -> Run:
-    """Open a run folder or URL. RunError where there is no run.json, StorageError where it cannot be reached."""
+    """Open a run folder or URL. RunError if there is no run.json, StorageError if it cannot be reached."""
     root, described = record.open_run(run)
     listed = listing(root)
     try:
@@ -261,8 +259,8 @@ def query_text(question: str, **placeholders: str) -> str:
 def rates_text(described: RunRecord, by: str, private: str, most: str) -> str:
     """Return the SQL of `queries/rates.sql`: one row per group, with its rate and interval.
 
-    Of a run whose shards were drawn, the interval has the variance between them, and three more columns say of how much
-    use the images are (`OF_SHARDS`, `reports.run.drawn_shards`).
+    If shards were drawn, the interval has the variance between them, and three more columns (`OF_SHARDS`) say how much
+    the images tell (`reports.run.drawn_shards`).
     """
     draw = described.shard_draw
     if draw is None:
@@ -291,7 +289,7 @@ def rates_text(described: RunRecord, by: str, private: str, most: str) -> str:
 def _statements(
     root: Place, described: RunRecord, listed: RunListing, checked: CheckedFiles, paths: Iterable[str], corrected: str
 ) -> str:
-    """Macros and views, as SQL. Without a score file yet `all_rows` is an empty table of the same columns.
+    """Return the SQL of the macros and views. Without a score file `all_rows` is an empty table of the same columns.
 
     paths: names and patterns of the listed score files, as DuckDB reaches them; corrected: the same of the corrected
     rates, whether or not there are any.
@@ -330,7 +328,7 @@ def _statements(
 
 
 def _corrected_rates(root: Place, described: RunRecord, checked: CheckedFiles, path: str) -> str:
-    """Return a SELECT of the corrected rates, which fails if the run has other rows than when it was audited."""
+    """Return a SELECT of the corrected rates, which fails if the rows of the run changed since the audit."""
     try:
         stored = read_stored(root)
     except RunError:
@@ -352,9 +350,9 @@ def _corrected_rates(root: Place, described: RunRecord, checked: CheckedFiles, p
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, limits: Limits) -> None:
-    """From here on the connection reaches `run://` for reading and nothing else, and no setting can be changed.
+    """Limit the connection to reading from `run://`, and lock all its settings.
 
-    No spilling to disk: there is no file system for it.
+    It cannot spill to disk, since there is no file system for that.
     """
     if limits.memory_bytes is not None:
         connection.execute(f"SET memory_limit = '{limits.memory_bytes}B'")

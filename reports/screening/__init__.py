@@ -1,4 +1,4 @@
-"""How a screen is fitted on labels, and what the labels prove of it. Arrays and features in, numbers out.
+"""Fits a screen on labels, and says what the labels prove of it. Arrays and features in, numbers out.
 
     compute.py      labelled pictures -> a screen: the steps in order
     pictures.py     labelled pictures with their features; which ones a screen learns from

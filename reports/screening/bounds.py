@@ -1,7 +1,7 @@
-"""The thresholds of a screen, and what labels prove of the miss rate: the share of private pictures that it leaves out.
+"""Thresholds of a screen, and bounds of its miss rate: the share of private pictures that it leaves out.
 
 The threshold is that of `filter --guarantee` (`reports.statistics.recall_bound`): the largest for which the exact
-one-sided upper bound of the miss rate is at most the target. Level 1 can have a bound of its own, and each category,
+one-sided upper bound of the miss rate is at most the target. Level 1 and each category can have bounds of their own,
 since a small miss rate over all can hide a large one of a few.
 """
 
@@ -27,9 +27,9 @@ def miss_bound(
 ) -> MissBound | None:
     """Return the bound of one threshold; None if there are too few labels for it.
 
-    scores: of the labelled private pictures, shape (n,); a picture that the screen cannot look at has +inf, since the
-    engine sees it. undecided: of those that people could not decide, shape (u,). level_1: the part of `scores` that is
-    of level 1. target_level_1: the largest miss rate of these; None for no bound of their own.
+    scores: of the labelled private pictures, shape (n,); a picture that the screen cannot judge has +inf, since the
+    engine sees it. undecided: scores of pictures that people could not decide, shape (u,). level_1: the part of
+    `scores` that is of level 1. target_level_1: the largest miss rate of level 1; None for no bound of its own.
     """
     bound = bound_of(scores, 1 - target, confidence, undecided)
     if bound is None:
@@ -63,7 +63,7 @@ def miss_high(num_missed: int, num_private: int, confidence: float) -> float:
 def level_bounds(
     pictures: LabelledFeatures, members: Flags, is_screened: Flags, confidence: float
 ) -> tuple[LevelBound, ...]:
-    """Return the miss rates of levels 1 and 2 that labels give. is_screened: shape (n,)."""
+    """Return the miss rates of levels 1 and 2 by the labels, with their bounds. is_screened: shape (n,)."""
     bounds = list[LevelBound]()
     for level in (1, 2):
         of_level = members & pictures.is_private & (pictures.levels == level)
@@ -111,9 +111,9 @@ def category_bounds(
 def together(bounds: Iterable[MissBound], target: float, confidence: float) -> MissBound:
     """Return the miss rate over all categories that are screened; it has no threshold of its own.
 
-    Each threshold was chosen by the pictures that are counted here, so their sum proves nothing: with five thresholds
-    at the lowest score of 59 pictures none of 295 is missed, and the true miss rate is 1/60 in the mean. The rate over
-    all is at most that of the worst category, which has a bound for all categories at once (Bonferroni).
+    Each threshold was chosen by the pictures that are counted here, so their sum proves nothing. If five thresholds are
+    at the lowest score of 59 pictures, none of 295 is missed, although the mean true miss rate is 1/60. The rate over
+    all is at most that of the worst category, whose bound here holds for all categories at once (Bonferroni).
     """
     screened = [bound for bound in bounds if bound.threshold is not None]
     at_once = 1 - (1 - confidence) / max(1, len(screened))
@@ -130,7 +130,7 @@ def together(bounds: Iterable[MissBound], target: float, confidence: float) -> M
 
 
 def labelled_counts(pictures: LabelledFeatures, members: Flags, is_screened: Flags) -> Labelled:
-    """Return how many pictures of the bound there are, and how many of them the screen leaves out."""
+    """Count the pictures of the bound, and those of them that the screen leaves out."""
     return Labelled(
         num_pictures=int(members.sum()),
         num_private=int((members & pictures.is_private).sum()),

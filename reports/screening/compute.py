@@ -1,4 +1,4 @@
-"""A screen from labelled pictures: the parts, the predictor, its thresholds, and what is said of it."""
+"""Makes a screen from labelled pictures: the parts, the predictor, its thresholds, and its record."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ ASSUMPTION = {
 
 @dataclass(frozen=True)
 class FitSettings:
-    """What a screen has to keep to."""
+    """Settings of a fit."""
 
     target_miss: float
     confidence: float
@@ -59,8 +59,11 @@ def made_screen(
     labels_sha256: str,
     drawn: str,
 ) -> MadeScreen:
-    """identities, lengths: of each modality. drawn: evenly or audit. LabelsError where labels are missing, with how
-    many."""
+    """Make a screen from labelled pictures.
+
+    identities, lengths: of each modality. drawn: evenly or audit. LabelsError with the number of labels that are
+    missing.
+    """
     part = parts(pictures, settings.target_miss, settings.confidence, settings.seed)
     fitted = fitted_predictor(pictures, part, identities, lengths, settings.target_miss, settings.seed)
     members = np.asarray(part == BOUND)
@@ -104,14 +107,16 @@ def made_screen(
 
 
 def scores_of(pictures: LabelledFeatures, predictor: Predictor) -> Numbers:
-    """Return `prob_screen` of each picture, +inf where the screen cannot look at it, since the engine sees it then.
-    Shape (n,)."""
+    """Return `prob_screen` of each picture, shape (n,).
+
+    It is +inf if the screen cannot judge the picture, since the engine then sees it.
+    """
     scores = [predictor.highest(views) for views in pictures.views]
     return np.array([np.inf if score is None else score for score in scores], dtype=np.float64)
 
 
 def is_screened(pictures: LabelledFeatures, scores: Numbers, record: ScreenRecord) -> Flags:
-    """Return whether a scan would leave out each picture, but for its guard. Shape (n,)."""
+    """Return whether a scan would leave out each picture, apart from its guard. Shape (n,)."""
     thresholds = [record.threshold_of(category) for category in pictures.categories]
     limits = np.array([-np.inf if threshold is None else threshold for threshold in thresholds], dtype=np.float64)
     return np.asarray(scores < limits)

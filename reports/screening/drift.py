@@ -1,9 +1,9 @@
 """Drift: whether a scan still meets pictures like the labelled ones.
 
-Two signs. The engine's answers about guarded pictures (`scoring.screen.guard`) show what the screen misses; where they
-contradict the bound, the scan stops. And the share of pictures that pass the screen is known from the labels; where
-that of the scan differs, its pictures are others, more private or seen less well, and the scan says so: shards differ
-among each other, so this alone proves nothing of the miss rate.
+There are two signs. The engine's answers about guarded pictures (`scoring.screen.guard`) show what the screen misses;
+if they contradict the bound, the scan stops. The share of pictures that pass the screen is known from the labels. If
+that of the scan differs, its pictures are other ones, more private or seen less well, and the scan says so. Shards
+differ from each other, so this sign alone proves nothing about the miss rate.
 """
 
 from dataclasses import dataclass
@@ -32,10 +32,11 @@ class MissRate:
 def miss_rate(counts: GuardCounts, guard_share: float, level: float) -> MissRate | None:
     """Return the miss rate with the exact one-sided lower end of this level; None without a private picture.
 
-    guard_share: share of the pictures left out that the guard sends on, 0–1. With a miss rate m and this share g, a
-    private picture passes with probability 1 − m and is guarded with probability m g, so of those that the engine sees
-    the share m g / (m g + 1 − m) is guarded, whatever the prevalence. Its interval (Clopper and Pearson 1934) gives
-    that of m, and has the chance of both in it: which pictures were met, and which of them were guarded.
+    guard_share: share of the pictures left out that the guard sends on, 0–1.
+    With a miss rate m and this share g, a private picture passes with probability 1 − m and is guarded with probability
+    m g. So of the private pictures that the engine sees, the share m g / (m g + 1 − m) is guarded, whatever the
+    prevalence. The interval of this share (Clopper and Pearson 1934) gives that of m. It covers two kinds of chance:
+    which pictures were met, and which of them were guarded.
     """
     num_private = counts.num_missed + counts.num_private
     if not num_private:
@@ -46,7 +47,7 @@ def miss_rate(counts: GuardCounts, guard_share: float, level: float) -> MissRate
 
 
 def broken_bound(counts: GuardCounts, record: ScreenRecord) -> str | None:
-    """Return why the scan must stop: one line; None if its guard does not contradict the bound."""
+    """Return one line on why the scan must stop; None if the guarded pictures do not contradict the bound."""
     rate = miss_rate(counts, record.guard_share, STOP_LEVEL)
     if rate is None or rate.low <= record.target_miss:
         return None
@@ -60,7 +61,7 @@ def broken_bound(counts: GuardCounts, record: ScreenRecord) -> str | None:
 
 
 def drifted_share(counts: GuardCounts, record: ScreenRecord) -> str | None:
-    """Return a line if the share of pictures that pass is not that of the labelled pictures, else None."""
+    """Return one line if the share of pictures that pass differs from that of the labelled pictures, else None."""
     labelled = record.labelled
     if not counts.num_seen or not labelled.num_pictures:
         return None

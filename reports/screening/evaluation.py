@@ -1,4 +1,4 @@
-"""How good a screen is on labels: each modality alone and all together, by side and by category, as the paper has it.
+"""How good a screen is on labels: each modality alone and all together, by side and by category, as in the paper.
 
 Layout: Zhao et al., "PrivacyAlert: A Dataset for Image Privacy Prediction", tables 3 to 7: precision, recall and F1 of
 private and of public pictures, their means weighted by the number of pictures, and accuracy; F1 by category.
@@ -96,7 +96,10 @@ class ScreenEvaluation:
 
 
 def evaluated(pictures: LabelledFeatures, screen: FittedScreen, is_learnt: Flags) -> ScreenEvaluation:
-    """is_learnt: shape (n,), pictures that the screen was fitted on; they are left out."""
+    """Evaluate a screen on labelled pictures.
+
+    is_learnt: shape (n,), pictures that the screen was fitted on; they are left out.
+    """
     members = ~is_learnt & ~pictures.is_undecided
     scores = scores_of(pictures, screen.predictor)
     screened = is_screened(pictures, scores, screen.record)
@@ -122,7 +125,7 @@ def _predictors(
 
 
 def _highest(views: list[Numbers]) -> Numbers:
-    """Shape (M,): NaN where a view lacks the modality."""
+    """Return the highest probability of each modality over the views, NaN where a view lacks it. Shape (M,)."""
     return np.asarray(np.stack(views).max(axis=0), dtype=np.float64)
 
 
@@ -143,7 +146,7 @@ def _counts(pictures: LabelledFeatures, members: Flags, probabilities: Numbers) 
 
 
 def _sides(counts: Numbers) -> tuple[SideRates, SideRates]:
-    """Public is the other side of the same table."""
+    """Return the rates of the private and of the public side, which is the other side of the same table."""
     return _side(counts), _side(counts[[TN, FN, FP, TP]])
 
 
@@ -157,7 +160,7 @@ def _values(side: SideRates) -> tuple[float | None, ...]:
 
 
 def _weighted(pair: tuple[float | None, float | None], shares: Numbers) -> float | None:
-    """None if one side is not defined, unless it has no pictures."""
+    """Return the weighted mean of both sides; None if one side is not defined, unless it has no pictures."""
     if not shares.sum():
         return None
     terms = [(value, share) for value, share in zip(pair, shares.tolist(), strict=True) if share]
@@ -183,7 +186,10 @@ def _categories(
 
 
 def _missing(pictures: LabelledFeatures, even: Flags, members: Flags, screened: Flags, confidence: float) -> Missing:
-    """even: pictures that every picture of the corpus was equally likely to be."""
+    """Return what the thresholds leave out.
+
+    even: pictures that were drawn with the same probability as every other picture of the corpus.
+    """
     num, num_missed = int((even & pictures.is_private).sum()), int((even & pictures.is_private & screened).sum())
     ends = clopper_pearson(num_missed, num) if num else None
     weights = pictures.weights[members]

@@ -1,8 +1,8 @@
-"""Fitting of what a screen learns: a head and a curve for each modality, and the fusion that is best on validation.
+"""Fits what a screen learns: a head and a curve for each modality, and the fusion that is best on validation.
 
-Heads learn from the training pictures and are compared on the validation pictures, on which the curves are fitted, too.
-Fusions are compared by the log loss over five folds of the validation pictures, each predicted by the others, since
-stacking and gate would else be judged by what they have learnt from.
+Heads learn from the training pictures. They are compared on the validation pictures, on which the curves are fitted,
+too. Fusions are compared by the log loss over five folds of the validation pictures, each predicted by a fit on the
+others. Otherwise stacking and gate would be judged by the pictures that they have learnt from.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from scoring.screen.model import MAX_LOGIT, Predictor, Vectors, curved
 from scoring.screen.record import LogisticCurve, ModalityName, ModalityRecord
 
 MIN_WITH_MODALITY = 10
-"""Private pictures of training and of validation that a modality needs, and as many public ones."""
+"""Number of private, and of public, pictures that a modality needs in training and in validation."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,10 @@ def fitted_predictor(
     target_miss: float,
     seed: int,
 ) -> Fitted:
-    """part: of `parts`. identities, lengths: of each modality. LabelsError if too few pictures have a modality."""
+    """Fit the predictor of a screen.
+
+    part: of `parts`. identities, lengths: of each modality. LabelsError if too few pictures have a modality.
+    """
     training, validation = part == TRAINING, part == VALIDATION
     records, heads = list[ModalityRecord](), dict[ModalityName, Head]()
     for name, identity in identities.items():
@@ -178,6 +181,6 @@ def _sigmoid(logits: Numbers) -> Numbers:
 
 
 def _log_loss(probabilities: Numbers, truth: Flags, weights: Numbers) -> float:
-    """weights: sum to 1."""
+    """Return the log loss. weights: sum to 1."""
     inside = np.clip(probabilities, EDGE, 1 - EDGE)
     return float(-(weights * np.log(np.where(truth, inside, 1 - inside))).sum())

@@ -1,13 +1,13 @@
-"""Which labels are probably wrong: those with the smallest area under the margin.
+"""Finds labels that are probably wrong: those with the smallest area under the margin.
 
-The margin of a picture is the logit of its label minus the largest other logit; the area is its mean over the epochs of
-a fit, each time before the model learns from the picture. A wrong label pulls against what the other pictures teach, so
-its margin stays small until the model learns it by heart, which a large weight decay prevents. As a measure, a third of
-the pictures gets a class of its own that means nothing: the areas of wrong labels may be like those of these pictures.
-Three runs take the thirds in turn, so that every label is judged twice.
+The margin of a picture is the logit of its label minus the largest other logit. The area is its mean over the epochs of
+a fit, taken each time before the model learns from the picture. A wrong label contradicts what the other pictures
+teach, so its margin stays small until the model learns it by heart, which a large weight decay prevents. As a measure,
+a third of the pictures gets a class of its own that means nothing: the areas of wrong labels may be like those of these
+pictures. Three runs take the thirds in turn, so that every label is judged twice.
 
-Below which percentile of these areas a label is suspicious is learnt from labels that are turned over on purpose. The
-paper's 99th percentile takes away half of a planted set (docs/measured/labels.md).
+A label is suspicious below some percentile of these areas, which is learnt from labels that are turned over on purpose.
+The paper's 99th percentile takes away half of a planted set (docs/measured/labels.md).
 
 Source: Pleiss et al., "Identifying Mislabeled Data using the Area Under the Margin Ranking", as Zhao et al. use it
 ("PrivacyAlert"), who fine-tune whole networks. Here it is one hidden layer over the features of a screen.
@@ -34,11 +34,11 @@ NUM_CLASSES = 3
 NUM_UNITS = 64
 BATCH = 64
 NUM_STEPS = 600
-"""Batches of a fit, if these are no fewer epochs than `MIN_EPOCHS`."""
+"""Number of batches of a fit, if these are no fewer epochs than `MIN_EPOCHS`."""
 
 BLOCK = 64
-"""Features that are multiplied at once: products this small run on one thread, where several would wait for each other
-much longer than they compute."""
+"""Number of features that are multiplied at once. Products this small run on one thread; several threads would wait for
+each other much longer than they compute."""
 
 MIN_EPOCHS, MAX_EPOCHS = 4, 100
 LEARNING_RATE, MOMENTUM, DECAY = 0.05, 0.9, 1e-2
@@ -139,8 +139,9 @@ def suspicious_labels(
     percentile: float | None,
     seed: int,
 ) -> SuspiciousLabels:
-    """lengths: of the vectors of each modality. percentile: None for the largest with enough precision in the test.
+    """Rank the labels by their areas, and find those that are suspicious.
 
+    lengths: of the vectors of each modality. percentile: None for the largest with enough precision in the test.
     LabelsError if there are too few labels, if planted wrong labels are not found, or if `percentile` finds more than
     `max_share` of all labels.
     """
@@ -180,7 +181,7 @@ def suspicious_labels(
 def inputs_of(pictures: LabelledFeatures, members: Flags, lengths: Mapping[ModalityName, int]) -> Inputs:
     """Return what the model sees of the first view of each member. Shape (members, d).
 
-    What a modality lacks is 0, which is the mean where vectors are given in full.
+    A missing modality is 0, which is the mean where vectors are given in full.
     """
     views = chosen(pictures.views, members)
     blocks = []
@@ -202,7 +203,7 @@ def inputs_of(pictures: LabelledFeatures, members: Flags, lengths: Mapping[Modal
 
 
 def _hashed(vector: Features | None) -> Numbers:
-    """Shape (NUM_CAPTION_PLACES,)."""
+    """Return the vector hashed into fewer places, shape (NUM_CAPTION_PLACES,)."""
     hashed = np.zeros(NUM_CAPTION_PLACES)
     if vector is not None and vector.places is not None:
         signs = 1.0 - 2.0 * (vector.places // NUM_CAPTION_PLACES % 2)
@@ -211,7 +212,7 @@ def _hashed(vector: Features | None) -> Numbers:
 
 
 def self_test(inputs: Inputs, labels: Labels, seed: int) -> SelfTest:
-    """Turn over some labels, and see whether they are found."""
+    """Turn over some labels on purpose, and measure how many of them are found."""
     plantings = list[tuple[Flags, Numbers, Numbers]]()
     for planting in range(NUM_PLANTINGS):
         generator = np.random.default_rng((seed, planting))

@@ -1,7 +1,7 @@
 """Labelled pictures with their features, and their parts: those that a screen learns from, and those of the bound.
 
 The bound holds for pictures that the screen has not seen. So copies and near duplicates are in one part, and the part
-of the bound is drawn by lots that follow from the pictures and a seed alone.
+of the bound is drawn by lots that depend only on the pictures and a seed.
 """
 
 import hashlib
@@ -46,8 +46,8 @@ class LabelledFeatures:
     """Probability of being drawn; all 1 if every picture was equally likely to be labelled."""
 
     is_even: Flags
-    """Which pictures may prove something: of an audit sample those that are left once every picture of the corpus had
-    the same probability; else all."""
+    """Which pictures may prove something: all, or of an audit sample those that remain after every picture of the
+    corpus was given the same probability."""
 
     groups: Groups
     """Near duplicates have the same number."""
@@ -60,7 +60,7 @@ class LabelledFeatures:
 
     @property
     def weights(self) -> Numbers:
-        """How many pictures of the corpus each one represents."""
+        """Return how many pictures of the corpus each one represents."""
         return 1 / self.probabilities
 
     @property
@@ -73,10 +73,10 @@ class LabelledFeatures:
 
 
 def parts(pictures: LabelledFeatures, target_miss: float, confidence: float, seed: int) -> npt.NDArray[np.int64]:
-    """Return TRAINING, VALIDATION or BOUND of each picture, −1 for one that is in no part. Shape (n,).
+    """Return TRAINING, VALIDATION or BOUND for each picture, −1 for one that is in no part. Shape (n,).
 
-    LabelsError with the number of labelled private pictures that is missing. The bound takes half of the private
-    groups, and more where half is too few.
+    The bound takes half of the private groups, or more if half is too few.
+    LabelsError with the number of labelled private pictures that are missing.
     """
     names, members = np.unique(pictures.groups, return_inverse=True)
     is_private = _any(pictures.is_private & pictures.is_even, members, len(names))
@@ -129,9 +129,10 @@ def _any(flags: Flags, members: Groups, num_groups: int) -> Flags:
 
 
 def _first_of_group(part: npt.NDArray[np.int64], members: Groups) -> Flags:
-    """Return for pictures of the bound whether they are the first even one of their group; true for all others.
+    """Return whether each picture of the bound is the first even one of its group; true for all others.
 
-    Near duplicates are no independent proof."""
+    Near duplicates are no independent proof.
+    """
     seen = set[int]()
     is_first = np.ones(len(part), dtype=np.bool_)
     for number in np.flatnonzero(part == BOUND).tolist():
@@ -141,7 +142,7 @@ def _first_of_group(part: npt.NDArray[np.int64], members: Groups) -> Flags:
 
 
 def _lots(pictures: LabelledFeatures, members: Groups, num_groups: int, seed: int) -> Numbers:
-    """Return a number of each group, uniform in [0, 1). Shape (groups,)."""
+    """Return a number for each group, uniform in [0, 1). Shape (groups,)."""
     names = [""] * num_groups
     for sha256, group in zip(pictures.sha256, members.tolist(), strict=True):
         names[group] = min(names[group] or sha256, sha256)

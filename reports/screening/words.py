@@ -1,4 +1,4 @@
-"""What `screen fit` and `screen evaluate` print."""
+"""Output of `screen fit` and `screen evaluate`."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ NOT_BUILT = "not built, of those that the paper compares: Concat, PCNH, DMFP, Vi
 
 
 def fit_document(made: MadeScreen, num_labelled: int) -> Document:
-    """num_labelled: pictures with a label that were found in the corpus."""
+    """Return the output of `screen fit`. num_labelled: pictures with a label that were found in the corpus."""
     record = made.record
     heads = [f"{modality.name} ({modality.head})" for modality in record.modalities]
     lines = [
@@ -26,7 +26,7 @@ def fit_document(made: MadeScreen, num_labelled: int) -> Document:
 
 
 def bound_lines(record: ScreenRecord) -> Iterator[str]:
-    """What the labels prove, one line each."""
+    """Yield what the labels prove, one line each."""
     bound, confidence = record.bound, percent(record.confidence, decimals=0)
     if record.categories is None:
         yield f"misses   {_bound(bound)} of the private pictures, with {confidence} confidence"
@@ -82,7 +82,7 @@ def _yes(choice: FusionChoice) -> str:
 
 
 def evaluation_document(evaluation: ScreenEvaluation, record: ScreenRecord) -> Document:
-    """The layout of the paper's tables, for the user's own labels."""
+    """Return the output of `screen evaluate`, in the layout of the paper's tables."""
     missing = evaluation.missing
     lines = [
         f"labels   {evaluation.num_pictures:,} pictures that the screen has not learnt from; {evaluation.num_learnt:,} "

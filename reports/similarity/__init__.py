@@ -1,5 +1,5 @@
-"""Whether changed pictures still show what the originals did: figures of pairs, their tables and page, and how well
-each figure follows what people recognise.
+"""Measures whether changed pictures still show what the originals did, and how well each figure follows what people
+recognise.
 
     results.py      what is known of each pair, each set and all
     compute.py      pairs, one after the other -> results

@@ -1,4 +1,4 @@
-"""The pairs of one set, one after the other, in memory that does not grow with them but for their figures."""
+"""Collects the pairs of one set, one after the other; memory grows only with their figures."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class SetPairs:
         self._moments = Moments(self.num_dimensions), Moments(self.num_dimensions)
 
     def add(self, key: str | None, state: PairState, figures: PairFigures | None = None) -> None:
-        """figures: of a compared pair."""
+        """Add a pair. figures: of a compared pair."""
         self._counts[state] += 1
         row: dict[str, object] = {"set": self.name, "key": None if state == "withheld" else key, "state": state}
         if figures is not None:
@@ -59,11 +59,11 @@ class SetPairs:
             column.append(row.get(name))
 
     def result(self) -> tuple[SetSimilarity, pa.Table]:
-        """The set as a whole, and a row of each pair (`PAIRS_SCHEMA`)."""
+        """Return the set as a whole, and a row of each pair (`PAIRS_SCHEMA`)."""
         is_nearest = self._is_nearest()
         num_asked = len(is_nearest)
         compared = [row for row, state in enumerate(self._columns["state"]) if state == "compared"]
-        for row, answer in zip(compared, is_nearest.tolist(), strict=False):  # of the first ones
+        for row, answer in zip(compared, is_nearest.tolist(), strict=False):  # those kept
             self._columns["is_nearest"][row] = answer
         num_nearest = int(is_nearest.sum())
         low, high = wilson(num_nearest, num_asked) if num_asked > 1 else (None, None)
@@ -85,7 +85,7 @@ class SetPairs:
         return similarity, pa.table(self._columns, schema=PAIRS_SCHEMA)
 
     def _is_nearest(self) -> npt.NDArray[np.bool_]:
-        """Nothing can be said of a single pair."""
+        """Return for each kept pair whether its original is the nearest; empty for a single pair."""
         if len(self._originals) < 2:
             return np.zeros(0, dtype=np.bool_)
         return nearest(np.stack(self._changed), np.stack(self._originals))

@@ -1,4 +1,5 @@
-"""Fills the page. Names of corpora are hostile: Jinja escapes them, and the page may run no script."""
+"""Fills the page of a comparison of pictures. Names of corpora are hostile: Jinja escapes them, and the page may run no
+script."""
 
 from reports.page.pages import fill
 from reports.similarity.results import Similarity
@@ -7,7 +8,7 @@ from reports.words import percent
 
 
 def render(similarity: Similarity) -> str:
-    """One HTML page that needs nothing else and may load nothing. It holds no picture."""
+    """Return the results as one HTML page, which needs no other file and may load none. It holds no picture."""
     shares = [
         (of_set.name, of_set.num_nearest / of_set.num_nearest_of) for of_set in similarity.sets if of_set.num_nearest_of
     ]

@@ -19,7 +19,7 @@ from reports.statistics.correlation import RankCorrelation, area_under_curve, ra
 METRIC_NAMES = {"mse": "MSE", "psnr": "PSNR", "ssim": "SSIM", "lpips": "LPIPS", "semsim": "SemSim"}
 
 Votes = Mapping[tuple[str, str], Sequence[float]]
-"""Set and key -> what each annotator said, 1 for recognised. Of detectors: one share."""
+"""Set and key -> what each annotator said, 1 for recognised; a single share for detectors."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,17 @@ class CollectionRanks:
 
 @dataclass(frozen=True)
 class Ranking:
-    """What `similarity rank` found."""
+    """Result of `similarity rank`."""
 
     judge: str
     collections: tuple[CollectionRanks, ...]
 
 
 def ranks_of(name: str, pairs: pa.Table, votes: Votes) -> CollectionRanks:
-    """pairs: as `results.PAIRS_SCHEMA`. LabelsError if fewer than three sets have a judged pair."""
+    """Compare the order of the sets by each metric with how many pairs were recognised.
+
+    pairs: as `results.PAIRS_SCHEMA`. LabelsError if fewer than three sets have a judged pair.
+    """
     by_set, num_without, num_tied = defaultdict[str, list[tuple[dict[str, float], float]]](list), 0, 0
     for row in pairs.to_pylist():
         if row["state"] != "compared":

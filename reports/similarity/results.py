@@ -1,4 +1,4 @@
-"""What is known of changed pictures: per pair, per set of them, and of all."""
+"""Results of comparing changed pictures with their originals: per pair, per set of them, and of all."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ if the picture is withheld. `is_nearest`: among the originals of its set, `MAX_N
 nearest. `still_detected`: share of what detectors find in the original that they find in the changed picture, too."""
 
 MAX_NEAREST = 1000
-"""Pairs of a set of which the nearest original is looked for: the first ones."""
+"""Number of pairs of a set for which the nearest original is looked for: the first ones."""
 
 METRICS: Mapping[str, bool] = {"mse": False, "psnr": True, "ssim": True, "lpips": False, "semsim": False}
 """Column -> whether a higher value means more alike."""
@@ -78,7 +78,7 @@ class SetSimilarity:
 
 @dataclass(frozen=True)
 class Similarity:
-    """What `similarity compare` found."""
+    """Result of `similarity compare`."""
 
     num_originals: int
     """Pictures of the corpus of originals."""

@@ -1,4 +1,4 @@
-"""What `similarity` found, as tables of text for the terminal and the page."""
+"""Results of `similarity` as tables of text, for the terminal and the page."""
 
 from collections.abc import Iterator
 

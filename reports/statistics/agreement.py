@@ -1,8 +1,8 @@
 """How far annotators agree, and the 95 % intervals of κ and α.
 
-The coefficients follow from sums over pictures, so that a bootstrap can weigh the pictures. Sums have any shape (…,),
-and (…, K) where there is one for each of K answers. NaN where a coefficient is not defined, as where all answers are
-the same: chance then explains every agreement.
+The coefficients are computed from sums over pictures, so that a bootstrap can weight the pictures. Sums have any shape
+(…,), or (…, K) with one sum for each of K answers. A coefficient is NaN where it is not defined, as where all answers
+are the same: chance then explains every agreement.
 
 The intervals are a bootstrap over pictures with one more judged item at each end: at the lower end it has two answers
 that differ, at the upper end two that are the same. See `reports.statistics.bayesian_bootstrap`; the coverage is
@@ -26,22 +26,29 @@ SEED = 0
 
 
 def share_of_same_pairs(counts: Numbers) -> Numbers:
-    """Return the share of equal answers among the pairs of answers to each item. counts: shape (N, K), how often each
-    answer was given, at least two in all. Shape (N,)."""
+    """Return the share of equal answers among the pairs of answers to each item. Shape (N,).
+
+    counts: shape (N, K), how often each answer was given, at least two in all.
+    """
     num = counts.sum(axis=1)
     return np.asarray((counts * (counts - 1)).sum(axis=1) / (num * (num - 1)), dtype=np.float64)
 
 
 def cohen(same: Numbers, both: Numbers, first: Numbers, second: Numbers) -> Numbers:
-    """κ of two annotators. both: pictures that both judged; same: of these, with the same answer; first, second: of
-    these, each answer of an annotator. Source: Cohen, "A coefficient of agreement for nominal scales", 1960."""
+    """Return κ of two annotators.
+
+    both: pictures that both judged. same: those of them with the same answer. first, second: how often each annotator
+    gave each answer in them.
+    Source: Cohen, "A coefficient of agreement for nominal scales", 1960.
+    """
     expected = (first * second).sum(axis=-1) / both**2
     return _above_chance(same / both, expected)
 
 
 def fleiss(same_pairs: Numbers, pictures: Numbers, answers: Numbers) -> Numbers:
-    """κ of several annotators. same_pairs: for each picture the share of its pairs of answers that are the same.
+    """Return κ of several annotators.
 
+    same_pairs: for each picture the share of its pairs of answers that are the same, summed over pictures.
     Source: Fleiss, "Measuring nominal scale agreement among many raters", 1971.
     """
     shares = answers / answers.sum(axis=-1, keepdims=True)
@@ -49,16 +56,22 @@ def fleiss(same_pairs: Numbers, pictures: Numbers, answers: Numbers) -> Numbers:
 
 
 def nominal_alpha(different_pairs: Numbers, answers: Numbers) -> Numbers:
-    """Krippendorff's α, any difference counting the same. different_pairs: for each picture the number of its answers
-    times the share of its pairs that differ. Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011.
+    """Return Krippendorff's α, in which any difference counts the same.
+
+    different_pairs: for each picture the number of its answers times the share of its pairs that differ, summed over
+    pictures.
+    Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011.
     """
     num = answers.sum(axis=-1)
     return _below_chance(different_pairs, (num**2 - (answers**2).sum(axis=-1)) / (num - 1))
 
 
 def ordinal_alpha(coincidences: Numbers) -> Numbers:
-    """Krippendorff's α, a larger difference counting more. coincidences: shape (…, K, K), pairs of answers to the same
-    picture, each divided by the number of the picture's answers less one; answers in their order."""
+    """Return Krippendorff's α, in which a larger difference counts more.
+
+    coincidences: shape (…, K, K), pairs of answers to the same picture, each divided by the number of the picture's
+    answers less one; answers in their order.
+    """
     answers = coincidences.sum(axis=-1)
     below = np.cumsum(answers, axis=-1) - answers / 2
     distances = (below[..., :, None] - below[..., None, :]) ** 2
@@ -90,7 +103,7 @@ class _Judged:
 
     @property
     def counts(self) -> Numbers:
-        """Shape (items, K): how many annotators gave each answer."""
+        """Return how many annotators gave each answer. Shape (items, K)."""
         return np.stack([(self.answers == k).sum(axis=0) for k in self.known], axis=1).astype(np.float64)
 
 
@@ -103,7 +116,8 @@ def intervals_of(
 ) -> dict[str, Interval]:
     """Return the intervals of the coefficients in `values`: cohen, fleiss, alpha_nominal, alpha_ordinal.
 
-    answers, known, pairs: as of `_Judged`. pictures: of each item its picture, from 0; they are weighted as wholes.
+    answers, known, pairs: as in `_Judged`. pictures: the picture of each item, from 0; a picture is weighted as a
+    whole.
     """
     if not values:
         return {}
@@ -167,7 +181,7 @@ _COLUMNS: Mapping[str, Callable[[_Judged], Numbers]] = {
     "alpha_nominal": _nominal_columns,
     "alpha_ordinal": _ordinal_columns,
 }
-"""Coefficient -> what its sums are made of, shape (items, columns)."""
+"""Coefficient -> the terms of its sums, shape (items, columns)."""
 
 _VALUES: Mapping[str, Callable[[Numbers, int], Numbers]] = {
     "cohen": _mean_cohen,

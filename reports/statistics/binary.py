@@ -21,10 +21,10 @@ METRICS = ("mcc", "balanced_accuracy", "f1", "recall", "precision", "specificity
 
 @dataclass(frozen=True)
 class BinaryMetrics:
-    """What follows from the four counts. A rate is None if the data do not define it."""
+    """Metrics of the four confusion counts. A rate is None if the data do not define it."""
 
     num_pictures: int
-    """All that were counted."""
+    """All pictures that were counted."""
 
     num_true_positive: int
     """Labelled private, answered private."""
@@ -61,14 +61,14 @@ class BinaryMetrics:
 
 
 def cells(truth: Flags, predicted: Flags) -> Numbers:
-    """Shape (n, 4): for each picture a 1 in its cell of the confusion table (TP, FP, FN, TN)."""
+    """Return for each picture a 1 in its cell of the confusion table (TP, FP, FN, TN). Shape (n, 4)."""
     return np.stack([truth & predicted, ~truth & predicted, truth & ~predicted, ~truth & ~predicted], axis=-1).astype(
         np.float64
     )
 
 
 def rates(counts: Numbers) -> Mapping[str, Numbers]:
-    """Confusion counts, shape (…, 4) -> each of `METRICS` and Cohen's `kappa`, shape (…,); NaN if not defined."""
+    """Return `METRICS` and Cohen's `kappa` of confusion counts, shape (…, 4) -> shape (…,) each; NaN if not defined."""
     tp, fp, fn, tn = (counts[..., cell] for cell in (TP, FP, FN, TN))
     total = tp + fp + fn + tn
     recall, specificity = ratio(tp, tp + fn), ratio(tn, tn + fp)
@@ -90,12 +90,12 @@ def rates(counts: Numbers) -> Mapping[str, Numbers]:
 
 
 def kappa_of(both: int, only_first: int, only_second: int, neither: int) -> float | None:
-    """Cohen's κ of two yes-or-no answers to the same pictures; None if it is not defined."""
+    """Return Cohen's κ of two yes-or-no answers to the same pictures; None if it is not defined."""
     return known(rates(np.array([both, only_second, only_first, neither], dtype=np.float64))["kappa"])
 
 
 def ratio(part: Numbers, whole: Numbers) -> Numbers:
-    """part / whole; NaN where the whole is 0 or NaN."""
+    """Return part / whole; NaN where the whole is 0 or NaN."""
     divisible = np.where(whole == 0, np.nan, whole)
     return np.asarray(part / divisible, dtype=np.float64)
 
@@ -108,16 +108,16 @@ def of_counts(counts: Numbers) -> BinaryMetrics:
 
 
 def binary_metrics(truth: Flags, predicted: Flags) -> BinaryMetrics:
-    """Both of shape (n,), True = private."""
+    """Return the metrics of predictions; both of shape (n,), True = private."""
     return of_counts(cells(truth, predicted).sum(axis=0))
 
 
 def rejections_as_wrong(truth: Flags, answers: Numbers) -> Flags:
-    """Answers 1, 0 or NaN (rejected) of shape (n,) -> answers in which a rejection is the wrong class."""
+    """Return answers 1, 0 or NaN (rejected) as flags, with each rejection as the wrong class. Shape (n,)."""
     return np.where(np.isnan(answers), ~truth, answers == 1)
 
 
 def known(value: float | Numbers) -> float | None:
-    """Return a number as Python's, None instead of NaN."""
+    """Return a number as a Python float, None instead of NaN."""
     number = float(value)
     return None if np.isnan(number) else number

@@ -1,4 +1,4 @@
-"""Whether probabilities mean what they say: of the pictures that were given 0.8, are 80 % so?
+"""Calibration of probabilities: of the pictures that were given 0.8, are 80 % positive?
 
 Sources: Brier, "Verification of forecasts expressed in terms of probability", 1950; Guo et al., "On Calibration of
 Modern Neural Networks", 2017 (expected calibration error over bins of equal width).
@@ -38,7 +38,7 @@ class Calibration:
     """Calibration of pictures with a label and a probability."""
 
     num_pictures: int
-    """How many these are."""
+    """Number of these pictures."""
 
     brier: float
     """Mean squared error of the probability, 0 (best) to 1."""
@@ -51,9 +51,10 @@ class Calibration:
 
 
 def calibration(truth: Flags, probabilities: Numbers, weights: Numbers | None = None) -> Calibration | None:
-    """All of shape (n,), probabilities in [0, 1] without NaN. None without a picture.
+    """Return the calibration of probabilities; None without a picture.
 
-    weights: how many pictures each one represents; None: itself. Counts stay those of the pictures at hand.
+    All of shape (n,), probabilities in [0, 1] without NaN. weights: how many pictures each one represents; None: only
+    itself. Counts remain those of the pictures at hand.
     """
     if not len(truth):
         return None

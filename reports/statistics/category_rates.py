@@ -1,12 +1,11 @@
 """Rates of categories: from the labels of a category itself if it has enough, else with those of the whole sample.
 
-- With `MIN_DIRECT` labels, or one for each image, the difference estimator inside of the category, which assumes
-  nothing.
-- With fewer, prior shift: it takes from the whole sample how the engine errs. That holds if the engine errs alike in
-  every category. The category's own labels count as far as they are sure: each of the two estimates weighs as the other
-  one varies. What prior shift is off by is estimated from all categories with labels of their own.
+- With `MIN_DIRECT` labels, or one for each image, the difference estimator inside the category, which assumes nothing.
+- With fewer, prior shift, which takes from the whole sample how the engine errs. That holds if the engine errs alike in
+  every category. The category's own labels count as far as they are sure: each of the two estimates is weighted by the
+  variance of the other. The error of prior shift is estimated from all categories with labels of their own.
 
-Then the rates are moved so that they add up to the rate of the run, the less sure ones more.
+Then the rates are moved so that they add up to the rate of the run; less sure rates move more.
 
 Sources: J. N. K. Rao and I. Molina, "Small Area Estimation", 2nd ed. 2015, section 3.3 (composite estimators), 3.2.5
 (the mean squared error of a synthetic estimator) and 6.4.6 (benchmarking).
@@ -23,10 +22,10 @@ from reports.statistics.estimates import Estimate, Evidence, evidence, prevalenc
 from reports.statistics.prior_shift import category_rates as by_prior_shift
 
 MIN_DIRECT = 30
-"""Labels with which a category needs no assumption."""
+"""Number of labels with which a category needs no assumption."""
 
 MIN_MIXED = 5
-"""Labels with which its own estimate counts at all."""
+"""Number of labels that a category needs for its own estimate to count at all."""
 
 Z = 1.959963984540054
 NUM_DRAWS = 1_000
@@ -67,7 +66,7 @@ def category_estimates(
     can_shift: bool,
     random: np.random.Generator,
 ) -> list[CategoryEstimate | None]:
-    """Return the estimate of each of K categories; None if its labels are too few and prior shift tells nothing.
+    """Return the estimate of each of K categories; None if it has too few labels and prior shift cannot be used.
 
     whole, rate: of the run. num_images: of each category in each cell, shape (K, NUM_CELLS). shares: of each category
     among the images that the rate is of, shape (K,). can_shift: `prior_shift.can_tell`.
@@ -92,7 +91,7 @@ def category_estimates(
 def _own(
     index: int, num_images: Counts, labels: LabelsOfCategories, num_labels: Counts, random: np.random.Generator
 ) -> Estimate:
-    """By the labels of the category alone."""
+    """Estimate the rate of a category by its own labels alone."""
     is_in = labels.categories == index
     if num_labels[index] == num_images[index].sum():
         rate = float(labels.is_there[is_in].mean())
@@ -104,8 +103,9 @@ def _own(
 
 
 def _weights(own: Sequence[Estimate], shifted: Sequence[Estimate], has_enough: Flags) -> tuple[Numbers, float]:
-    """Return how much the own estimate of each category counts, 0–1, shape (K,), and by how much prior shift is off
-    (the root of its mean squared bias).
+    """Return the weight of each category's own estimate, 0–1, shape (K,), and the error of prior shift.
+
+    The error is the root of the mean squared bias.
     """
     own_values, own_variances = _values(own), _variances(own)
     values, variances = _values(shifted), _variances(shifted)
@@ -135,9 +135,7 @@ def _mixed(own: Estimate, shifted: Estimate, weight: float, bias: float) -> Esti
 
 
 def added_up(estimates: Sequence[Estimate], shares: Numbers, rate: float) -> list[Estimate]:
-    """Return the rates, moved so that their mean, weighted with `shares`, is `rate`. An end of 0 or 1 stays where it
-    is.
-    """
+    """Move the rates so that their mean, weighted by `shares`, is `rate`. An end of 0 or 1 stays where it is."""
     values, variances = _values(estimates), _variances(estimates)
     moved = values.copy()
     for _ in range(MAX_ROUNDS):  # rates that would leave [0, 1] stop at its end, and the others take their part
@@ -165,7 +163,7 @@ def _values(estimates: Sequence[Estimate]) -> Numbers:
 
 
 def _variances(estimates: Sequence[Estimate]) -> Numbers:
-    """From the lengths of the intervals; 1 if there is none."""
+    """Return the variances by the lengths of the intervals; a missing interval has the length 1."""
     lengths = [1.0 if estimate.value is None else _ends(estimate)[2] - _ends(estimate)[1] for estimate in estimates]
     return np.maximum(_LEAST_VARIANCE, (np.array(lengths, dtype=np.float64) / (2 * Z)) ** 2)
 

@@ -12,8 +12,8 @@ Counts = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 EDGES = (0.01, 0.05, 0.2, 0.5, 0.8)
-"""Where a stored probability passes from one cell into the next. More cells made the intervals no shorter (simulated),
-and those of rare subjects too high."""
+"""Probabilities at which one cell ends and the next begins. More cells made the intervals no shorter (simulated), and
+those of rare subjects too high."""
 
 _MIDDLES = (0.004, 0.025, 0.1, 0.33, 0.65, 0.92)
 NUM_BINS = len(_MIDDLES)
@@ -30,9 +30,9 @@ IS_YES: Flags = np.isin(np.arange(NUM_CELLS), [*range(NUM_BINS, 2 * NUM_BINS), P
 
 
 def guesses(num_images: Counts | Numbers) -> Numbers:
-    """Our guess before any label: the share of each cell in which the subject is truly there. Shape (NUM_CELLS,).
+    """Guess the share of each cell in which the subject is truly there, before any label. Shape (NUM_CELLS,).
 
-    It decides only where labels are placed, and which cells are alike: a wrong guess widens intervals and biases
+    The guess decides only where labels are placed, and which cells are alike: a wrong one widens intervals and biases
     nothing. num_images: of each cell of the run, shape (NUM_CELLS,).
     """
     rate = min(0.9, float(num_images[IS_YES].sum()) / max(1.0, float(num_images.sum())))

@@ -1,9 +1,9 @@
-"""Metrics per class of the labels, in the ways of two papers.
+"""Metrics per class of the labels, as in two papers.
 
 `per_class`: Samson et al., "Privacy-Aware Visual Language Models", section 4: the private pictures of a class against
 exclusive batches of as many public ones. Its Table 3 is another figure: the MCC of a class against all public pictures.
-`classwise`: Zhao et al., "PrivacyAlert", Tables 3–7: precision, recall and F1
-of private and of public, and their mean weighted by support.
+`classwise`: Zhao et al., "PrivacyAlert", Tables 3–7: precision, recall and F1 of private and of public, and their mean
+weighted by support.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ import numpy as np
 from reports.statistics.binary import Flags, Numbers, cells, known, of_counts, rates
 
 MAX_CLASSES = 1000
-"""More make no table that anyone reads; the column probably holds names of pictures."""
+"""More make the table too long to read; the column probably holds names of pictures."""
 
 BATCH = "batch "
 """Beginning of the column `split` of public pictures whose labels say in which batch they are."""
@@ -31,7 +31,7 @@ class PrivateClass:
     """Private pictures of this class."""
 
     num_batches: int
-    """Batches of as many public pictures that share none; 0 if there are fewer public pictures than that."""
+    """Batches of as many public pictures, without overlap; 0 if there are fewer public pictures than that."""
 
     recall: float | None
     """Share of the class's pictures that were answered private; needs no public picture."""
@@ -52,7 +52,7 @@ class PrivateClass:
     """Mean over the batches."""
 
     mcc_against_all: float | None = None
-    """Against all public pictures together, as the paper's Table 3 has it; None without a public picture."""
+    """MCC against all public pictures together, as in the paper's Table 3; None without a public picture."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ class Classwise:
 def per_class(
     truth: Flags, predicted: Flags, classes: Sequence[str | None], seed: int = 0, parts: Sequence[str | None] = ()
 ) -> tuple[PrivateClass, ...]:
-    """By name; none if there are more than `MAX_CLASSES`.
+    """Return the metrics of each class, by name; empty if there are more than `MAX_CLASSES`.
 
-    Shapes (n,). classes: of each picture, None if it has none. seed: of the draw of the batches. parts: of each
+    All of shape (n,). classes: of each picture, None if it has none. seed: of the draw of the batches. parts: of each
     picture; if all public ones have one that begins with "batch", these are the batches, and none is drawn.
     """
     public = np.flatnonzero(~truth)
@@ -111,7 +111,7 @@ def per_class(
 
 
 def _given_batches(public: np.ndarray, parts: Sequence[str | None]) -> list[list[int]]:
-    """Return the public pictures of each batch that the labels name; none if they do not name one for each."""
+    """Return the public pictures of each batch that the labels name; empty unless each public picture has one."""
     batches: dict[str, list[int]] = {}
     for index in public.tolist():
         part = parts[index] if len(parts) else None
@@ -148,7 +148,7 @@ def _mean(values: Numbers) -> float | None:
 
 
 def classwise(counts: Numbers) -> Classwise:
-    """From confusion counts, shape (4,), TP, FP, FN, TN of private."""
+    """Return the metrics of both sides from confusion counts, shape (4,), TP, FP, FN, TN of private."""
     private, public = _side(counts), _side(counts[::-1])
     total = private.support + public.support
     sides = [side for side in (private, public) if side.support]

@@ -17,20 +17,26 @@ from reports.statistics.binary import Numbers, known, ratio
 
 
 def moments(x: Numbers, y: Numbers) -> Numbers:
-    """Shape (n, 6): what sums to the moments that a correlation needs. Both are centred first, against rounding."""
+    """Return the terms whose sums give the moments of a correlation. Shape (n, 6).
+
+    Both sides are centred first, against rounding.
+    """
     if len(x):
         x, y = x - x.mean(), y - y.mean()
     return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
 
 
 def pearson_of_sums(sums: Numbers) -> Numbers:
-    """Sums of `moments`, shape (…, 6) -> Pearson's r, shape (…,); NaN if one side is constant."""
+    """Return Pearson's r from sums of `moments`, shape (…, 6) -> (…,); NaN if one side is constant."""
     n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
     return correlation(n * xx - x * x, n * yy - y * y, n * xy - x * y, n * n)
 
 
 def correlation(var_x: Numbers, var_y: Numbers, cov: Numbers, scale: Numbers) -> Numbers:
-    """cov / √(var_x var_y); NaN if a variance is 0 but for rounding. scale: n² of sums that are not divided by n."""
+    """Return cov / √(var_x var_y); NaN if a variance is 0 up to rounding.
+
+    scale: n² of sums that are not divided by n.
+    """
     tiny = 1e-12 * scale
     constant = (var_x <= tiny) | (var_y <= tiny)
     r = ratio(cov, np.sqrt(np.where(constant, 0.0, var_x) * np.where(constant, 0.0, var_y)))
@@ -38,7 +44,7 @@ def correlation(var_x: Numbers, var_y: Numbers, cov: Numbers, scale: Numbers) ->
 
 
 def weighted_spearman(truth: Numbers, predicted: Numbers, weights: Numbers) -> Numbers:
-    """Spearman's ρ if picture i occurs weights[d, i] times; weights of shape (draws, n) -> shape (draws,)."""
+    """Return Spearman's ρ if picture i occurs weights[d, i] times; weights of shape (draws, n) -> shape (draws,)."""
     x, y = _weighted_ranks(truth, weights), _weighted_ranks(predicted, weights)
     n = weights.sum(axis=1)
     middle = ((n + 1) / 2)[:, None]  # the mean rank, ties or not
@@ -48,7 +54,7 @@ def weighted_spearman(truth: Numbers, predicted: Numbers, weights: Numbers) -> N
 
 
 def _weighted_ranks(values: Numbers, weights: Numbers) -> Numbers:
-    """Mean ranks from 1, shape (draws, n), of values that occur so often."""
+    """Return the mean ranks, from 1, of values that occur as often as their weights say. Shape (draws, n)."""
     if not len(values):
         return np.zeros_like(weights)
     order = np.argsort(values, kind="stable")
@@ -78,7 +84,7 @@ class PairwiseAccuracy:
 def pairwise_by_level(
     truth: Numbers, predicted: Numbers, levels: npt.NDArray[np.int64]
 ) -> tuple[PairwiseAccuracy, PairwiseAccuracy]:
-    """Return the pairs across levels, and those inside of one level. levels: the true ones, shape (n,)."""
+    """Return the accuracy of pairs across levels, and of pairs inside one level. levels: the true ones, shape (n,)."""
     ordered, right = num_ordered(truth), num_concordant(truth, predicted)
     inside = [(num_ordered(truth[of]), num_concordant(truth[of], predicted[of])) for of in _places(levels)]
     intra_ordered, intra_right = sum(pair[0] for pair in inside), sum(pair[1] for pair in inside)
@@ -86,17 +92,18 @@ def pairwise_by_level(
 
 
 def num_ordered(truth: Numbers) -> int:
-    """Pairs whose truths differ."""
+    """Count the pairs whose truths differ."""
     _, counts = np.unique(truth, return_counts=True)
     return _num_pairs(len(truth)) - sum(_num_pairs(int(count)) for count in counts)
 
 
 def num_concordant(truth: Numbers, predicted: Numbers) -> int:
-    """Pairs for which truth and prediction differ in the same direction. Takes O(n log² n) steps, all in numpy.
+    """Count the pairs for which truth and prediction differ in the same direction.
 
-    In the order of the truth, and of falling predictions among equal truths, these are the pairs whose first prediction
-    is smaller than the second. They are counted as a merge sort counts inversions: at each of its log n merges, all of
-    one width at once, every prediction of a right half is looked up in its sorted left half.
+    It takes O(n log² n) steps, all in numpy. In the order of the truth, and of falling predictions among equal truths,
+    these are the pairs whose first prediction is smaller than the second. They are counted as a merge sort counts
+    inversions: at each of its log n merges, all of one width at once, every prediction of a right half is looked up in
+    its sorted left half.
     """
     order = np.lexsort((-predicted, truth))
     _, ranks = np.unique(predicted[order], return_inverse=True)
@@ -146,7 +153,7 @@ class RankCorrelation:
 
 
 def rank_correlation(x: Numbers, y: Numbers) -> RankCorrelation:
-    """x, y: shape (n,)."""
+    """Return the rank correlations of x and y, and their range if one item is left out. x, y: shape (n,)."""
     left_out = [_kendall(np.delete(x, n), np.delete(y, n)) for n in range(len(x))] if len(x) > 3 else []
     taus = [tau for tau in left_out if tau is not None]
     return RankCorrelation(len(x), _spearman(x, y), _kendall(x, y), min(taus, default=None), max(taus, default=None))
@@ -169,8 +176,10 @@ def _have_orders(x: Numbers, y: Numbers) -> bool:
 
 
 def area_under_curve(positive: Numbers, negative: Numbers) -> float | None:
-    """Return the share of pairs of a positive and a negative item in which the positive one has the higher value, ties
-    counting half: the area under the ROC curve, 0 to 1. None if one side is empty.
+    """Return the area under the ROC curve, 0 to 1; None if one side is empty.
+
+    It is the share of pairs of a positive and a negative item in which the positive one has the higher value; ties
+    count half.
     """
     from scipy.stats import rankdata
 

@@ -1,27 +1,28 @@
 """The difference estimator: how often a subject is truly there, from the answers for all images and a few labels.
 
-In each cell (`cells.py`) the run gives all images one answer; the labels of the sample, each weighted by one over its
-inclusion probability, say how often that answer is wrong there. The rate is the raw one minus the mean error, which is
-the sum over cells of the cell's share of the images times the share that is truly there in it.
+In each cell (`cells.py`) the run gives all images one answer. The labels of the sample, each weighted by 1 / its
+inclusion probability, say how often that answer is wrong there. The rate is the raw one minus the mean error. This is
+the sum over cells of the cell's share of the images times the share of the cell in which the subject is truly there.
 
-The interval is of Beta distributions, one for each cell, with as many labels as the weights are worth and the prior
-Beta(1/3, 1/3), whose median is close to the plain share. They are for the images without a label; the others are known.
-Intervals of the normal distribution miss: with 400 labels and .5 % prevalence most samples hold no missed image.
+The interval comes from Beta distributions, one for each cell. Each has as many labels as the weights are worth, and the
+prior Beta(1/3, 1/3), whose median is close to the plain share. They are for the images without a label; the others are
+known. Intervals of the normal distribution fail: with 400 labels and 0.5 % prevalence most samples hold no missed
+image.
 
-How many labels the weights are worth depends on who carries them. Kish's effective size takes weights and labels as
-unrelated. If an attribute that the engine never judges is present only where the sample is thin, its few positive
-labels weigh most, and that size is too large. So the size is that of the linearised variance, Σ w² (y - p)² / (Σ w)²,
-where it is the smaller one. One more label of each kind with the largest weight of the cell makes up for kinds of which
-there are few labels or none.
+How many labels the weights are worth depends on which labels have large ones. Kish's effective size takes weights and
+labels as unrelated. If an attribute that the engine never judges is present only where the sample is thin, its few
+positive labels weigh most, and that size is too large. So the size by the linearised variance, Σ w² (y - p)² / (Σ w)²,
+is taken where it is smaller. One more label of each kind with the largest weight of the cell makes up for kinds with
+few labels or none.
 
-With few positives (or few negatives) such intervals are too short as well. Then the ends are exact ones in the cell
-whose labels weigh most: one more positive there for the high end, one fewer for the low end. If there is one cell,
-these are the ends of Clopper and Pearson, or of the hypergeometric distribution if the labels are a large part of the
-images. One more count, of the largest weight, is also what Fay and Feuer add.
+With few positives (or few negatives) such intervals are too short as well. Then the ends are exact in the cell whose
+labels weigh most: one more positive there for the high end, one fewer for the low end. With a single cell, these are
+the ends of Clopper and Pearson, or of the hypergeometric distribution if a large part of the images is labelled. Fay
+and Feuer also add one more count, of the largest weight.
 
-Sensitivity and specificity are ratios that a phantom of the prior in a large cell can move far: a third of a positive
-among 200 labels that hold none is more than a good engine misses. Their ends go half of the way to the exact ones in
-every cell, as mid-P intervals do.
+Sensitivity and specificity are ratios, which the prior of a large cell can move far: a third of a positive among 200
+labels without one is more than a good engine misses. Their ends go half of the way to the exact ones in every cell, as
+mid-P intervals do.
 
 Sources: Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992, chapters 5 to 7; L. Kish, "Survey
 Sampling", 1965, section 11.7; J. Kerman, "Neutral noninformative and informative conjugate beta and gamma prior
@@ -43,15 +44,16 @@ PRIOR = 1 / 3
 """Value of both shape parameters."""
 
 FEW_COUNTS, MANY_COUNTS = 3, 6
-"""Positives or negatives, whichever are fewer: up to the first number the ends are exact, and from the second on they
-need not be. In several cells: the variance, in units of the largest weight squared. What other cells add to it smooths
-the steps of single counts, so that no exact ends are needed if they add a whole count."""
+"""Numbers of positives or negatives, whichever are fewer: up to the first the ends are exact, and from the second on
+they need not be. With several cells the number is the variance, in units of the largest weight squared. What other
+cells add to it smooths the steps of single counts, so no exact ends are needed if they add a whole count.
+"""
 
 MID_P = 0.5
 """How far the ends of sensitivity and specificity go towards exact ones, 0–1."""
 
 _LEAST_SHAPE = 1e-3
-"""Instead of the 0 that a shape is at an exact end."""
+"""Smallest value of a shape, which would be 0 at an exact end."""
 
 NOWHERE: Numbers = np.zeros(NUM_CELLS)
 """No step towards an exact end, in no cell."""
@@ -83,35 +85,36 @@ class Evidence:
     """All labels, as effective numbers; 0 if there are none."""
 
     donors: npt.NDArray[np.int64]
-    """The cell whose labels count for this one: itself, or the likest that has some."""
+    """The cell whose labels count for this one: itself, or the most similar cell that has labels."""
 
     @property
     def shares(self) -> Numbers:
-        """Share of the images, 0–1."""
+        """Return the share of each cell among all images, 0–1."""
         return np.asarray(self.num_images / self.num_images.sum(), dtype=np.float64)
 
     @property
     def shares_labelled(self) -> Numbers:
-        """Share of the images of each cell, 0–1."""
+        """Return the labelled share of the images of each cell, 0–1."""
         return np.asarray(np.minimum(1, self.num_labelled / np.maximum(self.num_images, 1)), dtype=np.float64)
 
     @property
     def rates(self) -> Numbers:
-        """Share of each cell in which the subject is truly there."""
+        """Return the share of each cell in which the subject is truly there."""
         own = np.divide(self.positives, self.sizes, out=np.zeros(NUM_CELLS), where=self.sizes > 0)
         return np.asarray(own[self.donors], dtype=np.float64)
 
     @property
     def smoothed_rates(self) -> Numbers:
-        """The same, never exactly 0 or 1."""
+        """Return the same, never exactly 0 or 1."""
         own = (self.positives + PRIOR) / (self.sizes + 2 * PRIOR)
         return np.asarray(own[self.donors], dtype=np.float64)
 
     def draws(self, random: np.random.Generator, steps: Numbers = NOWHERE, num_draws: int = NUM_DRAWS) -> Numbers:
-        """Return rates of the cells that the labels leave possible, with what is labelled as it is. Shape (num_draws,
-        NUM_CELLS). steps: as of `chances`.
+        """Draw rates of the cells that the labels leave possible; labelled images stay as labelled.
+
+        Shape (num_draws, NUM_CELLS). steps: as in `chances`.
         """
-        # A finite number of images is open, so their true share is drawn too, not only the chance behind it.
+        # The number of images without a label is finite, so their true share is drawn too, not only its chance.
         used = np.flatnonzero(self.num_images > 0)
         num_open = np.rint(np.maximum(self.num_images - self.num_labelled, 0)[used]).astype(np.int64)
         of_open = random.binomial(num_open, self.chances(random, steps, num_draws)[:, used]) / np.maximum(num_open, 1)
@@ -121,14 +124,14 @@ class Evidence:
         return drawn
 
     def chances(self, random: np.random.Generator, steps: Numbers = NOWHERE, num_draws: int = NUM_DRAWS) -> Numbers:
-        """Chances, for an image of each cell without a label, that the subject is there; never exactly 0 or 1. Shape
-        (num_draws, NUM_CELLS).
+        """Draw chances that the subject is in an image of each cell without a label; never exactly 0 or 1.
 
-        steps: for each cell 1 for an exact high end, -1 for an exact low one, 0 for neither, or a number between.
+        Shape (num_draws, NUM_CELLS). steps: for each cell 1 for an exact high end, -1 for an exact low one, 0 for
+        neither, or a number between.
         """
         used = np.unique(self.donors[self.num_images > 0])
         up, down = np.maximum(steps, 0), np.maximum(-steps, 0)
-        # At an exact end the prior's third of a count becomes a whole one on that side, and none on the other.
+        # At an exact end the prior's third of a count becomes a whole count on that side, and 0 on the other.
         with_ = self.positives + PRIOR + up * (1 - PRIOR) - down * PRIOR
         without = self.sizes - self.positives + PRIOR + down * (1 - PRIOR) - up * PRIOR
         with_, without = np.maximum(with_, _LEAST_SHAPE), np.maximum(without, _LEAST_SHAPE)
@@ -137,8 +140,9 @@ class Evidence:
         return np.asarray(np.clip(drawn[:, self.donors], 1e-12, 1 - 1e-12), dtype=np.float64)
 
     def steps_of_prevalence(self) -> Numbers:
-        """Towards the exact high end, in the cell whose labels weigh most; 0 if there are positives and negatives
-        enough.
+        """Return the steps towards the exact high end, which is in the cell whose labels weigh most.
+
+        They are 0 if there are enough positives and negatives.
         """
         # A cell without labels adds its share to its donor, so a label there weighs more.
         of_donors = _sums(self.donors, self.shares)
@@ -160,11 +164,12 @@ def evidence(
     probabilities: Numbers,
     masses: Numbers | None = None,
 ) -> Evidence:
-    """num_images: images that the rates are of in each cell, shape (NUM_CELLS,). The others have the shape (m,), one
-    entry for each label; there must be one.
+    """Return what the labels say of each cell.
 
-    is_there: 1 or 0. probabilities: that the image was drawn and labelled, above 0. masses: how many of `num_images`
-    the labelled image itself is, if images count differently; None: one.
+    num_images: images that the rates are of in each cell, shape (NUM_CELLS,). The others have the shape (m,), one entry
+    for each label; there must be one.
+    is_there: 1 or 0. probabilities: that the image was drawn and labelled, above 0. masses: number of `num_images` that
+    the labelled image itself counts as, if images count differently; None: one.
     """
     assert len(cells)
     masses = np.ones(len(cells)) if masses is None else masses
@@ -174,7 +179,7 @@ def evidence(
     of_positives = _sums(cells, weights * is_there)
     rates = np.minimum(1, np.divide(of_positives, of_cells, out=np.zeros(NUM_CELLS), where=has_labels))
     sizes = _effective_sizes(cells, is_there, weights, rates)
-    # A cell without labels takes those of the cell that was guessed to be likest; all others take their own.
+    # A cell without labels takes those of the most similar cell, by the guesses; all others take their own.
     guess = guesses(num_images)
     log_odds = np.log(guess / (1 - guess))
     distances = np.abs(log_odds[:, None] - log_odds[None, :]) + np.where(has_labels, 0, np.inf)[None, :]
@@ -184,14 +189,14 @@ def evidence(
 
 
 def _effective_sizes(cells: Counts, is_there: Numbers, weights: Numbers, rates: Numbers) -> Numbers:
-    """Return how many labels of equal weight those of each cell are worth, 0 without any. Shape (NUM_CELLS,)."""
+    """Return how many labels of equal weight the labels of each cell are worth, 0 without any. Shape (NUM_CELLS,)."""
     of_cells, squares = _sums(cells, weights), _sums(cells, weights**2)
     largest = np.zeros(NUM_CELLS)
     np.maximum.at(largest, cells, weights)
     has_labels = of_cells > 0
 
     def usual_weight(members: Numbers) -> Numbers:
-        """Weighted mean weight of one kind of labels, and one more of them with the largest weight of the cell."""
+        """Return the weighted mean weight of one kind of labels and one more with the largest weight of the cell."""
         total = _sums(cells, weights * members) + largest
         return np.divide(
             _sums(cells, weights**2 * members) + largest**2, total, out=np.ones(NUM_CELLS), where=total > 0
@@ -216,8 +221,10 @@ def prevalence(of_cells: Evidence, random: np.random.Generator, num_draws: int =
 
 
 def standard_error(of_cells: Evidence) -> float:
-    """Return the standard error of the prevalence: the root of the design's variance. 0 says little if no label
-    contradicts the run."""
+    """Return the standard error of the prevalence: the root of the design's variance.
+
+    0 says little if no label contradicts the run.
+    """
     sizes = np.where(of_cells.sizes > 0, of_cells.sizes, np.inf)
     # Cells without labels of their own are one with their donor; what is labelled is known.
     shares = _sums(of_cells.donors, of_cells.shares)
@@ -227,7 +234,7 @@ def standard_error(of_cells: Evidence) -> float:
 
 
 def sensitivity(of_cells: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
-    """Return the share of the images in which the subject truly is that the run answers with yes. Unknown is no yes."""
+    """Return the share of the images with the subject that the run answers with yes. An unknown answer is not a yes."""
     steps = np.where(IS_YES, MID_P, -MID_P)
     low, high = (of_cells.draws(random, sign * steps, num_draws) for sign in (-1, 1))
     return _ratio(of_cells.shares, of_cells.rates, low, high, IS_YES)
@@ -241,14 +248,16 @@ def specificity(of_cells: Evidence, random: np.random.Generator, num_draws: int 
 
 
 def share_in(shares: Numbers, rates: Numbers, cells: Flags) -> Numbers:
-    """Return the share of all images with the subject that is in these cells. rates: shape (…, NUM_CELLS). NaN if there
-    are none."""
+    """Return the share of all images with the subject that is in these cells; NaN if there are none.
+
+    rates: shape (…, NUM_CELLS).
+    """
     whole = rates @ shares
     return np.divide(rates[..., cells] @ shares[cells], whole, out=np.full_like(whole, np.nan), where=whole > 0)
 
 
 def _ratio(shares: Numbers, rates: Numbers, low: Numbers, high: Numbers, cells: Flags) -> Estimate:
-    """`share_in` and its interval, from draws for the low end and for the high one."""
+    """Return `share_in` with its interval, from draws for the low end and for the high one."""
     value = float(share_in(shares, rates[None], cells)[0])
     if np.isnan(value):
         return Estimate()
@@ -258,7 +267,7 @@ def _ratio(shares: Numbers, rates: Numbers, low: Numbers, high: Numbers, cells: 
 
 
 def _bounded(value: float, low: float, high: float, of_cells: Evidence) -> Estimate:
-    """Within [0, 1], and exact at an end if every label is the same."""
+    """Return the estimate within [0, 1], and exact at an end if every label is the same."""
     used = np.unique(of_cells.donors[of_cells.num_images > 0])
     is_none = not of_cells.positives[used].any()
     is_all = bool((of_cells.positives[used] >= of_cells.sizes[used]).all())
@@ -266,7 +275,7 @@ def _bounded(value: float, low: float, high: float, of_cells: Evidence) -> Estim
 
 
 def _middle(drawn: Numbers) -> tuple[float, float]:
-    """Return the middle 95 % of draws, shape (num_draws,)."""
+    """Return the ends of the middle 95 % of draws, shape (num_draws,)."""
     low, high = np.quantile(drawn, [0.025, 0.975], method="weibull")
     return float(low), float(high)
 

@@ -1,10 +1,9 @@
-"""95 % intervals of the figures of an evaluation. None of them is without width.
+"""95 % intervals of the figures of an evaluation. All of them have a width above 0.
 
-Shares (recall, precision, specificity, accuracy, level accuracy) have the exact interval of Clopper and Pearson, and so
-has F1, which follows from a share: with the share q of the true positives among the pictures that are labelled or
-answered private, F1 = 2 q / (1 + q). Near duplicates count as one picture (Kish's effective size; Korn and Graubard,
-1998). All other figures have a Bayesian bootstrap with one more picture at each end
-(`reports.statistics.bayesian_bootstrap`).
+Shares (recall, precision, specificity, accuracy, level accuracy) have the exact interval of Clopper and Pearson. So has
+F1, which follows from a share: with the share q of the true positives among the pictures that are labelled or answered
+private, F1 = 2 q / (1 + q). Near duplicates count as one picture (Kish's effective size; Korn and Graubard, 1998). All
+other figures have a Bayesian bootstrap with one more picture at each end (`reports.statistics.bayesian_bootstrap`).
 """
 
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from reports.statistics.shares import clopper_pearson
 
 NUM_FEW = 50
 """With fewer pictures the intervals of some figures hold the true value in more than 99 of 100 simulated samples, so
-they are wider than they would have to be (`tests/benchmarks/statistics_evaluation.py`)."""
+they are wider than necessary (`tests/benchmarks/statistics_evaluation.py`)."""
 
 _RIGHT_AND_WRONG = {
     "recall": ([TP], [FN]),
@@ -28,7 +27,7 @@ _RIGHT_AND_WRONG = {
     "accuracy": ([TP, TN], [FP, FN]),
     "f1": ([TP], [FP, FN]),
 }
-"""Metric -> the cells of the pictures that count for the share that it is or follows from, and against it."""
+"""Metric -> cells of the pictures that count for its share, and against it. F1 follows from its share."""
 
 _DRAWN = ("mcc", "balanced_accuracy")
 
@@ -41,7 +40,7 @@ Correlation = Callable[[Numbers, Numbers, Numbers], Numbers]
 
 @dataclass(frozen=True)
 class Interval:
-    """Holds the true value in 95 of 100 samples, or in more."""
+    """Interval that holds the true value in at least 95 of 100 samples."""
 
     low: float
     high: float
@@ -51,8 +50,7 @@ class Interval:
 
 
 def of_private(counted: Numbers, draws: Draws) -> dict[str, Interval]:
-    """Return the intervals of `binary.METRICS`, those that are defined. counted: cells of the pictures, shape (n,
-    4)."""
+    """Return the intervals of those `binary.METRICS` that are defined. counted: cells of the pictures, shape (n, 4)."""
     intervals = of_shares(counted, draws)
     private, public = _in(counted, TP, FN), _in(counted, FP, TN)
     if not draws.num_draws or not private.any() or not public.any():
@@ -68,7 +66,7 @@ def of_private(counted: Numbers, draws: Draws) -> dict[str, Interval]:
 
 
 def of_shares(counted: Numbers, draws: Draws) -> dict[str, Interval]:
-    """Return the intervals of recall, precision, specificity, accuracy and F1, those that are defined.
+    """Return the intervals of recall, precision, specificity, accuracy and F1, as far as they are defined.
 
     counted: cells of the pictures, shape (n, 4); all 0 for pictures that do not count.
     """
@@ -84,7 +82,7 @@ def of_shares(counted: Numbers, draws: Draws) -> dict[str, Interval]:
 
 
 def of_share(is_right: Flags, draws: Draws) -> Interval | None:
-    """Return the interval of the share of right pictures, both of n pictures; None without any."""
+    """Return the interval of the share of right pictures; None without any. is_right and `draws` are of n pictures."""
     if not len(is_right):
         return None
     low, high = clopper_pearson(draws.num_effective * is_right.mean(), draws.num_effective)
@@ -92,8 +90,10 @@ def of_share(is_right: Flags, draws: Draws) -> Interval | None:
 
 
 def of_macro_f1(counted: Numbers, draws: Draws) -> Interval | None:
-    """Return the interval of the mean F1 of attributes that have one. counted: shape (n, attributes, 4). None without
-    an attribute."""
+    """Return the interval of the mean F1 of the attributes that have one; None without an attribute.
+
+    counted: shape (n, attributes, 4).
+    """
     counts, behind = counted.sum(axis=0), _in(counted, TP, FP, FN)
     with_f1 = behind.any(axis=0)
     if not with_f1.any() or not draws.num_draws:
@@ -107,7 +107,7 @@ def of_macro_f1(counted: Numbers, draws: Draws) -> Interval | None:
 
 
 def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: Draws) -> dict[str, Interval]:
-    """Return the intervals of `severity.METRICS`, those that are defined. All of shape (n,), scores in [0, 1]."""
+    """Return the intervals of those `severity.METRICS` that are defined. All of shape (n,), scores in [0, 1]."""
     level = of_share(is_level_right, draws)
     intervals = {} if level is None else {"level_accuracy": level}
     if level is None or not draws.num_draws:
@@ -119,7 +119,7 @@ def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: 
         intervals[name] = _holding(values.mean(), *ends, level.is_few)
     if np.ptp(truth) == 0 or np.ptp(predicted) == 0:
         return intervals
-    # One more picture that is ordered against the truth, or along with it, at the ends of the scores at hand.
+    # One more picture, ordered against the truth or like the truth, at the ends of the scores.
     (low_truth, high_truth), (low, high) = ((scores.min(), scores.max()) for scores in (truth, predicted))
     against = np.array([[low_truth, high], [high_truth, low]])
     along = np.array([[low_truth, low], [high_truth, high]])
@@ -136,8 +136,11 @@ def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: 
 
 
 def of_difference(metric: str, after: Numbers, before: Numbers, draws: Draws) -> Interval | None:
-    """Return the interval of after − before, of one of `binary.METRICS`. Cells of the same pictures, shape (n, 4) each.
-    None if one of the metrics is not defined, or without draws."""
+    """Return the interval of after − before for one of `binary.METRICS`.
+
+    after, before: cells of the same pictures, shape (n, 4) each. None if one of the metrics is not defined, or without
+    draws.
+    """
 
     def differences(sums: Numbers) -> Numbers:
         of_both = rates(sums.reshape(-1, 2, 4))[metric]
@@ -172,5 +175,5 @@ def _is_few(draws: Draws, *members: Flags) -> bool:
 
 
 def _holding(value: float | Numbers, low: float | Numbers, high: float | Numbers, is_few: bool) -> Interval:
-    """Return the interval, with the figure itself in it."""
+    """Return the interval, extended to hold the figure itself."""
     return Interval(min(float(low), float(value)), max(float(high), float(value)), is_few)

@@ -1,7 +1,7 @@
 """How alike pictures are, pixel by pixel (MSE, PSNR, SSIM) and by their features (distances, nearest original).
 
 Figures of pixels expect 8-bit pictures of the same shape. They do not say whether a person would recognise the content:
-a shift of a few pixels changes all of them much, and no person's impression. Features come nearer to that.
+a shift of a few pixels changes these figures a lot, but not what a person sees. Features are closer to that.
 """
 
 import numpy as np
@@ -23,17 +23,18 @@ _C1, _C2 = (0.01 * PEAK) ** 2, (0.03 * PEAK) ** 2
 
 
 def mean_squared_error(a: PicturePixels, b: PicturePixels) -> float:
-    """Mean over all pixels and channels of the squared difference, 0 to 65,025."""
+    """Return the mean squared difference over all pixels and channels, 0 to 65,025."""
     return float(np.mean((a.astype(np.float64) - b) ** 2))
 
 
 def psnr(mse: float) -> float | None:
-    """Peak signal-to-noise ratio in dB, 20 log10(255 / √MSE); None for equal pictures, where it is infinite."""
+    """Return the peak signal-to-noise ratio in dB, 20 log10(255 / √MSE); None for equal pictures: it is infinite."""
     return None if mse == 0 else float(20 * np.log10(PEAK / np.sqrt(mse)))
 
 
 def ssim(a: PicturePixels, b: PicturePixels) -> float | None:
-    """Structural similarity, −1 to 1: the mean over all whole windows of each channel, then over the channels.
+    """Return the structural similarity, −1 to 1: the mean over all whole windows of each channel, then over the
+    channels.
 
     None if a side is shorter than the window. Source: Wang et al., "Image quality assessment: from error visibility to
     structural similarity", 2004, with its Gaussian window (11 px, σ 1.5), K1 = 0.01 and K2 = 0.03.
@@ -61,12 +62,12 @@ Features = npt.NDArray[np.float32]
 
 
 def distance(a: Features, b: Features) -> float:
-    """Euclidean distance. For features of length 1 it is √(2 (1 − cosine)), 0 to 2."""
+    """Return the Euclidean distance. For features of length 1 it is √(2 (1 − cosine)), 0 to 2."""
     return float(np.linalg.norm(a.astype(np.float64) - b))
 
 
 class Moments:
-    """Mean and covariance of the features of a set, of any number of pictures in constant memory."""
+    """Mean and covariance of the features of a set, for any number of pictures in constant memory."""
 
     def __init__(self, num_dimensions: int):
         self.num = 0
@@ -103,11 +104,12 @@ class Moments:
 
 
 def frechet_distance(a: Moments, b: Moments) -> float | None:
-    """Squared Fréchet distance of two Gaussians: ‖m − n‖² + tr(A + B − 2 (A B)^½); None with fewer than two pictures.
+    """Return the squared Fréchet distance of two Gaussians: ‖m − n‖² + tr(A + B − 2 (A B)^½).
 
-    Source: Heusel et al., "GANs trained by a two time-scale update rule", 2017, where it is called FID and is computed
-    on other features, so that figures of papers are not comparable with it. It falls with the number of pictures, so
-    that only sets of the same size can be compared.
+    None with fewer than two pictures. It falls with the number of pictures, so only sets of the same size can be
+    compared.
+    Source: Heusel et al., "GANs trained by a two time-scale update rule", 2017. There it is called FID and is computed
+    on other features, so figures of papers are not comparable with it.
     """
     if min(a.num, b.num) < 2:
         return None
@@ -118,10 +120,9 @@ def frechet_distance(a: Moments, b: Moments) -> float | None:
 
 
 def nearest(changed: npt.NDArray[np.float32], originals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-    """Return whether each changed picture is nearer to its own original than to any other; shapes (n, dimensions) ->
-    (n,).
+    """Return whether each changed picture is nearer to its own original than to any other.
 
-    A tie counts as not nearer. Of n = 1 it says nothing and is True.
+    Shapes (n, dimensions) -> (n,). A tie counts as not nearer. For n = 1 it says nothing and is True.
     """
     products = changed.astype(np.float64) @ originals.astype(np.float64).T
     squares = np.sum(originals.astype(np.float64) ** 2, axis=1) - 2 * products

@@ -1,15 +1,15 @@
 """Two runs on the same pictures: whether one answers better, and which changes between them are more than chance.
 
 A run may leave a picture open: it is scored, but has no answer to this question. If a run leaves open what it does not
-find, the pictures in which both runs have an answer are those in which it found something. Of what appeared and what
-vanished only one can then be seen, and McNemar's test calls plain noise a change.
+find, both runs have an answer only for pictures in which it found something. Then either what appeared or what vanished
+cannot be seen, and McNemar's test calls plain noise a change.
 
-- A run that leaves open more than it denies is not compared by a test or by κ. This takes in runs that never say no,
-  and those that answer fewer than half of the pictures with nothing but yes or nearly so.
+- A run that leaves more pictures open than it denies is not compared by a test or by κ. Such are runs that never say
+  no, and those that answer fewer than half of the pictures, always or nearly always with yes.
 - Otherwise the test is made twice: without the pictures that one run leaves open, and with these as not found. The
-  first is right if a run leaves pictures open whatever they show, the second if it leaves open what it does not find.
-  p is the larger of the two, and 1 if they point in opposite directions. With noise alone and any share of pictures
-  left open it is below 0.05 in at most 5 % of simulated runs (tests/reports/comparing_runs/test_testing.py).
+  first is right if a run leaves pictures open whatever they show, the second if it leaves open what it does not find. p
+  is the larger of the two, and 1 if they point in opposite directions. With noise alone and any share of pictures left
+  open it is below 0.05 in at most 5 % of simulated runs (tests/reports/comparing_runs/test_testing.py).
 """
 
 import math
@@ -64,7 +64,7 @@ class Difference:
 
 
 def mcnemar(after_is_right: Flags, before_is_right: Flags) -> McNemar:
-    """Both of shape (n,), of the same pictures."""
+    """Test whether one run is right more often. Both arguments have shape (n,) and are of the same pictures."""
     only_after = int((after_is_right & ~before_is_right).sum())
     only_before = int((~after_is_right & before_is_right).sum())
     p_value = mcnemar_p(only_after, only_before) if only_after + only_before else None
@@ -72,7 +72,7 @@ def mcnemar(after_is_right: Flags, before_is_right: Flags) -> McNemar:
 
 
 def difference(metric: str, truth: Flags, after: Flags, before: Flags, draws: Draws) -> Difference:
-    """metric: one of `binary.METRICS`. Arrays of shape (n,) of the same pictures."""
+    """Return the difference of a metric. metric: one of `binary.METRICS`. Arrays of shape (n,) of the same pictures."""
     counted_after, counted_before = cells(truth, after), cells(truth, before)
     value_after, value_before = (rates(counted.sum(axis=0))[metric] for counted in (counted_after, counted_before))
     return Difference(
@@ -84,10 +84,10 @@ def difference(metric: str, truth: Flags, after: Flags, before: Flags, draws: Dr
 
 
 def interval_of_mean(num: int, mean: float, deviation: float) -> tuple[float, float]:
-    """Student's 95 % interval with one more pair at each end: of the lowest difference, and of the highest.
+    """Return Student's 95 % interval with one more pair at each end: of the lowest difference, and of the highest.
 
-    Without that pair the interval is far too short if few pairs differ: where 1 picture of 200 has another score, it
-    holds the true mean in 70 of 100 samples of 400 pictures. If no pair of n differs, the ends are near ± 3 / n.
+    Without that pair the interval is far too short if few pairs differ. If 1 picture of 200 has another score, it holds
+    the true mean in 70 of 100 samples of 400 pictures. If no pair of n differs, the ends are near ± 3 / n.
     num: independent pairs, 1 or more. mean, deviation (of the sample, n − 1): of differences in [-1, 1].
     """
     from scipy.special import stdtrit
@@ -103,8 +103,10 @@ def interval_of_mean(num: int, mean: float, deviation: float) -> tuple[float, fl
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values in the same order. If those below 0.05 are called changed, the probability that any of these
-    calls is wrong is at most 5 %."""
+    """Return the p-values adjusted by Holm's method, in the same order.
+
+    If those below 0.05 are called changed, the probability that any of these calls is wrong is at most 5 %.
+    """
     unadjusted = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(unadjusted, kind="stable")
     stepped = unadjusted[order] * np.arange(len(unadjusted), 0, -1)
@@ -116,13 +118,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def seldom_denies(
     num_affirmed: npt.ArrayLike, num_denied: npt.ArrayLike, num_open: npt.ArrayLike
 ) -> npt.NDArray[np.bool_]:
-    """Return whether a run that has answers has none in more pictures than it answers with no. All of one shape."""
+    """Return whether a run has answers, but leaves more pictures open than it denies. All of one shape."""
     has_answers = np.add(num_affirmed, num_denied) > 0
     return np.asarray(has_answers & (np.asarray(num_open) > np.asarray(num_denied)), dtype=np.bool_)
 
 
 def p_values(changes: Counts) -> npt.NDArray[np.float64]:
-    """Shape (n,); NaN where no picture changed, so that there is nothing to test.
+    """Return the p-value of each change, shape (n,); NaN where no picture changed, so that there is nothing to test.
 
     changes: shape (n, 4), pictures that the first run finds and the second denies, the reverse, those that the first
     finds and the second leaves open, and the reverse.
@@ -135,9 +137,9 @@ def p_values(changes: Counts) -> npt.NDArray[np.float64]:
 
 
 def adjusted_p_values(changes: Counts, is_tested: npt.NDArray[np.bool_]) -> list[tuple[float | None, float | None]]:
-    """p, and p adjusted for all that are tested; None where nothing is. changes: as of `p_values`.
+    """Return p, and p adjusted for all tests; None where nothing is tested.
 
-    What did not change in any picture takes no part: given that none changed, its test could not come out small.
+    changes: as in `p_values`. A row in which no picture changed takes no part, since its p could not be small.
     """
     p_values_ = np.where(is_tested, p_values(changes), np.nan)
     places = np.flatnonzero(~np.isnan(p_values_))
@@ -148,10 +150,10 @@ def adjusted_p_values(changes: Counts, is_tested: npt.NDArray[np.bool_]) -> list
 
 
 def mcnemar_p(only_first: npt.ArrayLike, only_second: npt.ArrayLike) -> Any:
-    """Two-sided p of McNemar's exact test; arrays of one shape give an array, two numbers give a number.
+    """Return the two-sided p of McNemar's exact test: an array for arrays of one shape, a number for two numbers.
 
-    Of the pictures that only one of two runs has right each side has half by chance: 2 P(X ≤ the smaller number),
-    X ~ Binomial(their sum, ½), at most 1. It is 1 without such a picture, where nothing is tested.
+    By chance each run has half of the pictures that only one of them has right. So p is 2 P(X ≤ the smaller number), at
+    most 1, with X ~ Binomial(their sum, ½). It is 1 without such a picture, where nothing is tested.
     Source: McNemar, "Note on the sampling error of the difference between correlated proportions", 1947.
     """
     first, second = np.asarray(only_first), np.asarray(only_second)

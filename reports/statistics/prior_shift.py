@@ -1,8 +1,8 @@
-"""Rates of categories by prior shift: labels of the whole sample tell how the engine errs, its answers the rest.
+"""Rates of categories by prior shift, which takes from the labels of the whole sample how the engine errs.
 
-The assumption: of the images in which a subject truly is, as many fall into each cell in every category, and the same
-for images without it. Then a category's counts over the cells are a mixture of two known distributions, and its rate is
-the most likely share of the first. EM, as in the source, comes to the same; the likelihood has one maximum, which is
+The assumption: the images with the subject have the same distribution over the cells in every category, and so have the
+images without it. Then a category's counts over the cells are a mixture of two known distributions, and its rate is the
+most likely share of the first. EM, as in the source, gives the same result; the likelihood has one maximum, which is
 found by halving here.
 
 Source: Saerens, Latinne and Decaestecker, "Adjusting the Outputs of a Classifier to New a Priori Probabilities", 2002.
@@ -16,16 +16,16 @@ from reports.statistics.cells import Counts, Flags, Numbers
 from reports.statistics.estimates import Estimate, Evidence
 
 MIN_OF_EACH_KIND = 5
-"""Labelled pictures with the subject, and without it, below which categories have no rate of their own."""
+"""Number of labelled pictures with the subject, and without it, below which categories have no rate of their own."""
 
 MIN_DISTANCE = 0.02
-"""Total variation between the two distributions below which the answers tell nothing."""
+"""Total variation between the two distributions below which the answers cannot separate them."""
 
 NUM_DRAWS = 200
 _NUM_HALVINGS = 30
 
 MIN_PER_CATEGORY = 5
-"""Labelled pictures of one kind with which a category takes part in the test."""
+"""Number of labelled pictures of one kind with which a category takes part in the test."""
 
 NUM_PERMUTATIONS = 999
 
@@ -35,17 +35,17 @@ class ShiftTest:
     """Whether the engine answers alike in every category, given the truth: the assumption of prior shift."""
 
     num_categories: int
-    """That have enough labels."""
+    """Categories that have enough labels."""
 
     p_value: float | None
     """P-value of a permutation test; None if fewer than two categories have enough labels."""
 
     p_corrected: float | None = None
-    """The same times the number of subjects that were tested (Bonferroni), at most 1. What the audit goes by."""
+    """The same times the number of subjects that were tested (Bonferroni), at most 1. The audit uses this one."""
 
 
 def can_tell(evidence: Evidence, num_with: int, num_without: int) -> bool:
-    """Return whether the labels are enough, and the answers differ between images with and without the subject."""
+    """Return whether there are enough labels, and the answers differ between images with and without the subject."""
     if min(num_with, num_without) < MIN_OF_EACH_KIND:
         return False
     with_, without = _distributions(evidence.shares, evidence.smoothed_rates[None])
@@ -53,14 +53,15 @@ def can_tell(evidence: Evidence, num_with: int, num_without: int) -> bool:
 
 
 def category_rates(evidence: Evidence, num_images: Counts, random: np.random.Generator) -> list[Estimate]:
-    """Return the rate of each category. num_images: in each cell, shape (K, NUM_CELLS), with at least one in each
-    category.
+    """Return the rate of each category.
+
+    num_images: in each cell, shape (K, NUM_CELLS), with at least one in each category.
     """
     used = evidence.shares > 0
     counts, shares = num_images[:, used].astype(np.float64), evidence.shares[used]
     value = mixture_shares(counts[None], *_distributions(shares, evidence.smoothed_rates[None, used]))[0]
-    # The cells into which a category's few images fall are chance too: Dirichlet draws, with one image as the run has
-    # them, so that a category of two images does not seem certain. Only the proportions matter.
+    # The cells of a category's few images are chance too. They get Dirichlet draws with one more image, spread as in
+    # the run, so that a category of two images does not seem certain. Only the proportions matter.
     again = random.standard_gamma(counts + shares, size=(NUM_DRAWS, *counts.shape))
     drawn = mixture_shares(again, *_distributions(shares, evidence.chances(random, num_draws=NUM_DRAWS)[:, used]))
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0, method="weibull")
@@ -85,7 +86,10 @@ def mixture_shares(counts: Numbers, with_: Numbers, without: Numbers) -> Numbers
 
 
 def _distributions(shares: Numbers, rates: Numbers) -> tuple[Numbers, Numbers]:
-    """Over the cells, of the images with the subject and without. rates: shape (R, C), as the results."""
+    """Return the distributions over the cells, of the images with the subject and of those without.
+
+    rates: shape (R, C), as the results.
+    """
     with_, without = shares * rates, shares * (1 - rates)
     return with_ / with_.sum(axis=1, keepdims=True), without / without.sum(axis=1, keepdims=True)
 
@@ -98,13 +102,13 @@ def shift_test(
     seed: int,
     num_permutations: int = NUM_PERMUTATIONS,
 ) -> ShiftTest:
-    """Return whether answers depend on the category, among pictures with the subject and among those without, added up.
+    """Test whether answers depend on the category, among pictures with the subject and among those without, added up.
 
-    One entry a labelled picture. probabilities: that it was drawn, above 0. They depend on the answers about all
-    subjects, which may be rarer in one category than in another, so that the drawn pictures of two categories can
-    differ though the engine errs alike in both. Hence each label counts as one over its probability, as in the rates.
-    How much more densely yes is drawn than no in all categories is no difference between them: weights are divided by
-    their mean among the same answers, so that few rare answers of great weight do not hide all others.
+    Arrays have one entry for each labelled picture. probabilities: that it was drawn, above 0. They depend on the
+    answers about all subjects, which may be rarer in one category than in another. So the drawn pictures of two
+    categories can differ though the engine errs alike in both. Hence each label counts as 1 / its probability, as in
+    the rates. If yes is drawn more densely than no in all categories, that is no difference between them. So weights
+    are divided by their mean among the same answers, and few rare answers of great weight do not hide all others.
 
     The distribution is found by shuffling the categories, since the counts are small. Weights may be larger in one
     category than in another, so the statistic divides by each category's own variance. Such a test keeps its level in
@@ -138,10 +142,10 @@ def shift_test(
 
 
 def _heterogeneity(answers: Flags, weights: Numbers, groups: Counts, orders: Counts) -> Numbers:
-    """Return how far the weighted share of yes differs between categories: squared distances from their common mean,
-    each divided by its variance. Shape (R,).
+    """Return how far the weighted share of yes differs between categories. Shape (R,).
 
-    groups: number of each picture's category, from 0, shape (m,). orders: of the pictures, shape (R, m).
+    It is the sum of the squared distances from their common mean, each divided by its variance. groups: number of each
+    picture's category, from 0, shape (m,). orders: of the pictures, shape (R, m).
     """
     is_in = np.eye(int(groups.max()) + 1)[groups]
     share = float(weights @ answers) / float(weights.sum())

@@ -1,6 +1,7 @@
-"""Maps from the probability that was given to the share for which it is true: which one a subject gets, and its worth.
+"""Maps from probabilities of a model to the shares for which they are true: which map a subject gets, and how good it
+is.
 
-Maps never fall. What a map is worth is measured on pictures that it was not fitted on.
+Maps never fall. How good a map is, is measured on pictures that it was not fitted on.
 
 Sources: Platt, "Probabilistic Outputs for Support Vector Machines", 1999; Zadrozny and Elkan, "Transforming Classifier
 Scores into Accurate Multiclass Probability Estimates", 2002 (isotonic regression).
@@ -18,7 +19,7 @@ from reports.statistics.binary import Flags, Numbers
 from reports.statistics.shares import kish_size
 
 EDGE = 1e-6
-"""Probabilities nearer to 0 or 1 than this count as this near: single precision knows them no better."""
+"""Probabilities nearer to 0 or 1 than this count as this near: single precision cannot hold them more exactly."""
 
 TOLERANCE = 1e-9
 """Shares nearer than this are equal: the mean of 24 pictures that show it and 24 that do not can be 0.5 - 1e-16."""
@@ -27,10 +28,10 @@ Method = Literal["isotonic", "platt"]
 Groups = npt.NDArray[np.int64]
 
 MIN_FOR_ISOTONIC = 200
-"""Pictures that show it; with fewer, a free curve follows the noise."""
+"""Number of pictures that show it; with fewer, a free curve follows the noise."""
 
 MIN_TO_FIT = 20
-"""Pictures that show it, and pictures that do not; with fewer there is no curve of its own."""
+"""Number of pictures that show it, and of pictures that do not; with fewer there is no curve of its own."""
 
 NUM_FOLDS = 5
 
@@ -72,7 +73,7 @@ class Platt:
         return np.asarray(expit(self.slope * logits(probabilities) + self.intercept), dtype=np.float64)
 
     def reaching(self, share: float) -> float | None:
-        """As `Isotonic.reaching`."""
+        """Return the smallest probability given that means at least `share`, as `Isotonic.reaching` does."""
         lowest, highest = self.apply(np.array([0.0, 1.0]))
         if highest < share:
             return None
@@ -85,7 +86,7 @@ ProbabilityMap = Isotonic | Platt
 
 
 def isotonic(truth: Flags, probabilities: Numbers, weights: Numbers) -> Isotonic:
-    """Return the never falling function of least weighted squared error; all of shape (n,), n > 0."""
+    """Return the never falling function with the least weighted squared error; all of shape (n,), n > 0."""
     given, places = np.unique(probabilities, return_inverse=True)
     masses = np.bincount(places, weights=weights)
     shares = np.bincount(places, weights=weights * truth) / masses
@@ -111,7 +112,7 @@ def platt(truth: Flags, probabilities: Numbers, weights: Numbers) -> Platt:
 
 
 def logits(probabilities: Numbers) -> Numbers:
-    """Shape (n,) -> (n,), finite."""
+    """Return the logits, all finite. Shape (n,) -> (n,)."""
     inside = np.clip(probabilities, EDGE, 1 - EDGE)
     return np.asarray(logit(inside), dtype=np.float64)
 
@@ -155,7 +156,7 @@ class Points:
 
 
 def joined(parts: list[Points]) -> Points:
-    """Return all points of at least one part."""
+    """Return the points of all parts; there must be at least one."""
     return Points(
         *(
             np.concatenate([getattr(part, name) for part in parts])
@@ -165,7 +166,7 @@ def joined(parts: list[Points]) -> Points:
 
 
 def method_of(points: Points) -> Method | None:
-    """By the pictures of the rarer answer; None if there are too few to fit anything."""
+    """Choose the method by the numbers of pictures that show it and that do not; None if there are too few."""
     present, absent = kish_size(points.weights[points.truth]), kish_size(points.weights[~points.truth])
     if min(present, absent) < MIN_TO_FIT - 1e-9:
         return None
@@ -178,11 +179,10 @@ def fitted(points: Points, method: Method) -> ProbabilityMap:
 
 
 def cross_fitted(points: Points, method: Method, share: float, seed: int) -> tuple[Numbers, Flags] | None:
-    """Return for each point the probability by the map of the other folds, and whether that map says present from
-    `share` on.
+    """Return for each point the probability by the map of the other folds, and whether that map calls it present.
 
-    Both of shape (n,); None if nearly all points are copies of each other. Groups are dealt to the folds at random,
-    those that show it first, so that each fold has some.
+    Both of shape (n,); None if nearly all points are copies of each other. share: a point is present from this mapped
+    probability on. Groups are dealt to the folds at random, those that show it first, so that each fold has some.
     """
     probabilities, is_present = np.zeros(len(points)), np.zeros(len(points), dtype=np.bool_)
     folds = folds_of(points, seed)

@@ -1,10 +1,10 @@
 """A threshold with a promise: at least a given share of the private pictures is at or above it.
 
-The scores of n private pictures, drawn at random, are put in order. The threshold is the
-(m + 1)-th smallest. It misses more than 1 − recall of all private pictures only if m or fewer of the n lie among the
-1 − recall lowest, which happens with probability P(X ≤ m) at most, X ~ Binomial(n, 1 − recall). m is the largest number
-for which this is at most 1 − confidence. Nothing is assumed of how scores are distributed. Equal scores only make the
-promise safer, and so does drawing without replacement.
+The scores of n private pictures, drawn at random, are put in order. The threshold is the (m + 1)-th smallest. It misses
+more than 1 − recall of all private pictures only if m or fewer of the n are among the 1 − recall lowest. This happens
+with probability P(X ≤ m) at most, X ~ Binomial(n, 1 − recall). m is the largest number for which this is at most 1 −
+confidence. Nothing is assumed of how scores are distributed. Equal scores only make the promise safer, and so does
+drawing without replacement.
 Source: Wilks, "Determination of sample sizes for setting tolerance limits", 1941.
 
 The pictures come from an audit sample, thinned so that each picture of the run had the same probability. The audit
@@ -28,7 +28,7 @@ Numbers = npt.NDArray[np.float64]
 NONE: Numbers = np.empty(0)
 
 MAX_NEEDED = 10**9
-"""Labels: a promise that needs more cannot be proven."""
+"""Number of labels: a promise that needs more cannot be proven."""
 
 Row = tuple[str, int]
 """Shard and index."""
@@ -45,13 +45,13 @@ class Bound:
     """Labelled private pictures, with the undecided ones that count as private here."""
 
     num_missed_allowed: int
-    """How many of these may lie below the threshold."""
+    """How many of these may be below the threshold."""
 
     num_missed: int
-    """How many do; fewer than allowed if several have the score of the threshold."""
+    """How many are; fewer than allowed if several have the score of the threshold."""
 
     failure_probability: float
-    """At most so often, 0–1, such a threshold breaks the promise."""
+    """Largest probability, 0–1, with which such a threshold breaks the promise."""
 
 
 def num_missed_allowed(num: int, recall: float, confidence: float) -> int | None:
@@ -62,7 +62,7 @@ def num_missed_allowed(num: int, recall: float, confidence: float) -> int | None
 
 
 def num_needed(recall: float, confidence: float) -> int | None:
-    """Return the fewest private pictures that can prove it, none of them missed; None above `MAX_NEEDED`."""
+    """Return the smallest number of private pictures that can prove it, with none missed; None above `MAX_NEEDED`."""
     logarithm = math.log1p(-confidence) / math.log(recall)
     if logarithm > MAX_NEEDED:
         return None
@@ -71,13 +71,14 @@ def num_needed(recall: float, confidence: float) -> int | None:
 
 
 def bound_of(scores: Numbers, recall: float, confidence: float, undecided: Numbers = NONE) -> Bound | None:
-    """scores: of the labelled private pictures, shape (n,), no NaN; +inf for one that is dropped anyway, −inf for one
-    that no threshold can drop. None if n is below `num_needed`.
+    """Return the threshold and what proves it; None if n is below `num_needed`.
 
-    undecided: of the pictures that may be private or not, shape (u,). The threshold is the lowest of all those that
-    follow if some of them are private and the others are not, so that the promise holds whatever they are. With k of
-    them private the lowest follows if these are the k with the lowest scores: more private pictures below a score only
-    lower the threshold.
+    scores: of the labelled private pictures, shape (n,), no NaN; +inf for one that is dropped anyway, −inf for one that
+    no threshold can drop.
+    undecided: of the pictures that may be private or not, shape (u,). The promise holds whatever they are: the
+    threshold is the lowest of all those that follow if some of them are private and the others are not. With k of them
+    private, the lowest follows if these have the k lowest scores: more private pictures below a score only lower the
+    threshold.
     """
     ascending = np.sort(undecided)
     if _bound_of(scores, recall, confidence) is None:
@@ -103,8 +104,7 @@ def _bound_of(scores: Numbers, recall: float, confidence: float) -> Bound | None
 
 
 def evenly_thinned(probabilities: Numbers, least: float, lots: Numbers) -> npt.NDArray[np.bool_]:
-    """Return which pictures of an unequal-probability sample are taken so that each of the run had the same
-    probability.
+    """Return which pictures of an unequal-probability sample to take, so that each of the run has the same probability.
 
     probabilities: of being drawn, shape (n,), each at least `least`, the smallest in the design. A picture that was
     drawn with probability p is taken with probability least / p, so that any picture is taken with probability `least`.
@@ -116,12 +116,12 @@ def evenly_thinned(probabilities: Numbers, least: float, lots: Numbers) -> npt.N
 def evenly_taken(
     rows_of: Mapping[str, Sequence[Row]], probabilities: Mapping[Row, float], least: float, seed: int
 ) -> list[str]:
-    """Return the pictures that are left, in the order of `rows_of`.
+    """Return the pictures that remain, in the order of `rows_of`.
 
     rows_of: sha256 -> all rows of the run that could be drawn and have these bytes. probabilities: of the drawn rows.
     least: the smallest probability of any row of the run, drawn or not. seed: of the sample.
 
-    Each picture of the run is left with probability `least`, independently of the others: its first row is drawn with
+    Each picture of the run remains with probability `least`, independently of the others: its first row is drawn with
     probability p, and stays with probability least / p.
     """
     first_rows = {sha256: min(rows) for sha256, rows in rows_of.items()}
@@ -133,10 +133,11 @@ def evenly_taken(
 
 
 def lot_of(seed: int, shard: str, index: int) -> float:
-    """Return a number of a row, uniform in [0, 1). seed: of the audit sample.
+    """Return a number for a row, uniform in [0, 1).
 
-    It follows from these alone, so that no one can choose a lucky one by leaving out labels of others. Samples of other
-    seeds have other numbers: else a run with unlucky numbers would have them in every audit.
+    seed: of the audit sample. The number depends on these alone, so no one can choose a lucky one by leaving out labels
+    of others. Samples of other seeds have other numbers: otherwise a run with unlucky numbers would have them in every
+    audit.
     """
     digest = hashlib.sha256(f"guarantee/{seed}/{index}/{shard}".encode("utf-8", "surrogatepass")).digest()
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53

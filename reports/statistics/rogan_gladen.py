@@ -25,7 +25,7 @@ class Errors:
     specificity: Estimate
 
     sensitivities: Numbers
-    """Those that the labels leave possible, shape (NUM_DRAWS,)."""
+    """Draws of the sensitivity that the labels leave possible, shape (NUM_DRAWS,)."""
 
     specificities: Numbers
     """The same of the specificity."""
@@ -34,10 +34,10 @@ class Errors:
 def counted_errors(
     num_found: int, num_missed: int, num_false: int, num_right: int, random: np.random.Generator
 ) -> Errors:
-    """Return the errors according to labels that count once each.
+    """Return the errors by labels that count once each.
 
-    Labelled pictures with the subject that are answered yes and that are not, and without it that are answered yes and
-    that are not.
+    num_found, num_missed: labelled pictures with the subject that are answered yes, and that are not. num_false,
+    num_right: those without it that are answered yes, and that are not.
     """
     sensitivities, specificities = _draws(num_found, num_missed, random), _draws(num_right, num_false, random)
     return Errors(
@@ -49,17 +49,17 @@ def counted_errors(
 
 
 def errors_of(is_there: Flags, is_yes: Flags, random: np.random.Generator) -> Errors:
-    """Return the errors for pictures that were drawn evenly. One entry a labelled picture."""
+    """Return the errors by pictures that were drawn evenly. Arrays have one entry for each labelled picture."""
     pairs = (is_there & is_yes, is_there & ~is_yes, ~is_there & is_yes, ~is_there & ~is_yes)
     num_found, num_missed, num_false, num_right = (int(pair.sum()) for pair in pairs)
     return counted_errors(num_found, num_missed, num_false, num_right, random)
 
 
 def weighted_errors(evidence: Evidence, random: np.random.Generator) -> Errors:
-    """Return the errors for pictures that were drawn with unequal probabilities.
+    """Return the errors by pictures that were drawn with unequal probabilities.
 
-    The corpus itself counts as a sample here, since the errors are to hold for another one: no label makes them
-    certain, and the shares of the cells are drawn too.
+    The corpus itself counts as a sample here, since the errors must hold for another one: no label makes them certain,
+    and the shares of the cells are drawn too.
     """
     chances = evidence.chances(random)
     shares = random.standard_gamma(evidence.num_images, size=chances.shape)
@@ -77,10 +77,10 @@ def weighted_errors(evidence: Evidence, random: np.random.Generator) -> Errors:
 
 
 def rogan_gladen(num_yes: int, num_images: int, errors: Errors, random: np.random.Generator) -> Estimate:
-    """Return the rate behind `num_yes` answers for `num_images`. Without a value if the errors do not identify one: if
-    sensitivity + specificity is at most 1, or the result is outside of [0, 1].
+    """Return the true rate behind `num_yes` answers for `num_images`.
 
-    The interval is of Beta distributions of the three shares; one that is not identified is None too.
+    There is no value if the errors do not identify one: if sensitivity + specificity is at most 1, or the result is
+    outside [0, 1]. The interval comes from Beta distributions of the three shares; it is None if it is not identified.
     """
     sensitivity, specificity = errors.sensitivity.value, errors.specificity.value
     if sensitivity is None or specificity is None or not num_images or sensitivity + specificity <= 1:

@@ -1,13 +1,13 @@
-"""What pictures that two people judged say about the errors of the labels, and about rates that rest on them.
+"""Errors of the labels, by pictures that two people judged, and how these errors move the rates.
 
 People err, and an error in a label moves a rate as an error of the engine does: 5 % wrong labels of one person turned a
-rate of 10.3 % into 14.3 % (simulated). Where two people judged a picture and differ, one of them is wrong. Which one is
+rate of 10.3 % into 14.3 % (simulated). If two people judged a picture and differ, one of them is wrong. Which one is
 not known, so the interval of a rate allows for as many errors in one direction as in the other. Errors that both make
 alike cannot be seen.
 
-If a label is wrong with probability e, two independent labels differ with probability 2 e (1 - e). So at least half of
-the share that differs is the share of wrong labels. This holds for wrong "yes" and wrong "no" taken together, and the
-rate moves at most as far as all wrong labels are of one kind.
+If a label is wrong with probability e, two independent labels differ with probability 2 e (1 - e). So the share of
+wrong labels is at least half of the share that differs. This holds for wrong "yes" and wrong "no" taken together, and
+the rate moves most if all wrong labels are of one kind.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from reports.statistics.estimates import Estimate
 from reports.statistics.shares import clopper_pearson, kish_size, with_both_errors
 
 MIN_TWICE = 20
-"""Fewer pictures that two people judged say too little of the errors to widen an interval by."""
+"""Number of pictures that two people judged; fewer say too little of the errors to widen an interval."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,11 @@ NONE = SecondLooks(0, None, None)
 
 
 def second_looks(num_yes: Counts, num_no: Counts, probabilities: Numbers, is_decided: Numbers) -> SecondLooks:
-    """All of shape (m,), one entry for each labelled picture.
+    """Measure how far people agree on pictures that several judged, and how far wrong labels can move the rate.
 
-    num_yes, num_no: people who say so. probabilities: that the picture was drawn. is_decided: whether it has an answer
-    that the rate rests on; that of a single person may be wrong unseen, that of several less so.
+    All of shape (m,), one entry for each labelled picture. num_yes, num_no: people who say so. probabilities: that the
+    picture was drawn. is_decided: whether it has an answer that the rate rests on. A wrong answer of a single person
+    may not be noticed; one of several people is less likely.
     """
     num = num_yes + num_no
     is_twice = num >= 2
@@ -68,7 +69,7 @@ def second_looks(num_yes: Counts, num_no: Counts, probabilities: Numbers, is_dec
 
 
 def allowing_for(looks: SecondLooks, rate: Estimate) -> Estimate:
-    """Return the interval of a rate, widened by as many wrong labels as second looks make likely."""
+    """Widen the interval of a rate by as many wrong labels as second looks make likely."""
     if rate.value is None or rate.low is None or rate.high is None or not looks.reach_high:
         return rate
     by_errors = (rate.value - (looks.reach_high - looks.reach), rate.value + (looks.reach_high - looks.reach))
@@ -77,10 +78,10 @@ def allowing_for(looks: SecondLooks, rate: Estimate) -> Estimate:
 
 
 def allowing_for_part(looks: SecondLooks, part: Estimate, whole: float) -> Estimate:
-    """Return the same of a share of the images that are private, or of those that are not: sensitivity or specificity.
+    """Widen the interval of a sensitivity or specificity in the same way.
 
-    whole: the share of images that it is a part of, 0–1. Wrong labels may all be among the images that the engine is
-    said to have wrong, or may hide as many more of these.
+    whole: the share of all images that are private, or that are not, 0–1. Wrong labels may all be among the images that
+    the engine seems to have wrong, or may hide as many more of these.
     """
     if part.value is None or part.low is None or part.high is None or not looks.reach_high:
         return part

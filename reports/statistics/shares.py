@@ -6,19 +6,18 @@
   source. This is the finite population correction (Cochran, "Sampling Techniques", 3rd ed. 1977, section 2.6): the
   interval shrinks to the rate itself as f approaches 1. Without a known size of the source f counts as 0, which is
   never too narrow.
-- A sample of each category: the overall rate weights each category with its size in the source, with Wilson's
-  interval at the effective size that its variance gives. How many images of a category can be judged is estimated too,
-  so the rate is the ratio of two estimated totals (Cochran chapter 5A; Särndal, Swensson and Wretman, "Model Assisted
-  Survey Sampling", 1992, section 5.8, for the linearised variance of the rate of such a domain).
+- A sample of each category: the overall rate weights each category by its size in the source, with Wilson's interval at
+  the effective size that its variance gives. How many images of a category can be judged is estimated too, so the rate
+  is the ratio of two estimated totals (Cochran chapter 5A; Särndal, Swensson and Wretman, "Model Assisted Survey
+  Sampling", 1992, section 5.8, for the linearised variance of the rate of such a domain).
 - A sample of shards, and of images in them: Wilson's interval at the effective size that the variance between shards
   gives (`reports.run.drawn_shards`), which is passed as an f below 0.
-- What a run is a sample of, corrected by labels of a part of it: both errors together.
+- A sample whose rate is corrected by labels of a part of it: both errors together.
 
-Ranks hold with joint confidence over all groups. Each of K groups gets an exact interval of confidence
-0.95 ** (1 / K), so that all K hold together in at least 95 of 100 corpora (Šidák). Exact, since Wilson's interval fails
-that far out in the tail: of 300 groups of 20 images with .4 % private, all of its intervals held together in 43 % of
-draws. Where two intervals do not overlap, the order of their groups is sure; a rank can be anything that this order
-allows.
+Ranks hold with joint confidence over all groups. Each of K groups gets an exact interval of confidence 0.95 ** (1 / K),
+so that all K hold together in at least 95 of 100 corpora (Šidák). Wilson's interval fails at such a high confidence:
+for 300 groups of 20 images with 0.4 % private, all of its intervals held together in 43 % of draws. Where two intervals
+do not overlap, the order of their groups is sure; a rank can be anything that this order allows.
 
 Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927; Klein, Wright and
 Wieczorek, "A joint confidence region for an overall ranking of populations", Journal of the Royal Statistical Society C
@@ -40,11 +39,11 @@ Numbers = npt.NDArray[np.float64]
 
 
 def clopper_pearson(num: npt.ArrayLike, total: npt.ArrayLike, level: float = CONFIDENCE) -> tuple[Numbers, Numbers]:
-    """Return the ends of the exact interval of the share num / total; it holds the true share with at least this
-    probability.
+    """Return the ends of the exact interval of the share num / total, for each of the given shares.
 
-    num, total: any shapes that fit each other, 0 ≤ num ≤ total. Neither must be whole, so that both can be scaled to an
-    effective size. Without anything counted the interval is 0 to 1.
+    It holds the true share with at least the probability `level`. num, total: any shapes that fit each other, 0 ≤ num ≤
+    total. Neither must be whole, so that both can be scaled to an effective size. Without anything counted the interval
+    is 0 to 1.
     Sources: Clopper and Pearson, "The use of confidence or fiducial limits", 1934; for effective sizes Korn and
     Graubard, "Confidence intervals for proportions with small expected number of positive counts", 1998.
     """
@@ -59,17 +58,17 @@ def clopper_pearson(num: npt.ArrayLike, total: npt.ArrayLike, level: float = CON
 
 
 def binomial_cdf(num: npt.ArrayLike, total: int | Numbers, share: float) -> Numbers:
-    """P(X ≤ num), X ~ Binomial(total, share); any shapes that fit each other."""
+    """Return P(X ≤ num), X ~ Binomial(total, share); any shapes that fit each other."""
     from scipy.special import bdtr
 
     return np.asarray(bdtr(np.asarray(num, np.float64), total, share), dtype=np.float64)
 
 
 def kish_size(weights: npt.ArrayLike) -> float:
-    """(Σ w)² / Σ w². 0 without weights.
+    """Return Kish's effective size (Σ w)² / Σ w²; 0 without weights.
 
-    weights: shape (n,), not negative: of pictures, if each represents this many; or the sizes of groups whose
-    pictures all answer alike. Of equal weights it is n.
+    weights: shape (n,), not negative: of pictures, if each represents this many; or the sizes of groups whose pictures
+    all answer alike. For equal weights it is n.
     """
     array = np.asarray(weights, dtype=np.float64)
     squares = float((array**2).sum())
@@ -82,7 +81,7 @@ def z_of(confidence: float) -> float:
 
 
 def wilson(num_private: float, num_judged: float, z: float = z_of(CONFIDENCE)) -> Interval:
-    """Wilson's score interval of num_private / num_judged. Both may be effective, not whole; num_judged > 0."""
+    """Return Wilson's score interval of num_private / num_judged. Both may be effective, not whole; num_judged > 0."""
     share = num_private / num_judged
     centre = share + z * z / (2 * num_judged)
     width = z * (share * (1 - share) / num_judged + (z / (2 * num_judged)) ** 2) ** 0.5
@@ -93,9 +92,11 @@ def wilson(num_private: float, num_judged: float, z: float = z_of(CONFIDENCE)) -
 
 
 def sampled(num_private: float, num_judged: float, fraction: float = 0.0, z: float = z_of(CONFIDENCE)) -> Interval:
-    """Return the interval of the share in the source, from a simple random sample; counts may be estimates. fraction:
-    the sampled share of the source, at most 1, where there is nothing left to draw; below 0 if the sample says less
-    than a simple random one."""
+    """Return the interval of the share in the source, from a simple random sample; counts may be estimates.
+
+    fraction: the sampled share of the source, at most 1, where there is nothing left to draw; below 0 if the sample
+    says less than a simple random one.
+    """
     if fraction >= 1:
         return num_private / num_judged, num_private / num_judged
     effective = 1 / (1 - fraction)
@@ -103,9 +104,9 @@ def sampled(num_private: float, num_judged: float, fraction: float = 0.0, z: flo
 
 
 def exact(num_private: Numbers, num_judged: Numbers, fraction: Numbers, confidence: float) -> tuple[Numbers, Numbers]:
-    """Clopper and Pearson's interval of each of n simple random samples, at the effective size n / (1 - f).
+    """Return Clopper and Pearson's interval of each of n simple random samples, at the effective size n / (1 - f).
 
-    All of shape (n,), num_judged > 0. fraction: as of `sampled`; at 1 both ends are the rate.
+    All of shape (n,), num_judged > 0. fraction: as in `sampled`; at 1 both ends are the rate.
     """
     left = np.where(fraction < 1, 1 - fraction, 1.0)
     low, high = clopper_pearson(num_private / left, num_judged / left, confidence)
@@ -138,7 +139,7 @@ class Stratum:
 
 
 def post_stratified(strata: Sequence[Stratum]) -> tuple[float, float, float] | None:
-    """Rate over all images of the source, and its 95 % interval; None if of some category nothing was judged.
+    """Return the rate over all images of the source, and its 95 % interval; None if a category has no judged image.
 
     A category counts with the images of it that could be judged, which its sample estimates. The variance of a category
     is that of its rate with one private and one other image added, so that a rate of 0 is not taken as certain.
@@ -154,7 +155,7 @@ def post_stratified(strata: Sequence[Stratum]) -> tuple[float, float, float] | N
     for weight, share, stratum in zip(weights, smoothed, strata, strict=True):
         left = 1 - min(1.0, stratum.num_images / stratum.num_in_source)
         variance += (weight / total) ** 2 * left * share * (1 - share) / stratum.num_judged
-        # How many can be judged is of the sample too, and moves the rate towards that of the category.
+        # How many can be judged is estimated too, and moves the rate towards that of the category.
         judged = stratum.num_judged / stratum.num_images
         moves = stratum.num_in_source / total * (share - expected)
         variance += moves**2 * left * judged * (1 - judged) / stratum.num_images
@@ -174,7 +175,7 @@ class Counted:
     """At least 1."""
 
     fraction: float = 0.0
-    """As of `intervals.sampled`: the share of the group's images in the source that was drawn."""
+    """As in `sampled`: the share of the group's images in the source that was drawn."""
 
 
 @dataclass(frozen=True)

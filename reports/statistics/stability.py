@@ -34,10 +34,10 @@ class Stability:
 
 
 def stability(counts: Numbers, fraction: float, num_splits: int = NUM_SPLITS, seed: int = 0) -> Stability | None:
-    """From confusion counts, shape (4,). None if fewer than two parts have an MCC.
+    """Return how much the MCC moves over random parts; None if fewer than two parts have an MCC.
 
-    Drawing pictures without replacement and counting them is drawing counts from the multivariate hypergeometric
-    distribution, which needs no pictures.
+    counts: confusion counts, shape (4,). Drawing pictures without replacement and counting them is drawing counts from
+    the multivariate hypergeometric distribution, which needs no pictures.
     """
     whole = np.asarray(counts, dtype=np.int64)
     size = int(whole.sum() * fraction)
@@ -64,7 +64,7 @@ class Spread:
 
 
 def spread(values: Sequence[float | None]) -> Spread:
-    """Return the spread of at least one run."""
+    """Return the spread of a metric over runs; there must be at least one."""
     known = [value for value in values if value is not None]
     mean = float(np.mean(known)) if known else None
     sd = float(np.std(known, ddof=1)) if len(known) > 1 else None
