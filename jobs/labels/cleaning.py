@@ -24,8 +24,8 @@ def run_clean(request: CleanRequest, feedback: Feedback = SILENT) -> SuspiciousL
     modalities = loaded_modalities(modalities_of(request.sees), encoder, cache_of(request.look, encoder))
     labelled = labelled_pictures(request.look, modalities, feedback)
     lengths = {name: modality.length for name, modality in modalities.items()}
-    found = suspicious_labels(labelled.pictures, lengths, request.max_share, request.percentile, request.seed)
-    hashes = [label.sha256 for label in found.suspicious]
+    result = suspicious_labels(labelled.pictures, lengths, request.max_share, request.percentile, request.seed)
+    hashes = [label.sha256 for label in result.suspicious]
     table = to_labels({"sha256": hashes, "annotator": [TO_CHECK] * len(hashes)}, len(hashes))
     write_labels(table, request.out, LabelsOrigin("labels clean", None, len(hashes), {}, (NOTE,)))
-    return found
+    return result

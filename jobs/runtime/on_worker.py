@@ -245,7 +245,7 @@ def fetch_with_progress(engine: str, options: EngineOptions, *, with_weights: bo
     if engine_module(engine).requirements(options).local_model is None:
         return
     said = SimpleQueue[Said]()
-    errors: list[Exception] = []
+    errors: list[PrivsieveError] = []
 
     def fetch() -> None:
         try:
@@ -253,7 +253,7 @@ def fetch_with_progress(engine: str, options: EngineOptions, *, with_weights: bo
                 for given, what in ((options.model, "model"), (options.adapter, "adapter")):
                     if given is not None:
                         find_weights(given, what, with_weights=with_weights)
-        except Exception as error:  # raised again in the thread that waits
+        except PrivsieveError as error:  # raised again in the thread that waits; others, by the engine itself
             errors.append(error)
 
     # Only the fetch has a thread of its own: engines may need the main thread, for signals.

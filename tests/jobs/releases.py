@@ -88,7 +88,7 @@ PICTURES = {
 
 
 URL = "https://{}.example.org/picture.jpg"
-"""Of each picture in tars, with the first letter of its key."""
+"""URL of each picture in tars; {} is the first letter of its key."""
 
 
 def make_corpus(folder: Path, layout: str) -> Path:
