@@ -103,7 +103,7 @@ def load_mapping(name: str) -> LabelMapping:
 
 def _content(name: str) -> bytes:
     if name in SHIPPED:
-        return resources.files("scoring.labels.mappings").joinpath(f"{name}.yaml").read_bytes()
+        return resources.files("scoring.labels").joinpath("mappings", f"{name}.yaml").read_bytes()
     try:
         return given_content(place(name), f"--mapping {name}", MAX_MAPPING_BYTES)
     except MissingFileError:

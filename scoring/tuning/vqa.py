@@ -14,8 +14,7 @@ from ingest.errors import LabelsError
 from ingest.images.pixels import Pixels
 from ingest.sample import printable
 from ingest.storage.place import place
-from scoring.labels.labelled import inside
-from scoring.labels.source_files import content_of, json_of, lines_of
+from scoring.labels.source_files import content_of, inside, json_of, lines_of
 
 BenchmarkName = Literal["vqav2", "pope", "scienceqa"]
 
