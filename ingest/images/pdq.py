@@ -17,8 +17,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-Pixels = npt.NDArray[np.uint8]
-"""RGB, shape (height, width, 3), dtype uint8."""
+from ingest.images.pixels import Pixels
 
 Hashes = npt.NDArray[np.uint64]
 """Shape (number of hashes, 4)."""

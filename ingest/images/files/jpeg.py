@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ingest.images.files.kept import Cleaned, KeptFacts
 from ingest.images.files.magic import is_text
+from ingest.images.files.metadata import Cleaned, KeptFacts
 from ingest.images.files.pieces import EMBEDDED_IMAGE, METADATA, TRAILING_DATA, UNKNOWN_CHUNK, Piece, Range, unclaimed
 
 _SOI_BYTES, _EOI, _SOS = 2, 0xD9, 0xDA
