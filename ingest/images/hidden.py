@@ -1,5 +1,5 @@
-"""Content of a picture that its view hides: colour or shape under transparency, steps of a wide scale, and channels of a
-BMP or TIFF that Pillow skips, such as the fourth byte of each pixel in 32 bits without alpha.
+"""Content of a picture that its view hides: colour or shape under transparency, steps of a wide scale, and channels of
+a BMP or TIFF that Pillow skips, such as the fourth byte of each pixel in 32 bits without alpha.
 
 Pillow names the layout of pixels in a file, one letter per channel: X is skipped, A would be alpha.
 """

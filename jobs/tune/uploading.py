@@ -9,7 +9,7 @@ from ingest.errors import LabelsError, StorageError
 from ingest.storage.place import Place
 from ingest.storage.web import named
 from jobs.runtime.progress import Meter
-from scoring.engines.vlm.adapter_card import BEGUN, CARD
+from scoring.engines.vlm.adapter import BEGUN, CARD
 from scoring.runs.layout import RUN_LEASE
 from scoring.weights.cache import WEIGHTS_SUFFIX, cache_root, in_bytes
 

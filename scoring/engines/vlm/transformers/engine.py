@@ -19,8 +19,7 @@ from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.loading import FAULTS, model_of
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt, read_answer
 from scoring.engines.vlm.settings import VlmSettings
-from scoring.engines.vlm.transformers.greedy import Greedy
-from scoring.engines.vlm.transformers.prefill import Prefill, Prefilled, Request
+from scoring.engines.vlm.transformers.forward import Greedy, Prefill, Prefilled, Request
 from scoring.protocols.interface import Answer, Generate, Prompt, Protocol
 
 DEFAULT_BATCH_SIZE = 16

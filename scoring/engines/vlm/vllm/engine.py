@@ -303,7 +303,7 @@ def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup) -> Async
             "max_loras": 1,
             "max_lora_rank": _lora_rank(chosen.adapter.rank),
             "enable_tower_connector_lora": True,
-            "worker_extension_cls": "scoring.engines.vlm.vllm.worker.AdapterReport",
+            "worker_extension_cls": "scoring.engines.vlm.vllm.starting.AdapterReport",
         }
     if current_platform.is_cpu():
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "4")  # GiB; it would take nearly all memory there is
