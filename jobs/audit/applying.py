@@ -20,8 +20,7 @@ from reports.run.design import SAMPLES, SourceSizes, design_of
 from reports.run.warehouse import open_run
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import LABELS_SCHEMA, JudgedLabels, checked, read_judged
-from scoring.runs.audit_sample import read_sample
-from scoring.runs.corrected_rates import LabelGaps, State, write_corrected_rates
+from scoring.runs.audit_files import LabelGaps, State, read_sample, write_corrected_rates
 
 
 def run_audit_apply(request: AuditApplyRequest) -> Audit:

@@ -19,13 +19,12 @@ from jobs.runtime.listed import READS_AGAIN, left_out_note, listings, reads_pict
 from jobs.runtime.progress import SILENT, Feedback
 from reports.labels.agreement import AgreementTable, agreement_table
 from reports.report.opened import open_run
-from scoring.labels.attention import CHECKS, AttentionChecks, without_inattentive
 from scoring.labels.consensus import Consensus, consensus
 from scoring.labels.contradictions import contradictions
 from scoring.labels.csv_cells import as_csv
 from scoring.labels.importers import importer_of
 from scoring.labels.importing import Imported, import_labels
-from scoring.labels.judgements import Judgements, judgements
+from scoring.labels.judgements import CHECKS, AttentionChecks, Judgements, judgements, without_inattentive
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
 from scoring.labels.mapping import load_mapping
 from scoring.labels.reviews import caution_of_chosen, is_reviews

@@ -28,8 +28,7 @@ from reports.similarity.page import render
 from reports.similarity.results import Similarity
 from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import DEFAULT, engine_module
-from scoring.similarity.encoders import PictureEncoder, frozen_encoder, trained_encoder
-from scoring.similarity.lpips import Lpips
+from scoring.similarity.encoders import Lpips, PictureEncoder, frozen_encoder, trained_encoder
 
 
 class Looking:

@@ -35,8 +35,7 @@ from reports.statistics.estimates import Estimate, standard_error
 from reports.statistics.prior_shift import ShiftTest, shift_test
 from scoring.labels.table import JudgedLabels
 from scoring.privacy import follows_taxonomy
-from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample
-from scoring.runs.corrected_rates import MIN_LABELS
+from scoring.runs.audit_files import MIN_LABELS, PRIVATE, SUBJECTS, AuditSample
 
 MIN_IMAGES = 20
 """With fewer images in a category its rate is marked."""

@@ -14,7 +14,7 @@ from reports.statistics.cells import Counts, Numbers
 from reports.statistics.estimates import Estimate, Evidence, evidence, prevalence, sensitivity, specificity
 from reports.statistics.prior_shift import can_tell
 from reports.statistics.second_looks import NONE, SecondLooks, allowing_for, allowing_for_part, second_looks
-from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample
+from scoring.runs.audit_files import PRIVATE, SUBJECTS, AuditSample
 
 
 @dataclass(frozen=True)

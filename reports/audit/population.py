@@ -26,7 +26,7 @@ from reports.run.warehouse import Run
 from reports.statistics.cells import Numbers
 from reports.statistics.estimates import Estimate
 from reports.statistics.shares import Stratum, post_stratified, sampled, with_both_errors
-from scoring.runs.audit_sample import SUBJECTS
+from scoring.runs.audit_files import SUBJECTS
 
 Fractions = Mapping[tuple[str, str | None], float]
 """Subject and category, None for the whole run -> the number that represents the drawn share of the source

@@ -9,7 +9,7 @@ from reports.report.headline import corrected_whole
 from reports.report.results import Report
 from reports.run.figures import CorrectedRate
 from reports.words import percent_within, shortened, spread
-from scoring.runs.corrected_rates import MIN_LABELS
+from scoring.runs.audit_files import MIN_LABELS
 
 
 def quality_note(report: Report) -> str:

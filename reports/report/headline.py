@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from reports.report.results import Report
 from reports.run.figures import CorrectedRate
-from scoring.runs.audit_sample import PRIVATE
+from scoring.runs.audit_files import PRIVATE
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from ingest.errors import LabelsError
 from reports.screening.pictures import TRAINING, VALIDATION, Groups, LabelledFeatures, chosen
 from reports.statistics.binary import Flags, Numbers, cells, known, rates
 from reports.statistics.probability_maps import EDGE, NUM_FOLDS, Points, folds_of, platt
-from scoring.screen.features import Features
 from scoring.screen.fusion import KINDS, Fusion, FusionKind, fitted_fusion
 from scoring.screen.heads import Head, balanced, fitted_heads
+from scoring.screen.modalities import Features
 from scoring.screen.model import MAX_LOGIT, Predictor, Vectors, curved
 from scoring.screen.record import LogisticCurve, ModalityName, ModalityRecord
 

@@ -1,13 +1,18 @@
-"""Reads the YAML file of a policy and refuses mistakes in it, naming the rule, the value and what to write instead."""
+"""Reads the YAML file of a policy, shipped or a user's own, and refuses mistakes in it, naming the rule, the value and
+what to write instead."""
 
 import hashlib
+from importlib import resources
+from pathlib import Path
 from typing import get_args
 
 from pydantic import BaseModel, ValidationError
 
-from ingest.errors import PolicyError, QueryError, did_you_mean
+from ingest.errors import MissingFileError, PolicyError, QueryError, did_you_mean
 from ingest.formats.members import Members
 from ingest.images.covering import TARGETS, CoverMethod
+from ingest.storage.given_files import given_content
+from ingest.storage.place import place
 from scoring.policies.policy import (
     ACTIONS,
     PLAIN_ACTIONS,
@@ -188,3 +193,32 @@ def _kind(value: object) -> str:
     if isinstance(value, dict):
         return "a group of keys"
     return f"a {type(value).__name__}"
+
+
+SHIPPED = ("strict", "identity-documents-only", "research", "redacted")
+_OLD_FOLDER = "jobs/policies"
+"""Folder of the shipped policies in 0.1.0; commands that name a file there still work."""
+
+
+def policy_bytes(name: str) -> bytes:
+    """Return the YAML of a shipped policy (`strict`) or of a file. PolicyError if there is neither.
+
+    StorageError if the file cannot be read.
+    """
+    if name in SHIPPED:
+        return _shipped(name)
+    path = Path(name)
+    try:
+        return given_content(place(name), f"--policy {name}")
+    except MissingFileError:
+        if path.parent.as_posix().endswith(_OLD_FOLDER) and path.suffix == ".yaml" and path.stem in SHIPPED:
+            return _shipped(path.stem)
+        known = ", ".join(SHIPPED)
+        hint = did_you_mean(path.stem, SHIPPED) if len(path.parts) == 1 else ""
+        raise PolicyError(
+            f"there is no policy {name}{hint}; give a YAML file, or one that is shipped: {known}"
+        ) from None
+
+
+def _shipped(name: str) -> bytes:
+    return resources.files("scoring.policies").joinpath(f"{name}.yaml").read_bytes()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scoring.screen.features import Features
+from scoring.screen.modalities import Features
 
 Numbers = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

@@ -8,13 +8,20 @@ from pathlib import Path
 import numpy as np
 
 from ingest.errors import EngineError
-from scoring.screen.caption import Caption, caption_identity
-from scoring.screen.encoder import OnnxEncoder, encoder_identity
-from scoring.screen.features import Features, Modality, PictureView
 from scoring.screen.fusion import Fusion
 from scoring.screen.heads import Head, Numbers
+from scoring.screen.modalities import (
+    Caption,
+    Features,
+    Modality,
+    OnnxEncoder,
+    PictureView,
+    Thumbnail,
+    caption_identity,
+    encoder_identity,
+    thumbnail_identity,
+)
 from scoring.screen.record import LogisticCurve, ModalityName, ModalityRecord, ScreenRecord
-from scoring.screen.thumbnail import Thumbnail, thumbnail_identity
 
 EDGE = 1e-6
 """A joined probability nearer to 0 or 1 counts as this near, as where its curve was fitted."""

@@ -21,7 +21,7 @@ from PIL import Image
 from ingest.errors import EngineError, IncompleteError
 from ingest.images.pixels import Pixels
 from scoring.engines.detectors.nudity import NUM_FEATURES
-from scoring.similarity.card import Network
+from scoring.similarity.encoders import Network
 from scoring.similarity.triplets import Triplets
 
 HEAD_DIMENSIONS = 128

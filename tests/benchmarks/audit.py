@@ -15,7 +15,7 @@ from reports.audit.drawing import EVEN_SHARE, densities
 from reports.statistics.cells import ABSENT, EDGES, NUM_BINS, PRESENT, Counts, Flags, Numbers
 from reports.statistics.estimates import evidence, prevalence, standard_error
 from reports.statistics.prior_shift import category_rates
-from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, Purpose
+from scoring.runs.audit_files import NUM_CELLS, PRIVATE, Purpose
 from scoring.taxonomy import KEYS
 
 PREVALENCES = (0.005, 0.02, 0.05, 0.2, 0.4)

@@ -5,8 +5,7 @@ import pytest
 
 from ingest.errors import Fault, PolicyError
 from scoring.assessment import Assessment
-from scoring.policies.policy_file import load_policy
-from scoring.policies.shipped import policy_bytes
+from scoring.policies.policy_file import load_policy, policy_bytes
 from scoring.sql.limits import Limits
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import ATTRIBUTES, KEYS

@@ -16,7 +16,7 @@ from reports.statistics.estimates import (
 )
 from reports.statistics.prior_shift import mixture_shares, shift_test
 from reports.statistics.rogan_gladen import Errors, counted_errors, rogan_gladen
-from scoring.runs.audit_sample import NUM_CELLS
+from scoring.runs.audit_files import NUM_CELLS
 from tests.benchmarks.audit import PREVALENCES, category_outcome, private_outcome
 from tests.benchmarks.audit_categories import ENGINES, share_of_alarms, simulated
 

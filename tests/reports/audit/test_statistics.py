@@ -10,7 +10,7 @@ from reports.statistics.category_rates import LabelsOfCategories, added_up, cate
 from reports.statistics.cells import ABSENT, PRESENT
 from reports.statistics.estimates import Estimate, evidence, prevalence
 from reports.statistics.second_looks import MIN_TWICE, allowing_for, allowing_for_part, second_looks
-from scoring.runs.audit_sample import NUM_CELLS
+from scoring.runs.audit_files import NUM_CELLS
 from tests.benchmarks import statistics, statistics_evaluation
 from tests.benchmarks.coverage import Row
 
