@@ -65,7 +65,6 @@ class Format(Protocol):
 
 
 FORMATS: dict[str, Format] = {"webdataset": webdataset, "tree": tree, "parquet": parquet}
-"""Format name -> module."""
 
 MAX_PROBED_FILES = 64
 """Number of files opened to see whether they are pictures, if no name says so."""

@@ -76,8 +76,6 @@ class Kept:
     """Which files or columns are released with the images."""
 
     category: str | None = None
-    """Source of the category, as in `Source`."""
-
     rewrite: Rewrite | None = None
     """Writes each picture again; None releases it byte for byte."""
 

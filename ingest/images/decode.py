@@ -66,8 +66,6 @@ class DecodedImage:
     """Lower case, recognised from the content."""
 
     num_frames: int
-    """Number of frames in the file."""
-
     num_frames_decoded: int
     """How many of them are in `views`."""
 

@@ -26,8 +26,6 @@ JUDGED = ("private", "class", "score", "vote", *KEYS)
 @dataclass(frozen=True)
 class Imported:
     labels: pa.Table
-    """Rows of `LABELS_SCHEMA`."""
-
     origin: LabelsOrigin
 
     num_listed: int
@@ -84,8 +82,8 @@ def import_labels(
         advance(number + 1, len(listed))
     merged, num_contradictions = _one_per_picture(rows)
     assert all(row["sha256"] or row["key"] for row in merged)
-    columns = {column: [row.get(column) for row in merged] for column in _columns(merged)}
-    labels = to_labels(columns, len(merged))
+    names = {column: None for row in merged for column in row}
+    labels = to_labels({column: [row.get(column) for row in merged] for column in names}, len(merged))
     origin = LabelsOrigin(
         source=name,
         mapping=mapping.title if mapping else None,
@@ -183,10 +181,6 @@ def _one_per_picture(rows: Sequence[dict[str, object]]) -> tuple[list[dict[str, 
             if first.get(column) != row.get(column):
                 first[column] = None
     return list(merged.values()), len(contradicted)
-
-
-def _columns(rows: Sequence[dict[str, object]]) -> list[str]:
-    return list({column: None for row in rows for column in row})
 
 
 def _notes(imported: Imported) -> tuple[str, ...]:

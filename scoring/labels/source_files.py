@@ -79,7 +79,6 @@ class Importer:
     """Name of the shipped mapping, None if the labels of the source need none."""
 
     licence: str | None = None
-    """Licence of the labels, None if unknown."""
 
 
 def folder_and_file(root: Place, default_name: str) -> tuple[Place, str]:

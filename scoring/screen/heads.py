@@ -18,7 +18,6 @@ Numbers = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 NUM_UNITS = 16
-"""Units of the hidden layer."""
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
 """Weights of the squared weights in the loss that are tried."""

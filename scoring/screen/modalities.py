@@ -151,7 +151,7 @@ class OnnxEncoder:
         return Features(values)
 
     def _kept_file(self, seen: PictureView) -> Path | None:
-        """Return where its embedding is kept. A picture of several frames has one hash, so the bytes of a frame are part
+        """Return where its embedding is kept. The frames of a picture share its hash, so the bytes of a frame are part
         of the name."""
         if self._cache is None:
             return None

@@ -48,8 +48,6 @@ class Trained:
     num_steps: int
     num_pictures: int
     num_parameters: int
-    """Number of parameters of the adapter."""
-
     curves: tuple[Curve, ...]
     train_accuracy: float
     """Share of targets of the training pictures (at most `NUM_MEASURED`) that the tuned model predicts, 0–1."""
@@ -64,8 +62,6 @@ class Trained:
     """The same for the targets."""
 
     device: str
-    """Name of the device."""
-
     precision: str
     """Precision of the model: float32 or bfloat16."""
 

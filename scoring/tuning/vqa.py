@@ -37,8 +37,6 @@ class VqaQuestion:
     """Path of the picture below the folder of pictures."""
 
     text: str
-    """What the model is asked."""
-
     answers: tuple[str, ...] = ()
     """Right answers, one per person who gave it; none if nothing is judged."""
 

@@ -40,11 +40,7 @@ class TiffEntry:
     """Type of its values."""
 
     own_bytes: Range
-    """Range of the entry itself."""
-
     values: Range
-    """Range of its values."""
-
     is_inside: bool
     """Whether `values` is within `own_bytes`."""
 
@@ -232,8 +228,6 @@ class _Account:
     """Ranges of pages that are not scanned."""
 
     unknown: list[Range] = field(default_factory=list)
-    """Ranges of unknown tags."""
-
     sub_directories: list[int] = field(default_factory=list)
     """Offsets of directories that are not pages."""
 

@@ -51,7 +51,6 @@ class PictureFeatures:
     """EngineError if the extra `detectors` is not installed, or the model file is not the expected one."""
 
     sha256 = SHA256[_MODEL]
-    """Hash of the model file, in hex."""
 
     def __init__(self) -> None:
         path = checked_path(_MODEL)

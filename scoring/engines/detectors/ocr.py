@@ -214,7 +214,6 @@ class TextLine:
     """Size across the writing, in pixels."""
 
     area: Area
-    """Area of the line in the view."""
 
     @property
     def left(self) -> float:

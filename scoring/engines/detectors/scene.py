@@ -40,7 +40,6 @@ VEHICLE_CONFIDENCE = 0.4
 SMALLER = 0.6
 """A person below this share of the tallest person's height, or of the largest face's width, is farther away."""
 MIN_HEAD_PX = 8
-"""Minimum width of a head."""
 MANY_HEADS = 6
 POSED_FACE = 0.06
 """Share of the view's width from which faces of similar size are a posing group."""

@@ -62,11 +62,7 @@ class VllmSetup:
     """Values of the options in `scoring.engines.vlm.vllm.options`."""
 
     cpus: float | None = None
-    """`EngineOptions.cpus`"""
-
     gpu_share: float | None = None
-    """`EngineOptions.gpu_share`"""
-
     load_format: str = "safetensors"
     """"dummy" for random weights, which measure as well as real ones."""
 
