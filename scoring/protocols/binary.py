@@ -29,6 +29,7 @@ from scoring.protocols.interface import (
     FirstTokenAnswer,
     Generate,
     Prompt,
+    Protocol,
     ProtocolOptions,
     TextAnswer,
 )
@@ -79,14 +80,11 @@ class BinaryTexts(Texts):
 
 
 @dataclass(frozen=True)
-class BinaryProtocol:
-    name: str
-    version: str
-    prompt: Prompt
+class BinaryProtocol(Protocol):
+    assessed: ClassVar[tuple[str, ...]] = ()
+
     reading: Reading
     answers: AnswerWords
-    assessed: tuple[str, ...] = ()
-    passes: int = 1
 
     def parse(self, answers: Sequence[Answer]) -> Outcome:
         if self.reading == "first":
