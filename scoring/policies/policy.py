@@ -294,7 +294,7 @@ class Policy:
         return self.screened is not None or not self._asked.isdisjoint((Col.STAGE, Col.STATUS))
 
     def refuse_unnamed_stage(self) -> None:
-        """PolicyError if the policy says nothing of pictures that a screen left out, whose attributes are null."""
+        """Raise PolicyError if the policy says nothing of pictures that a screen left out, whose attributes are null."""
         if not self.names_stage:
             raise PolicyError(
                 f"{self.file}: the run has pictures that its screen left out, of which no attribute is known, and the "

@@ -202,7 +202,7 @@ def compact_footers(run: Place, compacted: Manifest | None = None) -> Iterator[F
 
 
 def refuse_foreign(run: Place, settings: str, listed: RunListing | None = None) -> CheckedFiles:
-    """RunError if a score file of the run is damaged, was made with other settings, or is a copy of another one.
+    """Raise RunError if a score file is damaged, was made with other settings, or is a copy of another one.
 
     Reads every footer once. listed: None lists the run now.
     """

@@ -115,7 +115,7 @@ def _sparse(pictures: Sequence[Features], length: int) -> Any:
 
 
 def _logistic(inputs: Any, truth: Flags, weights: Numbers, penalty: float) -> Numbers:
-    """inputs: shape (n, d), dense or sparse. Shape (d + 1,)."""
+    """Fit a logistic regression; shape (d + 1,). inputs: shape (n, d), dense or sparse."""
 
     def loss(parameters: Numbers) -> tuple[float, Numbers]:
         logits = inputs @ parameters[:-1] + parameters[-1]

@@ -57,7 +57,7 @@ class Predictor:
         return singles
 
     def joined(self, singles: Numbers) -> float | None:
-        """singles: of `single_probabilities`."""
+        """Join what `single_probabilities` returned; None where all modalities are missing."""
         joined = float(self.fusion.joined(singles[None])[0])
         if math.isnan(joined):
             return None
@@ -120,7 +120,7 @@ def loaded_modalities(
 
 
 def refuse_other_features(screen: FittedScreen) -> None:
-    """EngineError if this machine would compute other features than those that the screen was fitted on."""
+    """Raise EngineError if this machine would compute other features than those that the screen was fitted on."""
     for modality in screen.record.modalities:
         here = identity_of(modality.name, screen.encoder)
         other = sorted(name for name in {*here, *modality.identity} if here.get(name) != modality.identity.get(name))

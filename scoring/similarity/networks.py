@@ -45,7 +45,7 @@ def square(pixels: Pixels, side_px: int) -> Pixels:
 
 
 def as_batch(inputs: npt.NDArray[Any]) -> torch.Tensor:
-    """Frozen features, float32 of shape (batch, 1024), or squares, uint8 of shape (batch, side, side, 3)."""
+    """Convert frozen features, float32 of shape (batch, 1024), or squares, uint8 of shape (batch, side, side, 3)."""
     if inputs.dtype == np.uint8:
         scaled = (inputs.astype(np.float32) - _MEAN) / _DEVIATION
         return torch.from_numpy(np.ascontiguousarray(scaled.transpose(0, 3, 1, 2)))

@@ -185,6 +185,6 @@ def _segment(marker: int, content: bytes) -> bytes:
 
 
 def _profile_segments(profile: bytes) -> list[bytes]:
-    """Source: ICC.1:2022, annex B.4."""
+    """Cut a profile into numbered APP2 segments (ICC.1:2022, annex B.4)."""
     parts = [profile[first : first + _ICC_PART_BYTES] for first in range(0, len(profile), _ICC_PART_BYTES)]
     return [_segment(0xE2, _ICC + bytes([number, len(parts)]) + part) for number, part in enumerate(parts, 1)]

@@ -46,7 +46,7 @@ class VlmSettings:
 
 
 def model_name(engine: str, options: EngineOptions) -> str:
-    """EngineError if the options name no model."""
+    """Return the model of the options. EngineError if they name none."""
     if options.model is None:
         raise EngineError(f"the {engine} engine needs --model: a folder, a hub name such as owner/name, or a URL")
     return options.model

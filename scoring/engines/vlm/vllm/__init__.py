@@ -61,7 +61,7 @@ def costs(options: EngineOptions) -> Costs:
 
 
 def load(options: EngineOptions) -> "VllmEngine":
-    """Starts vLLM in processes of its own, minutes for a large model. EngineError where it does not start, or where
+    """Start vLLM in processes of its own, minutes for a large model. EngineError where it does not start, or where
     the adapter does not load whole."""
     chosen = _chosen(options, with_weights=True)
     from scoring.engines.vlm.loading import check_whole

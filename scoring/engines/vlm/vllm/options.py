@@ -67,7 +67,7 @@ VLLM_OPTIONS: Mapping[str, VllmOption] = MappingProxyType(
 
 
 def vllm_options(given: tuple[str, ...] | None) -> dict[str, Value]:
-    """Setting -> value. EngineError in one line for an unknown name, a bad value, or a name given twice."""
+    """Return setting -> value. EngineError in one line for an unknown name, a bad value, or a name given twice."""
     values: dict[str, Value] = {}
     for text in given or ():
         name, equals, value = text.partition("=")

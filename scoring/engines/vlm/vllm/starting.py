@@ -31,7 +31,7 @@ CURE = (
 
 @contextmanager
 def alone_on_gpu(share: float | None) -> Iterator[None]:
-    """Within the block, no other engine of this user starts on the same GPU. share: `EngineOptions.gpu_share`."""
+    """Let no other engine of this user start on the same GPU within the block. share: `EngineOptions.gpu_share`."""
     if share is None:
         yield
         return
@@ -47,7 +47,7 @@ def alone_on_gpu(share: float | None) -> Iterator[None]:
 
 @contextmanager
 def last_words() -> Iterator[Callable[[], str]]:
-    """Keeps what vLLM's processes log while it starts, before they see any picture. The function returns why the start
+    """Keep what vLLM's processes log while it starts, before they see any picture. The function returns why the start
     failed and what to do, from its own last error; empty where it says nothing."""
     from vllm.logger import DEFAULT_LOGGING_CONFIG
 
@@ -89,7 +89,7 @@ class AdapterReport:
     model_runner: Any
 
     def modules_that_take_adapters(self) -> list[str]:
-        """Names of the model's modules; joined projections (q, k and v in one) by the names of their parts."""
+        """Return the names of the model's modules; joined projections (q, k and v in one) by the names of their parts."""
         manager = self.model_runner.lora_manager._adapter_manager
         names: list[str] = []
         for name in manager.modules:
