@@ -30,7 +30,7 @@ from scoring.policies.policy import (
 )
 from scoring.sql.expressions import boolean_expression
 from scoring.table import IMAGE_SCHEMA
-from scoring.taxonomy import KEYS
+from scoring.taxonomy import KEYS, TAXONOMY
 from scoring.yaml_files import YamlError, load_yaml
 
 
@@ -195,7 +195,9 @@ def _kind(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
-SHIPPED = ("strict", "identity-documents-only", "research", "redacted")
+SHIPPED = ("strict", "identity-documents-only", "research", "redacted") if TAXONOMY.is_published else ()
+"""None for another taxonomy, whose attributes they do not know."""
+
 _OLD_FOLDER = "jobs/policies"
 """Folder of the shipped policies in 0.1.0; commands that name a file there still work."""
 
@@ -213,7 +215,7 @@ def policy_bytes(name: str) -> bytes:
     except MissingFileError:
         if path.parent.as_posix().endswith(_OLD_FOLDER) and path.suffix == ".yaml" and path.stem in SHIPPED:
             return _shipped(path.stem)
-        known = ", ".join(SHIPPED)
+        known = ", ".join(SHIPPED) or "none for this taxonomy"
         hint = did_you_mean(path.stem, SHIPPED) if len(path.parts) == 1 else ""
         raise PolicyError(
             f"there is no policy {name}{hint}; give a YAML file, or one that is shipped: {known}"

@@ -23,6 +23,7 @@ from ingest.sample import printable
 from ingest.storage.place import PART, Place, place
 from ingest.storage.web import without_credentials
 from scoring.runs.layout import ATTEMPTS, CANARY, FIGURES, PROBE, PURGED, RUN_LEASE, RUN_RECORD, SCORES
+from scoring.taxonomy import TAXONOMY, TAXONOMY_VARIABLE
 
 LATER_SETTINGS = frozenset(
     [
@@ -87,17 +88,19 @@ class ScreenSettings(BaseModel):
     """Upper end of the miss rate that labels prove."""
 
     miss_high_level_1: Annotated[float, Field(ge=0, le=1)] | None
-    """The same for level 1; None where the labels say nothing of levels."""
+    """The same for level 1; None unless the screen promises something of level 1."""
 
     guard_share: Annotated[float, Field(gt=0, le=1)]
 
     @property
     def caution(self) -> str:
         """What readers of figures of the run must know."""
-        level_1 = "" if self.miss_high_level_1 is None else f", of level 1 {100 * self.miss_high_level_1:.2g} %"
+        level_1 = "; of level 1 alone nothing is promised"
+        if self.miss_high_level_1 is not None:
+            level_1 = f", of level 1 {100 * self.miss_high_level_1:.2g} %"
         return (
             f"SCREENED: the engine has not seen the pictures that a screen left out; by labels that is at most "
-            f"{100 * self.miss_high:.2g} % of the private ones{level_1} ({100 * self.confidence:.3g} % confidence)"
+            f"{100 * self.miss_high:.2g} % of the private ones ({100 * self.confidence:.3g} % confidence){level_1}"
         )
 
 
@@ -252,6 +255,11 @@ def open_run(url: str) -> tuple[Place, RunRecord]:
         raise RunError(
             f"{url}/{RUN_RECORD} holds the query of a URL, which may be a key and is no longer written; "
             "scan into a new run, and remove this one"
+        )
+    if not TAXONOMY.can_read(record.taxonomy):
+        raise RunError(
+            f"{url} was scanned with the taxonomy {record.taxonomy}, and {TAXONOMY.version} is in use, so its figures "
+            f"cannot be read or compared here; {TAXONOMY_VARIABLE} names the file of a taxonomy"
         )
     return root, record
 

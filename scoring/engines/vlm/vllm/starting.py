@@ -89,7 +89,7 @@ class AdapterReport:
     model_runner: Any
 
     def modules_that_take_adapters(self) -> list[str]:
-        """Return the names of the model's modules; joined projections (q, k and v in one) by the names of their parts."""
+        """Return the names of the model's modules; joined projections (q, k and v in one) by their parts."""
         manager = self.model_runner.lora_manager._adapter_manager
         names: list[str] = []
         for name in manager.modules:
