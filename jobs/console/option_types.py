@@ -5,8 +5,6 @@ from typing import Any
 
 import click
 
-from ingest.errors import PrivsieveError
-
 LARGEST = 2**63 - 1
 
 MAX_SECONDS = 10**7
@@ -58,14 +56,11 @@ class YamlFile(click.ParamType[bytes]):
             return value
         from ingest.storage.given_files import given_content
         from ingest.storage.place import place
-        from scoring.yaml_files import YamlError, load_yaml
+        from scoring.yaml_files import load_yaml
 
         what = f"{'' if param is None else max(param.opts, key=len)} {value}".lstrip()
         content = given_content(place(value), what)
-        try:
-            load_yaml(content, what)  # parsed again later, where its name is not known
-        except YamlError as error:
-            raise PrivsieveError(str(error)) from None
+        load_yaml(content, what)  # parsed again later, where its name is not known
         return content
 
 

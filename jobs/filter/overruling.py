@@ -15,8 +15,7 @@ from ingest.storage.place import Place
 from jobs.filter.bar import Bar
 from jobs.filter.decisions import decisions_of, row_chunks
 from jobs.filter.plan import shard_rows
-from scoring.policies.overruled import Overruled
-from scoring.policies.policy import ACTIONS, HASH_LIST, NOT_COMPARED, NOT_LISTED, Policy
+from scoring.policies.policy import ACTIONS, HASH_LIST, NOT_COMPARED, NOT_LISTED, Overruled, Policy
 from scoring.runs.record import RunRecord
 from scoring.runs.results import results
 

@@ -8,11 +8,9 @@ from typing import get_args
 
 from pydantic import BaseModel, ValidationError
 
-from ingest.errors import MissingFileError, PolicyError, QueryError, did_you_mean
+from ingest.errors import PolicyError, QueryError, did_you_mean
 from ingest.formats.members import Members
 from ingest.images.covering import TARGETS, CoverMethod
-from ingest.storage.given_files import given_content
-from ingest.storage.place import place
 from scoring.policies.policy import (
     ACTIONS,
     PLAIN_ACTIONS,
@@ -31,7 +29,7 @@ from scoring.policies.policy import (
 from scoring.sql.expressions import boolean_expression
 from scoring.table import IMAGE_SCHEMA
 from scoring.taxonomy import KEYS, TAXONOMY
-from scoring.yaml_files import YamlError, load_yaml
+from scoring.yaml_files import load_yaml, shipped_or_given
 
 
 class _PolicyFile(BaseModel):
@@ -83,10 +81,7 @@ def load_policy(text: bytes, file: str) -> Policy:
 
 
 def _checked(text: bytes, file: str) -> Policy:
-    try:
-        content = load_yaml(text, "the policy")
-    except YamlError as error:
-        raise PolicyError(str(error)) from None
+    content = load_yaml(text, "the policy", PolicyError)
     if not isinstance(content, dict):
         keys = ", ".join(_REQUIRED)
         raise PolicyError(
@@ -112,18 +107,9 @@ def _checked(text: bytes, file: str) -> Policy:
     if parsed.residual_max_level is not None and not any(rule.then == "redact" for rule in parsed.rules):
         raise PolicyError("residual_max_level is about covered pictures, and no rule has then: redact; leave it out")
     return Policy(
+        **dict(parsed) | {"rules": tuple(parsed.rules)},
         file=file,
-        name=parsed.name,
         sha256=hashlib.sha256(text).hexdigest(),
-        rules=tuple(parsed.rules),
-        default=parsed.default,
-        quarantined=parsed.quarantined,
-        screened=parsed.screened,
-        members=parsed.members,
-        files=parsed.files,
-        texts=parsed.texts,
-        cover_method=parsed.cover_method,
-        residual_max_level=parsed.residual_max_level,
         sql=tuple(_condition(number, rule) for number, rule in enumerate(parsed.rules, 1)),
     )
 
@@ -207,20 +193,10 @@ def policy_bytes(name: str) -> bytes:
 
     StorageError if the file cannot be read.
     """
-    if name in SHIPPED:
-        return _shipped(name)
-    path = Path(name)
+    path, folder = Path(name), resources.files("scoring.policies")
     try:
-        return given_content(place(name), f"--policy {name}")
-    except MissingFileError:
+        return shipped_or_given("policy", name, SHIPPED, folder, PolicyError)
+    except PolicyError:
         if path.parent.as_posix().endswith(_OLD_FOLDER) and path.suffix == ".yaml" and path.stem in SHIPPED:
-            return _shipped(path.stem)
-        known = ", ".join(SHIPPED) or "none for this taxonomy"
-        hint = did_you_mean(path.stem, SHIPPED) if len(path.parts) == 1 else ""
-        raise PolicyError(
-            f"there is no policy {name}{hint}; give a YAML file, or one that is shipped: {known}"
-        ) from None
-
-
-def _shipped(name: str) -> bytes:
-    return resources.files("scoring.policies").joinpath(f"{name}.yaml").read_bytes()
+            return folder.joinpath(f"{path.stem}.yaml").read_bytes()
+        raise

@@ -46,7 +46,7 @@ def load(options: EngineOptions) -> "TransformersEngine":
     chosen = _chosen(options, with_weights=True)
     from scoring.engines.vlm.transformers.engine import TransformersEngine, loaded
 
-    return TransformersEngine(chosen, loaded(chosen))
+    return TransformersEngine(chosen, loaded(chosen.checkpoint, chosen.adapter, chosen.dtype))
 
 
 def _chosen(options: EngineOptions, *, with_weights: bool) -> VlmSettings:
