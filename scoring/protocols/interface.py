@@ -172,7 +172,7 @@ class Protocol(ABC):
     setting."""
 
     prompt: Prompt
-    """Of the first pass."""
+    """The prompt of the first pass."""
 
     assessed: ClassVar[tuple[str, ...]] = KEYS
     """The attributes that it can judge."""
