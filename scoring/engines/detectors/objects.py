@@ -101,7 +101,8 @@ def _distinct(scores: Floats, boxes: Floats) -> list[Thing]:
     cells, kinds = np.nonzero(scores >= CONFIDENCE)
     for index in np.argsort(-scores[cells, kinds], kind="stable"):
         cell, kind = cells[index], int(kinds[index])
-        thing = Thing(*map(float, boxes[cell]), confidence=float(scores[cell, kind]), kind=kind)
+        x_min, y_min, x_max, y_max = map(float, boxes[cell])
+        thing = Thing(x_min, y_min, x_max, y_max, float(scores[cell, kind]), kind)
         if not any(_is_same(thing, other) for other in things):
             things.append(thing)
     return things
