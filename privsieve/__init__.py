@@ -15,6 +15,7 @@ command would print. May import: all rooms. Imported by: no room. Start at: `sca
 
 import os
 from datetime import date
+from typing import Literal
 
 from jobs import hidden_room
 
@@ -215,6 +216,7 @@ def filter(
     accept_all: bool = False,
     resume: bool = False,
     overwrite: bool = False,
+    groups: Literal["phash", "pdq"] | None = None,
     urls: Url | None = None,
     flags_only: bool = False,
     hash_list: Url | None = None,
