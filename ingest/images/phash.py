@@ -11,7 +11,6 @@ from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from ingest.images.pixels import Pixels
 
@@ -56,6 +55,8 @@ def phash(pixels: Pixels) -> str:
 
     pixels: RGB, shape (height, width, 3), uint8.
     """
+    from PIL import Image
+
     rows = Image.fromarray(_fewer_rows(pixels))
     small = rows.resize((SIDE_PX, SIDE_PX), Image.Resampling.BILINEAR, reducing_gap=2.0)
     coefficients = _DCT @ (np.asarray(small) @ _GREY) @ _DCT.T

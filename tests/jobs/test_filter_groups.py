@@ -46,10 +46,8 @@ def test_the_strictest_decision_of_a_group_is_that_of_all_its_pictures(
     policy, out = with_policy(tmp_path, BY_KEY), tmp_path / "release"
     assert privsieve("filter", run, "--policy", policy, "--groups", groups, "--out", out, "--quiet") == 0
     num_in_groups, num_overruled = (5, 3) if groups == "pdq" else (4, 2)
-    assert (
-        f"  {num_in_groups} pictures in 2 groups of near duplicates ({groups}): {num_overruled} pictures with a stricter "
-        "decision than of their own\n"
-    ) in capsys.readouterr().out
+    note = f"  {num_in_groups} pictures in 2 groups of near duplicates ({groups}): {num_overruled} pictures with"
+    assert f"{note} a stricter decision than of their own\n" in capsys.readouterr().out
     decided = {row["key"]: row for row in pq.read_table(out / "decisions.parquet").to_pylist()}
     assert {key: (row["action"], row["reason"]) for key, row in decided.items()} == {
         "a0": ("drop", "r"),
