@@ -3,7 +3,7 @@
 A part is a Parquet file of at most `PART_ROWS` answers. Each new answer writes the last part of its writer again, whole
 or not at all, on a disk as on an object store: an answer that was acknowledged survives a kill. Every process writes
 parts of its own. Of several answers of a person about a picture the last counts; taking one back is an answer too.
-Parts named `shown-` are the access log: which picture was sent to whom.
+Parts in the folder `shown/` are the access log: which picture was sent to whom.
 """
 
 import json
@@ -53,6 +53,7 @@ REVIEW_COLUMNS: tuple[Column, ...] = (
 
 REVIEWS_SCHEMA = pa.schema([*LABELS_SCHEMA, *(pa.field(c.name, c.type, nullable=c.nullable) for c in REVIEW_COLUMNS)])
 
+SHOWN = "shown"
 SHOWN_SCHEMA = pa.schema(
     {"reviewer": pa.string(), "sha256": pa.string(), "key": pa.string(), "sent_at": pa.timestamp("us", "UTC")}
 )
@@ -204,7 +205,7 @@ class ReviewAnswers:
         writer = uuid.uuid4().hex[:12]
         self._folder, self._writer = folder, writer
         self._answers = _Parts(folder, f"answers-{writer}", REVIEWS_SCHEMA, FOOTER_KEY)
-        self._shown = _Parts(folder, f"shown-{writer}", SHOWN_SCHEMA, SHOWN_KEY)
+        self._shown = _Parts(folder.at(SHOWN), f"shown-{writer}", SHOWN_SCHEMA, SHOWN_KEY)
         self._own = list[pa.Table]()
         self._others = dict[str, tuple[str, pa.Table]]()
         self._last = datetime.min.replace(tzinfo=UTC)
