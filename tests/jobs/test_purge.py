@@ -33,7 +33,7 @@ def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     answers = ReviewAnswers(place(str(run / "reviews")))
     for row in rows(run)[:3]:
         answer = {"sha256": row["sha256"], "key": row["key"], "annotator": "rita", "private": 1, "answer": "private"}
-        answers.log_shown("rita", row["sha256"], row["key"])
+        answers.log_shown("rita", str(row["sha256"]), str(row["key"]))
         answers.add(answer | {"queue": "sql", "is_gold": False})
     return run
 
