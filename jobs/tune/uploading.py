@@ -1,7 +1,6 @@
 """Uploads an adapter that was tuned on this machine, since training writes many files more than once."""
 
 import hashlib
-import json
 import shutil
 from pathlib import Path
 
@@ -22,10 +21,10 @@ def refuse_read_only(url: str) -> None:
         raise LabelsError(f"--out {named(url)}: web servers take no files; give a folder, or a URL of an object store")
 
 
-def staging_folder(url: str, content: dict[str, object]) -> Path:
-    """Return the folder of this machine in which the adapter is tuned. The same request gets the same folder, so that a
-    killed tuning is continued."""
-    digest = hashlib.sha256(json.dumps([url, content], sort_keys=True).encode()).hexdigest()
+def staging_folder(url: str) -> Path:
+    """Return the folder of this machine in which the adapter for a URL is tuned. The same URL gets the same folder, so
+    that a killed tuning is continued, or refused in one line if it was of another request."""
+    digest = hashlib.sha256(url.encode()).hexdigest()
     return cache_root().parent / "tuning" / digest[:24] / "adapter"
 
 
