@@ -129,7 +129,7 @@ def calibrate(request: CalibrateRequest, reliability: tuple[str, ...], output: s
     if output == "json":
         write_json(asdict(report), indent=1)
         return
-    from jobs.console.tables import write_document
+    from jobs.console.terminal import write_document
     from reports.calibration.words import document
 
     write_document(document(report, reliability or ("private",)))

@@ -67,7 +67,7 @@ def diff(request: DiffRequest, output: str) -> None:
 
         write_json(as_json(difference), indent=1)
         return
-    from jobs.console.tables import write_document
+    from jobs.console.terminal import write_document
     from reports.diff.words import document
 
     write_document(document(difference, MAX_GROUPS))

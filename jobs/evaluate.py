@@ -176,7 +176,7 @@ def evaluate(request: EvaluateRequest, output: str) -> None:
 
         write_json(as_json(evaluation), indent=1)
         return
-    from jobs.console.tables import write_document
+    from jobs.console.terminal import write_document
     from reports.evaluation.words import document
 
     write_document(document(evaluation))

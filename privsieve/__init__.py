@@ -45,9 +45,9 @@ from jobs.report.request import ReportRequest
 from jobs.runtime.cluster import Executor
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.run import run_scan
-from privsieve.asking import Url, takes, text
 from privsieve.checks import (
     Review,
+    Url,
     agreement,
     audit_apply,
     audit_sample,
@@ -61,6 +61,8 @@ from privsieve.checks import (
     screen_evaluate,
     screen_fit,
     similarity,
+    takes,
+    text,
     verify,
 )
 from privsieve.notebook import show_results_as_pages

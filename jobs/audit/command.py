@@ -94,14 +94,14 @@ def apply(request: AuditApplyRequest, output: str) -> None:
     if output == "json":
         write_json(asdict(result), indent=1)
     elif output == "csv":
-        from jobs.console.tables import write_rows
+        from jobs.console.terminal import write_rows
         from reports.audit.results import as_table
 
         write_cautions((*result.cautions, *result.notes))
         table = as_table(result)
         write_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], "csv")
     else:
-        from jobs.console.tables import write_document
+        from jobs.console.terminal import write_document
         from reports.audit.words import document
 
         write_document(document(result))

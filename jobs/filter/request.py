@@ -5,7 +5,7 @@ from typing import Annotated
 
 from ingest.errors import PrivsieveError
 from jobs.console.engine_options import HEADING, ChosenOptions
-from jobs.console.option_types import Recall
+from jobs.console.request_options import Recall
 from jobs.console.requests import HashListUrl, Option, RunUrl, Url, checked_request
 from jobs.filter.guaranteeing import BY, GuaranteeRequest, Share
 from jobs.runtime.cluster import Executor, refuse_address

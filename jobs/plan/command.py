@@ -14,9 +14,8 @@ from pydantic import Field
 from ingest.errors import EngineError, number_of
 from ingest.formats import open_source, refuse_without_pictures
 from ingest.images.pixels import ImageLimits
-from jobs.console.command import with_old_spellings
 from jobs.console.engine_options import ChosenOptions, EngineName
-from jobs.console.request_options import QUIET, TEXT_OR_JSON, headings, takes
+from jobs.console.request_options import QUIET, TEXT_OR_JSON, headings, takes, with_old_spellings
 from jobs.console.requests import Count, EngineCpus, EngineGpus, Name, Option, Seed, Url, checked_request
 from jobs.console.terminal import escaped, write_json
 from jobs.plan.arithmetic import Figure, PlanResult, ScreenPlan, plan_of
@@ -191,7 +190,7 @@ def _write_text(result: PlanResult) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from jobs.console.tables import console
+    from jobs.console.terminal import console
 
     stated = f"stated next to the shards, and right for the {result.num_listed_shards} that were listed"
     counted = (

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.console.request_options import takes
-from jobs.console.tables import write_table
-from jobs.console.terminal import write_cautions, write_json, write_line
+from jobs.console.terminal import write_cautions, write_json, write_line, write_table
 from jobs.report.request import ReportRequest
 
 if TYPE_CHECKING:
@@ -59,8 +58,8 @@ def _write(report: "Report", output: str) -> None:
 
         write_json(report_facts(report), indent=1)
     else:
-        from jobs.console.tables import write_rows
-        from reports.report.accuracy import audit_cautions
+        from jobs.console.terminal import write_rows
+        from reports.report.headline import audit_cautions
         from reports.report.results import HEADS, group_rows
 
         write_cautions((*report.cautions, *audit_cautions(report)))

@@ -35,7 +35,7 @@ def fit(request: FitRequest, output: str, quiet: bool) -> None:
     if output == "json":
         write_json(_record(result.screen.record.model_dump(), [asdict(each) for each in result.made.choices]), indent=1)
         return
-    from jobs.console.tables import write_document
+    from jobs.console.terminal import write_document
 
     write_document(fit_document(result.made, result.num_labelled))
     write_line(f"screen written to {request.out}; next: privsieve scan CORPUS --run RUN --screen {request.out}")
@@ -64,6 +64,6 @@ def evaluate(request: EvaluateScreenRequest, output: str, quiet: bool) -> None:
     if output == "json":
         write_json(asdict(result.evaluation), indent=1)
         return
-    from jobs.console.tables import write_document
+    from jobs.console.terminal import write_document
 
     write_document(evaluation_document(result.evaluation, result.screen.record))

@@ -11,8 +11,7 @@ from ingest import __version__
 from ingest.errors import LabelsError, number_of
 from ingest.formats import open_source
 from ingest.storage.place import place
-from jobs.console.option_types import EitherOr
-from jobs.console.request_options import QUIET, takes
+from jobs.console.request_options import QUIET, EitherOr, takes
 from jobs.console.requests import Below, HashListUrl, Option, Url, Urls, checked_request
 from jobs.console.terminal import write_line
 from jobs.runtime.hash_list import hash_list_of

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from ingest.sample import printable
-from reports.screening.compute import MadeScreen
+from reports.screening.compute import FusionChoice, MadeScreen
 from reports.screening.evaluation import IS_PRIVATE_FROM, PredictorRates, ScreenEvaluation, SideRates
-from reports.screening.fitting import FusionChoice
 from reports.words import Document, Table, number, percent, shortened, spread
 from scoring.screen.record import LevelBound, MissBound, ScreenRecord
 

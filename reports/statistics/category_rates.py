@@ -17,8 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from reports.statistics.cells import Counts, Flags, Numbers
-from reports.statistics.estimates import Estimate, Evidence, evidence, prevalence
+from reports.statistics.estimates import Counts, Estimate, Evidence, Flags, Numbers, evidence, prevalence
 from reports.statistics.prior_shift import category_rates as by_prior_shift
 
 MIN_DIRECT = 30

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.statistics.cells import Counts, Flags, Numbers
-from reports.statistics.estimates import Estimate, Evidence
+from reports.statistics.estimates import Counts, Estimate, Evidence, Flags, Numbers
 
 MIN_OF_EACH_KIND = 5
 """Number of labelled pictures with the subject, and without it, below which categories have no rate of their own."""

@@ -12,8 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from reports.audit.drawing import EVEN_SHARE, densities
-from reports.statistics.cells import ABSENT, EDGES, NUM_BINS, PRESENT, Counts, Flags, Numbers
-from reports.statistics.estimates import evidence, prevalence, standard_error
+from reports.statistics.estimates import (
+    ABSENT,
+    EDGES,
+    NUM_BINS,
+    PRESENT,
+    Counts,
+    Flags,
+    Numbers,
+    evidence,
+    prevalence,
+    standard_error,
+)
 from reports.statistics.prior_shift import category_rates
 from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, Purpose
 from scoring.taxonomy import KEYS

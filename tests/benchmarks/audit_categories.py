@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.statistics.cells import Counts, Flags, Numbers
+from reports.statistics.estimates import Counts, Flags, Numbers
 from reports.statistics.prior_shift import ShiftTest, shift_test
 
 NUM_IMAGES, NUM_LABELS = 20_000, 400

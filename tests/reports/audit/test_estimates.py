@@ -5,8 +5,12 @@ import pytest
 import quapy
 from scipy.stats import beta, binom, hypergeom
 
-from reports.statistics.cells import ABSENT, NOT_JUDGED, PRESENT, UNCLEAR, Counts
 from reports.statistics.estimates import (
+    ABSENT,
+    NOT_JUDGED,
+    PRESENT,
+    UNCLEAR,
+    Counts,
     Estimate,
     evidence,
     prevalence,
