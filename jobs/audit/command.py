@@ -8,7 +8,8 @@ import click
 from ingest.errors import number_of
 from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
 from jobs.console.request_options import takes
-from jobs.console.terminal import write_cautions, write_json, write_line
+from jobs.console.terminal import write_cautions, write_document, write_json, write_line, write_rows
+from jobs.runtime.progress import on_terminal
 
 if TYPE_CHECKING:
     from jobs.audit.sampling import Replaced
@@ -35,7 +36,6 @@ def sample(request: AuditSampleRequest) -> None:
     Example: privsieve audit sample my-run --n 400 --out labels.csv
     """
     from jobs.audit.sampling import run_audit_sample
-    from jobs.runtime.progress import on_terminal
 
     run, out = request.run, request.out
     result = run_audit_sample(request, on_terminal(quiet=True))
@@ -94,14 +94,12 @@ def apply(request: AuditApplyRequest, output: str) -> None:
     if output == "json":
         write_json(asdict(result), indent=1)
     elif output == "csv":
-        from jobs.console.terminal import write_rows
         from reports.audit.results import as_table
 
         write_cautions((*result.cautions, *result.notes))
         table = as_table(result)
         write_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], "csv")
     else:
-        from jobs.console.terminal import write_document
         from reports.audit.words import document
 
         write_document(document(result))

@@ -1,6 +1,7 @@
 """The one way to stdout and stderr: every line escapes what a corpus, a file or a library may have put into it.
 
-A name that holds an escape sequence could otherwise colour, hide or rewrite what the terminal shows. Rows become tables for people, and csv or JSON for programs.
+A name that holds an escape sequence could otherwise colour, hide or rewrite what the terminal shows. Rows become tables
+for people, and csv or JSON for programs.
 """
 
 import csv

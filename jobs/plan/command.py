@@ -17,7 +17,7 @@ from ingest.images.pixels import ImageLimits
 from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, headings, takes, with_old_spellings
 from jobs.console.requests import Count, EngineCpus, EngineGpus, Name, Option, Seed, Url, checked_request
-from jobs.console.terminal import escaped, write_json
+from jobs.console.terminal import console, escaped, write_json
 from jobs.plan.arithmetic import Figure, PlanResult, ScreenPlan, plan_of
 from jobs.plan.measuring import EngineUnderTest, measure
 from jobs.runtime.progress import SILENT, Feedback, on_terminal, weights_shown
@@ -189,8 +189,6 @@ def _write_text(result: PlanResult) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
-
-    from jobs.console.terminal import console
 
     stated = f"stated next to the shards, and right for the {result.num_listed_shards} that were listed"
     counted = (

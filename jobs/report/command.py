@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.console.request_options import takes
-from jobs.console.terminal import write_cautions, write_json, write_line, write_table
+from jobs.console.terminal import write_cautions, write_json, write_line, write_rows, write_table
 from jobs.report.request import ReportRequest
+from jobs.runtime.progress import on_terminal
+from reports.words import percent, percent_within, shortened, spread, with_interval
 
 if TYPE_CHECKING:
     from reports.report.results import Report
@@ -39,7 +41,6 @@ def report(request: ReportRequest, output: str) -> None:
     images; it holds no picture without --gallery.
     """
     from jobs.report.run import run_report
-    from jobs.runtime.progress import on_terminal
 
     result = run_report(request, on_terminal(quiet=True))
     _write(result.report, output)
@@ -58,7 +59,6 @@ def _write(report: "Report", output: str) -> None:
 
         write_json(report_facts(report), indent=1)
     else:
-        from jobs.console.terminal import write_rows
         from reports.report.headline import audit_cautions
         from reports.report.results import HEADS, group_rows
 
@@ -68,7 +68,6 @@ def _write(report: "Report", output: str) -> None:
 
 def write_report(report: "Report") -> None:
     from reports.report import words
-    from reports.words import percent, shortened
 
     for line in words.headlines(report):
         write_line(line)
@@ -105,7 +104,6 @@ def write_report(report: "Report") -> None:
 
 
 def _attributes(report: "Report") -> None:
-    from reports.words import percent
 
     def line(row: "Prevalence") -> list[str]:
         share = "never found" if row.is_never_found else percent(row.share, row.is_lower_bound)
@@ -118,7 +116,6 @@ def _attributes(report: "Report") -> None:
 
 
 def _rates(report: "Report", title: str, rates: "tuple[Rate, ...]") -> None:
-    from reports.words import percent_within, shortened, spread
 
     columns = {
         report.by_label if len(report.by_label) <= 20 else "group": [shortened(rate.group) for rate in rates],
@@ -144,7 +141,6 @@ def _interval(report: "Report", rate: "Rate") -> tuple[float | None, float | Non
 
 
 def _total(report: "Report") -> str:
-    from reports.words import percent, with_interval
 
     total = report.total
     rate = "no rate" if total.privacy_rate is None else percent(total.privacy_rate)
@@ -159,7 +155,6 @@ def _total(report: "Report") -> str:
 
 def _reasons(report: "Report") -> None:
     """Write the reasons of the first groups, each on a line."""
-    from reports.words import shortened
 
     groups: dict[str, list[str]] = {}
     for item in report.evidence:
@@ -173,7 +168,6 @@ def _reasons(report: "Report") -> None:
 
 def _corrected(report: "Report") -> None:
     from reports.report.words import correction_note, labels_of, population
-    from reports.words import percent, percent_within, shortened, spread
 
     never_ruled_out = {row.attribute for row in report.prevalence if row.is_lower_bound}
 

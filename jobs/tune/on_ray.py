@@ -1,8 +1,8 @@
 """Tuning in several processes of a Ray cluster, with Ray Train.
 
 All machines must see the folder of the adapter, the training set and the model under the same paths: checkpoints are
-written there, and every process reads them. An adapter that was tuned on one machine for another storage is uploaded at the end, since
-training writes many files more than once.
+written there, and every process reads them. An adapter for another storage is tuned
+on one machine and uploaded at the end, since training writes many files more than once.
 """
 
 import hashlib

@@ -1,4 +1,6 @@
-"""What a user's SQL may do: one SELECT, on files that DuckDB reaches through a file system of fsspec that opens for reading and can do nothing else.
+"""What SQL of users may do: one SELECT, on files that DuckDB only reads.
+
+DuckDB reaches them through a file system of fsspec that opens for reading and can do nothing else.
 
 DuckDB's own list of allowed folders allows writing as well as reading, so a connection that must not write gets only
 this file system. DuckDB also lets several threads read one open file, and each moves to its place first; here every
