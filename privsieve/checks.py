@@ -12,9 +12,8 @@ from typing import Literal, TypeVar
 
 from ingest.errors import PrivsieveError
 from ingest.storage.web import named
-from jobs.audit.applying import run_audit_apply
 from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
-from jobs.audit.sampling import AuditSampleResult, run_audit_sample
+from jobs.audit.run import AuditSampleResult, run_audit_apply, run_audit_sample
 from jobs.console.requests import asked, docstrings, parameters, text_of
 from jobs.diff import DiffRequest, run_diff
 from jobs.evaluate import EvaluateRequest, run_evaluate

@@ -12,7 +12,7 @@ from jobs.console.terminal import write_cautions, write_document, write_json, wr
 from jobs.runtime.progress import on_terminal
 
 if TYPE_CHECKING:
-    from jobs.audit.sampling import Replaced
+    from jobs.audit.run import Replaced
 
 
 @click.group()
@@ -35,7 +35,7 @@ def sample(request: AuditSampleRequest) -> None:
 
     Example: privsieve audit sample my-run --n 400 --out labels.csv
     """
-    from jobs.audit.sampling import run_audit_sample
+    from jobs.audit.run import run_audit_sample
 
     run, out = request.run, request.out
     result = run_audit_sample(request, on_terminal(quiet=True))
@@ -88,7 +88,7 @@ def apply(request: AuditApplyRequest, output: str) -> None:
 
     Example: privsieve audit apply my-run labels.csv
     """
-    from jobs.audit.applying import run_audit_apply
+    from jobs.audit.run import run_audit_apply
 
     result = run_audit_apply(request)
     if output == "json":

@@ -41,7 +41,6 @@ MAX_BYTES = 20 * 2**20
 MAX_DIGITS = 16
 """Limit of digits of a number below 2**53; Python converts none of more than 4,300."""
 
-
 OPTION = "--digest-endpoint"
 MAX_CHARACTERS = 600
 """Limit of the words about a group that the page shows."""

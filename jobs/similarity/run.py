@@ -35,9 +35,9 @@ from jobs.similarity.comparing import (
 from jobs.similarity.request import CompareRequest, RankRequest
 from reports.page.pages import check_path, write_page
 from reports.similarity.compute import PairFigures, SetPairs
-from reports.similarity.page import render
 from reports.similarity.ranks import Ranking, Votes, ranks_of
 from reports.similarity.results import PAIRS_SCHEMA, Similarity
+from reports.similarity.words import render
 from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import DEFAULT, engine_module
 from scoring.labels.csv_cells import text_columns, unescaped

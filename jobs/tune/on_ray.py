@@ -37,7 +37,6 @@ PROGRESS = "progress"
 
 SECONDS_PER_LOOK = 1.0
 
-
 PIECE_BYTES = 8 * 2**20
 
 

@@ -16,8 +16,15 @@ from jobs.console.requests import Below, HashListUrl, Option, Url, Urls, checked
 from jobs.console.terminal import write_line
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import Feedback, on_terminal
-from jobs.tune_set.joining import Targets, labels_by_picture, targets_of
-from jobs.tune_set.labelled_pictures import EvaluationPictures, LabelledPictures, evaluation_pictures, labelled_pictures
+from jobs.tune_set.labelled_pictures import (
+    EvaluationPictures,
+    LabelledPictures,
+    Targets,
+    evaluation_pictures,
+    labelled_pictures,
+    labels_by_picture,
+    targets_of,
+)
 from jobs.tune_set.writing import set_folder, write_shards
 from scoring.labels.contradictions import contradictions_of
 from scoring.labels.table import labels_sha256, read_labels

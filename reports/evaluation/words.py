@@ -21,7 +21,6 @@ NAMES = {
 }
 """Metric -> how it is shown; others are shown by their own name."""
 
-
 _FEW = "few"
 FEW_NOTE = (
     f"{_FEW}: fewer than {NUM_FEW} pictures are behind the figure, near duplicates counted as one. The interval holds, "

@@ -34,7 +34,6 @@ from scoring.table import COLUMN_OF, COLUMNS, SCHEMA
 
 RUN_URL = "run://"
 
-
 VIEWS = (
     *("images", "scored", "quarantined", "damaged", "all_rows", "attributes", "answers", "patterns", "rates"),
     "corrected_rates",

@@ -27,7 +27,6 @@ from scoring.screen.record import LogisticCurve, MissBound, ModalityName, Modali
 MIN_WITH_MODALITY = 10
 """Number of private, and of public, pictures that a modality needs in training and in validation."""
 
-
 ONCE = "a picture and its near duplicates count once"
 ASSUMPTION = {
     "evenly": f"the labelled pictures are a random sample of the pictures that are scanned; {ONCE}",

@@ -1,8 +1,9 @@
-"""Results of `similarity` as tables of text, for the terminal and the page."""
+"""Results of `similarity` as tables of text, for the terminal and the page, and the page itself."""
 
 from collections.abc import Iterator
 
 from ingest.errors import number_of
+from reports.page.pages import fill
 from reports.similarity.ranks import METRIC_NAMES, Ranking
 from reports.similarity.results import SetSimilarity, Similarity
 from reports.words import Cell, Document, Table, number, percent, shortened, spread, table
@@ -143,3 +144,19 @@ def _rank_notes(ranking: Ranking) -> Iterator[str]:
             f"{shortened(few[0].name)} has {len(few[0].sets)} sets: below {MIN_SETS} a high figure can be chance; "
             "compare more methods and strengths."
         )
+
+
+def render(similarity: Similarity) -> str:
+    """Return the results as one HTML page, which needs no other file and may load none. It holds no picture."""
+    shares = [
+        (of_set.name, of_set.num_nearest / of_set.num_nearest_of) for of_set in similarity.sets if of_set.num_nearest_of
+    ]
+    return fill(
+        "similarity",
+        {"percent": percent},
+        headlines=list(headlines(similarity)),
+        notes=list(notes(similarity)),
+        tables=list(tables(similarity)),
+        shares=shares,
+        version=similarity.version,
+    )

@@ -21,7 +21,6 @@ from reports.statistics.shares import kish_size
 
 NUM_BINS = 10
 
-
 EDGE = 1e-6
 """Probabilities nearer to 0 or 1 than this count as this near: single precision cannot hold them more exactly."""
 

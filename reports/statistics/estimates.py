@@ -60,7 +60,6 @@ NUM_CELLS = 2 * NUM_BINS + 5
 IS_YES: Flags = np.isin(np.arange(NUM_CELLS), [*range(NUM_BINS, 2 * NUM_BINS), PRESENT])
 """The cells whose rows the run answers with 1."""
 
-
 NUM_DRAWS = 4_000
 PRIOR = 1 / 3
 """Value of both shape parameters."""

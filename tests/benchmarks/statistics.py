@@ -16,7 +16,7 @@ import pyarrow as pa
 from reports.audit.compute import private_rate
 from reports.audit.drawing import PRIVATE_SHARE, densities
 from reports.audit.population import CategoryWeights, of_source
-from reports.statistics.category_rates import LabelsOfCategories, category_estimates
+from reports.statistics.category_rates import LabelsOfCategories, can_tell, category_estimates
 from reports.statistics.estimates import (
     ABSENT,
     EDGES,
@@ -33,7 +33,6 @@ from reports.statistics.estimates import (
     sensitivity,
     specificity,
 )
-from reports.statistics.prior_shift import can_tell
 from reports.statistics.shares import Counted, Stratum, post_stratified, standings
 from scoring.labels.table import JudgedLabels, to_labels
 from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditDesign, AuditSample
