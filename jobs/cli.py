@@ -42,6 +42,7 @@ VERBS: dict[str, str] = {
     "tune": "Tune a vision-language model on a training set.",
     "models": "Fetch, list and check the weights of models on this machine.",
     "labels": "Import, join, compare and export what people and benchmarks say about pictures.",
+    "taxonomy": "Fit the bands of another taxonomy on labels.",
     "study": "Measure what tuning brings, on which classes, and what it costs.",
     "help": "Show a page of the documentation.",
     "purge": "Delete what a run knows of single pictures; its figures stay.",
@@ -53,7 +54,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
     "Before a scan": ("fetch", "models", "screen", "plan", "doctor"),
     "Scanning": ("scan", "status", "compact"),
     "Reading a run": ("report", "explain", "browse", "sql", "diff"),
-    "Checking by people": ("audit", "review", "labels", "evaluate", "calibrate"),
+    "Checking by people": ("audit", "review", "labels", "evaluate", "calibrate", "taxonomy"),
     "Acting on it": ("filter", "verify", "similarity", "lookup", "takedown", "apply-removals", "purge"),
     "Tuning a model": ("tune-set", "tune", "study"),
 }

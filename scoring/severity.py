@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.floating]
 WEIGHTS = np.array(TAXONOMY.weights, dtype=np.int64)
 """Shape (4,): what one attribute of level 1…4 adds to s_lex."""
 
-BANDS = tuple(TAXONOMY.levels[number].score for number in sorted(TAXONOMY.levels))
+BANDS = TAXONOMY.bands
 """Score interval of levels 1…4."""
 
 NUM_COMBINATIONS = TAXONOMY.num_combinations

@@ -1,12 +1,15 @@
 """The Compositional Privacy Risk Taxonomy, read from `taxonomy.yaml`, whose head names the source.
 
-Everything else follows from it: columns, weights of the severity score, prompts, reports.
+Everything else follows from it: columns, weights of the severity score, prompts, reports. The variable
+`PRIVSIEVE_TAXONOMY` names the file of another taxonomy, which `privsieve taxonomy fit` has written.
 
 `QUESTIONS` say on which level something belongs: the first of four questions that is answered yes decides.
 Their source is Tsaprazlis et al., "Rethinking Visual Privacy", appendix B.1, in our own words. The paper does not say
 what four times no means; here it means that the taxonomy has no place for it.
 """
 
+import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +18,17 @@ from typing import Literal
 
 import yaml
 
+from ingest.errors import LabelsError
+from ingest.storage.given_files import given_content
+from ingest.storage.place import place
+
 FIRST_VERSION = "cprt-1"
+PUBLISHED = "cprt-"
+"""Beginning of the versions of the published taxonomy. A later one only adds attributes to an earlier one."""
+
+TAXONOMY_VARIABLE = "PRIVSIEVE_TAXONOMY"
+MAX_COMBINATIONS = 2**15
+"""`s_lex` is an int16."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +82,8 @@ class Level:
 
     name: str
 
-    score: tuple[float, float]
-    """Interval of severity scores whose most severe attribute is of this level."""
+    score: tuple[float, float] | None = None
+    """Interval of severity scores whose most severe attribute is of this level; None before `taxonomy fit`."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +112,29 @@ class Taxonomy:
         """Number of different counts per level."""
         return self.weights[0] * (self.level_sizes[0] + 1)
 
+    @cached_property
+    def bands(self) -> tuple[tuple[float, float], ...]:
+        """Interval of severity scores of each level in order; empty before `taxonomy fit`."""
+        scores = [self.levels[number].score for number in sorted(self.levels)]
+        known = tuple(score for score in scores if score is not None)
+        return known if len(known) == len(scores) else ()
+
+    @property
+    def is_published(self) -> bool:
+        return self.version.startswith(PUBLISHED)
+
+    def can_read(self, version: str) -> bool:
+        """Return whether this taxonomy gives the rows of a run of that version the same meaning."""
+        return version == self.version or (self.is_published and version.startswith(PUBLISHED))
+
 
 def load_taxonomy(text: bytes) -> Taxonomy:
     """Parse the YAML of a taxonomy. TypeError for missing or unknown fields."""
     content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    levels = {number: Level(level["name"], tuple(level["score"])) for number, level in content["levels"].items()}
+    levels = {
+        number: Level(level["name"], tuple(level["score"]) if "score" in level else None)
+        for number, level in content["levels"].items()
+    }
     attributes = {
         key: Attribute(key, **fields | {"laws": Laws(**fields.get("laws", {}))})
         for key, fields in content["attributes"].items()
@@ -111,7 +142,44 @@ def load_taxonomy(text: bytes) -> Taxonomy:
     return Taxonomy(content["version"], levels, attributes)
 
 
-TAXONOMY = load_taxonomy(resources.files("scoring").joinpath("taxonomy.yaml").read_bytes())
+def given_taxonomy(url: str) -> Taxonomy:
+    """Read the file of another taxonomy, with or without bands. LabelsError or StorageError in one line."""
+    try:
+        taxonomy = load_taxonomy(given_content(place(url), url))
+        levels, keys = taxonomy.levels, list(taxonomy.attributes)
+        are_texts = all(isinstance(text, str) for a in taxonomy.attributes.values() for text in (a.title, a.question))
+        is_sound = isinstance(taxonomy.version, str) and are_texts and all(isinstance(key, str) for key in keys)
+        is_sound &= all(len(band) == 2 and 0 <= band[0] < band[1] <= 1 for band in taxonomy.bands)
+    except (yaml.YAMLError, TypeError, LookupError, AttributeError, ValueError, RecursionError):
+        is_sound = False
+    if not is_sound:
+        raise LabelsError(f"{url} is not a taxonomy: write it like scoring/taxonomy.yaml, with the same fields")
+    wrong = next((key for key in keys if not re.fullmatch("[a-z][a-z0-9_]{0,59}", key)), None)
+    if wrong is not None:
+        raise LabelsError(f'{url}: the attribute "{wrong:.60}" is no name of small letters, digits and _')
+    if set(levels) != {1, 2, 3, 4} or {a.level for a in taxonomy.attributes.values()} != {1, 2, 3, 4}:
+        raise LabelsError(f"{url}: a taxonomy has the levels 1 to 4, each with an attribute, and no others")
+    if taxonomy.num_combinations > MAX_COMBINATIONS:
+        raise LabelsError(
+            f"{url}: {taxonomy.num_combinations:,} combinations of counts per level; {MAX_COMBINATIONS:,} are the most"
+        )
+    if taxonomy.is_published:
+        raise LabelsError(
+            f"{url}: versions that begin with {PUBLISHED} have the published bands; give your taxonomy another version"
+        )
+    return taxonomy
+
+
+def _taxonomy_in_use() -> Taxonomy:
+    if not (url := os.environ.get(TAXONOMY_VARIABLE, "")):
+        return load_taxonomy(resources.files("scoring").joinpath("taxonomy.yaml").read_bytes())
+    taxonomy = given_taxonomy(url)
+    if not taxonomy.bands:
+        raise LabelsError(f"{url} ({TAXONOMY_VARIABLE}) has no bands yet; make them with: privsieve taxonomy fit")
+    return taxonomy
+
+
+TAXONOMY = _taxonomy_in_use()
 
 ATTRIBUTES = tuple(TAXONOMY.attributes.values())
 KEYS = tuple(TAXONOMY.attributes)

@@ -20,6 +20,7 @@ from jobs.runtime.machines import refuse_without_room
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from scoring.assessment import EngineOptions
 from scoring.engines import engine_module
+from scoring.taxonomy import TAXONOMY
 from scoring.weights.sources import find_weights
 
 Found = TypeVar("Found")
@@ -274,7 +275,8 @@ def _and_gpus(num_gpus: float) -> str:
 
 @cache
 def code_hash() -> str:
-    """Return the hash of the source files of the four rooms: it tells working trees apart, unlike a version."""
+    """Return the hash of the source files of the four rooms, and of another taxonomy that is in use: it tells working
+    trees apart, unlike a version."""
     top = Path(__file__).parents[2]
     digest = sha256()
     for room in ("ingest", "scoring", "reports", "jobs"):
@@ -282,4 +284,6 @@ def code_hash() -> str:
             if path.suffix in (".py", ".yaml", ".sql"):
                 content = path.read_bytes()
                 digest.update(f"{path.relative_to(top).as_posix()} {len(content)}\n".encode() + content)
+    if not TAXONOMY.is_published:
+        digest.update(repr(TAXONOMY).encode())  # a file of the user's
     return digest.hexdigest()

@@ -40,6 +40,7 @@ __all__ = [
     "read_labels",
     "read_labels_and_origin",
     "to_labels",
+    "values_of_other_taxonomy",
     "write_labels",
 ]
 
@@ -200,6 +201,35 @@ def attribute_values(labels: pa.Table) -> Values:
     """Return values of shape (rows, 22), float32, canonical order: 0, 0.5, 1 or NaN."""
     columns = [labels.column(key).to_numpy(zero_copy_only=False) for key in KEYS]
     return np.stack(columns, axis=1).astype(np.float32).reshape(labels.num_rows, len(KEYS))
+
+
+def values_of_other_taxonomy(url: str, keys: Sequence[str]) -> Values:
+    """Read the values of another taxonomy's attributes from a labels file, shape (rows, keys): 0, 0.5, 1 or NaN.
+
+    Other columns are those of any labels. A column that the file leaves out is not judged. Errors as in `read_labels`.
+    """
+    content = labels_content(url)
+    known = [*dict.fromkeys([*keys, *LABELS_SCHEMA.names])]
+    if content[:4] == b"PAR1":
+        with refuse_damage(f"{url}:", "is a damaged Parquet file; write it again", LabelsError):
+            table = bounded_table(content, url, known)
+    else:
+        table = text_columns(content, url, known)
+        refuse_unknown(table.column_names, url, known)
+    values = np.full((table.num_rows, len(keys)), np.nan, dtype=np.float32)
+    for number, key in enumerate(keys):
+        if key not in table.column_names:
+            continue
+        cells = table[key] if content[:4] == b"PAR1" else _numbers(table[key], key, url)
+        try:
+            values[:, number] = pc.cast(cells, pa.float32()).to_numpy()
+        except (pa.ArrowException, ValueError):
+            raise LabelsError(f'{url}: the column "{key}" does not hold numbers') from None
+        wrong = ~np.isin(values[:, number], (0, 0.5, 1)) & ~np.isnan(values[:, number])
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise LabelsError(f'{url}, row {row + 1}: "{key}" is {values[row, number]:g}; allowed are 0, 0.5 and 1')
+    return values
 
 
 def checked(labels: pa.Table, name: str) -> pa.Table:

@@ -6,8 +6,11 @@ from pathlib import Path
 from ingest.errors import MissingFileError, PolicyError, did_you_mean
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
+from scoring.taxonomy import TAXONOMY
 
-SHIPPED = ("strict", "identity-documents-only", "research", "redacted")
+SHIPPED = ("strict", "identity-documents-only", "research", "redacted") if TAXONOMY.is_published else ()
+"""None for another taxonomy, whose attributes they do not know."""
+
 _OLD_FOLDER = "jobs/policies"
 """Folder of the shipped policies in 0.1.0; commands that name a file there still work."""
 
@@ -25,7 +28,7 @@ def policy_bytes(name: str) -> bytes:
     except MissingFileError:
         if path.parent.as_posix().endswith(_OLD_FOLDER) and path.suffix == ".yaml" and path.stem in SHIPPED:
             return _shipped(path.stem)
-        known = ", ".join(SHIPPED)
+        known = ", ".join(SHIPPED) or "none for this taxonomy"
         hint = did_you_mean(path.stem, SHIPPED) if len(path.parts) == 1 else ""
         raise PolicyError(
             f"there is no policy {name}{hint}; give a YAML file, or one that is shipped: {known}"

@@ -23,6 +23,7 @@ from ingest.sample import printable
 from ingest.storage.place import PART, Place, place
 from ingest.storage.web import without_credentials
 from scoring.runs.layout import ATTEMPTS, CANARY, FIGURES, PROBE, PURGED, RUN_LEASE, RUN_RECORD, SCORES
+from scoring.taxonomy import TAXONOMY, TAXONOMY_VARIABLE
 
 LATER_SETTINGS = frozenset(
     [
@@ -258,6 +259,11 @@ def open_run(url: str) -> tuple[Place, RunRecord]:
         raise RunError(
             f"{url}/{RUN_RECORD} holds the query of a URL, which may be a key and is no longer written; "
             "scan into a new run, and remove this one"
+        )
+    if not TAXONOMY.can_read(record.taxonomy):
+        raise RunError(
+            f"{url} was scanned with the taxonomy {record.taxonomy}, and {TAXONOMY.version} is in use, so its figures "
+            f"cannot be read or compared here; {TAXONOMY_VARIABLE} names the file of a taxonomy"
         )
     return root, record
 

@@ -20,6 +20,7 @@ May import: `ingest`, `scoring.engines`, `scoring.text_rules`.
 
 from typing import TYPE_CHECKING
 
+from ingest.errors import EngineError
 from ingest.machine import install_command
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engine_facts import Costs, Preview, Requirements
@@ -40,6 +41,10 @@ MAX_SIDE_PX = 1600
 
 def describe(options: EngineOptions) -> EngineDescription:
     options.refuse_all_but("detectors", ())
+    if missing := sorted(set(ASSESSED) - set(KEYS)):
+        raise EngineError(
+            f"the detectors judge the published taxonomy, and the one in use has no {missing[0]}; take another --engine"
+        )
     return EngineDescription(
         name="detectors",
         protocol=PROTOCOL,
