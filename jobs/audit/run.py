@@ -1,4 +1,4 @@
-"""`audit sample` draws pictures and writes an empty labels file; `audit apply` corrects the rates of a run by labels."""
+"""`audit sample` draws pictures into an empty labels file; `audit apply` corrects the rates of a run by labels."""
 
 import posixpath
 from collections.abc import Sequence

@@ -27,7 +27,7 @@ from jobs.console.requests import (
     Url,
     checked_request,
 )
-from jobs.console.terminal import console, escaped, write_json
+from jobs.console.terminal import write_json, write_table
 from jobs.plan.arithmetic import Figure, PlanResult, ScreenPlan, plan_of
 from jobs.plan.measuring import EngineUnderTest, measure
 from jobs.runtime.progress import SILENT, Feedback, on_terminal, weights_shown
@@ -196,10 +196,6 @@ def plan(request: PlanRequest, output: str, quiet: bool) -> None:
 
 
 def _write_text(result: PlanResult) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     stated = f"stated next to the shards, and right for the {result.num_listed_shards} that were listed"
     counted = (
         "counted"
@@ -239,12 +235,7 @@ def _write_text(result: PlanResult) -> None:
         *(_with_screen(result.screen) if result.screen else []),
         ("results", _sized(Figure(*[result.result_gigabytes / 1000] * 3))[0], "", "rows of the sample as zstd Parquet"),
     ]
-    table = Table(box=box.SIMPLE)
-    for head in ("", "estimate", "range 5–95 %", "how"):
-        table.add_column(Text(head), justify="right" if head.startswith(("e", "r")) else "left", overflow="fold")
-    for line in lines:
-        table.add_row(*(Text(escaped(cell)) for cell in line))
-    console().print(table)
+    write_table(["", "estimate", "range 5–95 %", "how"], lines, {1, 2})
 
 
 def _at_other_speeds(result: PlanResult) -> Iterator[tuple[str, str, str, str]]:
