@@ -9,7 +9,6 @@ from ingest.errors import number_of
 from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
 from jobs.console.request_options import takes
 from jobs.console.terminal import write_cautions, write_document, write_json, write_line, write_rows
-from jobs.runtime.progress import on_terminal
 
 if TYPE_CHECKING:
     from jobs.audit.run import Replaced
@@ -36,6 +35,7 @@ def sample(request: AuditSampleRequest) -> None:
     Example: privsieve audit sample my-run --n 400 --out labels.csv
     """
     from jobs.audit.run import run_audit_sample
+    from jobs.runtime.progress import on_terminal
 
     run, out = request.run, request.out
     result = run_audit_sample(request, on_terminal(quiet=True))

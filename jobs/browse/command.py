@@ -5,7 +5,6 @@ import click
 from jobs.browse.request import BrowseRequest
 from jobs.console.request_options import takes
 from jobs.console.terminal import write_line
-from jobs.runtime.progress import on_terminal
 
 
 @click.command()
@@ -16,6 +15,7 @@ def browse(request: BrowseRequest) -> None:
     Prints an address of this machine with a key in it; Ctrl-C ends the server. Nothing is written to RUN.
     """
     from jobs.browse.run import run_browse
+    from jobs.runtime.progress import on_terminal
 
     run_browse(request, _opened, on_terminal(quiet=False))
 

@@ -10,7 +10,6 @@ import click
 from jobs.console.request_options import takes
 from jobs.console.terminal import write_cautions, write_json, write_line, write_rows, write_table
 from jobs.report.request import ReportRequest
-from jobs.runtime.progress import on_terminal
 from reports.words import percent, percent_within, shortened, spread, with_interval
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ def report(request: ReportRequest, output: str) -> None:
     images; it holds no picture without --gallery.
     """
     from jobs.report.run import run_report
+    from jobs.runtime.progress import on_terminal
 
     result = run_report(request, on_terminal(quiet=True))
     _write(result.report, output)

@@ -9,7 +9,6 @@ from ingest.errors import number_of
 from jobs.console.request_options import takes
 from jobs.console.terminal import write_line
 from jobs.review.request import ReviewRequest
-from jobs.runtime.progress import on_terminal
 
 if TYPE_CHECKING:
     from jobs.review.run import ReviewResult
@@ -33,6 +32,7 @@ def review(request: ReviewRequest) -> None:
     once: give that folder wherever a command takes labels.
     """
     from jobs.review.run import run_review
+    from jobs.runtime.progress import on_terminal
 
     done = run_review(request, _opened, on_terminal(quiet=False))
     for line in summary(done):

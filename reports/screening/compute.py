@@ -15,7 +15,7 @@ from ingest.errors import LabelsError, number_of
 from reports.screening.bounds import category_bounds, labelled_counts, level_bounds, miss_bound, together
 from reports.screening.pictures import BOUND, TRAINING, VALIDATION, Groups, LabelledFeatures, chosen, parts
 from reports.statistics.binary import Flags, Numbers, cells, known, rates
-from reports.statistics.calibration import EDGE, NUM_FOLDS, Points, folds_of, platt
+from reports.statistics.probability_maps import EDGE, NUM_FOLDS, Points, folds_of, platt
 from reports.statistics.recall_bound import num_needed
 from reports.words import percent
 from scoring.screen.features import Features
