@@ -25,9 +25,6 @@ from pydantic_core import PydanticCustomError
 from ingest.errors import PrivsieveError, StorageError
 from ingest.storage.place import place
 from ingest.storage.web import named
-from scoring.assessment import SET_BY_SCANS, EngineOptions
-from scoring.engines import ENGINES
-from scoring.protocols import PROTOCOLS
 
 STRICT = ConfigDict(strict=True, extra="forbid")
 """For pydantic's dataclasses: refuse a value of another type instead of converting it, and refuse unknown names."""
@@ -129,26 +126,6 @@ PagePath = Annotated[InstanceOf[Path], BeforeValidator(lambda value: Path(_url(v
 RunUrl = Annotated[Url, Option(argument="RUN")]
 
 Urls = Annotated[tuple[Url, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
-
-ENGINE_HEADING = Option(heading="Engine")
-
-EngineName = Annotated[str, Option(offers=tuple(ENGINES), fill=", ".join(ENGINES)), ENGINE_HEADING]
-"""`{}` in the docstring of such a field is replaced by the names."""
-
-ChosenOptions = Annotated[
-    EngineOptions,
-    # A blank value mostly comes from a shell variable that is not set; it would mean the default.
-    Option(if_blank="give a value, or leave the option out"),
-    ENGINE_HEADING,
-    Below(
-        {
-            "protocol": Option(offers=tuple(PROTOCOLS), fill=", ".join(PROTOCOLS)),
-            "vllm_option": Option(metavar="NAME=VALUE"),
-        },
-        left_out=SET_BY_SCANS,
-    ),
-]
-"""How the options of engines are spelled on every command that uses one."""
 
 HASH_LIST_VARIABLE = "PRIVSIEVE_HASH_LIST"
 """One for all commands, so that an operator can set it once."""

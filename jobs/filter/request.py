@@ -4,8 +4,9 @@ from dataclasses import field
 from typing import Annotated
 
 from ingest.errors import PrivsieveError
+from jobs.console.engine_options import HEADING, ChosenOptions
 from jobs.console.request_options import Recall
-from jobs.console.requests import ENGINE_HEADING, ChosenOptions, HashListUrl, Option, RunUrl, Url, checked_request
+from jobs.console.requests import HashListUrl, Option, RunUrl, Url, checked_request
 from jobs.filter.guaranteeing import BY, GuaranteeRequest, Share
 from jobs.runtime.cluster import Executor, refuse_address
 from reports.labels.joining import Drawn
@@ -66,7 +67,7 @@ class FilterRequest:
     """Answers of a review: where people have changed, removed or added boxes, these win over those of the engine and
     the detectors in what a policy covers."""
 
-    verify_engine: Annotated[str | None, Option(offers=tuple(ENGINES), fill=", ".join(ENGINES)), ENGINE_HEADING] = None
+    verify_engine: Annotated[str | None, Option(offers=tuple(ENGINES), fill=", ".join(ENGINES)), HEADING] = None
     """Another engine that must find nothing in a covered picture, once the detectors find nothing: {}."""
 
     options: ChosenOptions = field(default_factory=EngineOptions)

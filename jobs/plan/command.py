@@ -14,19 +14,9 @@ from pydantic import Field
 from ingest.errors import EngineError, number_of
 from ingest.formats import open_source, refuse_without_pictures
 from ingest.images.pixels import ImageLimits
+from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, headings, takes, with_old_spellings
-from jobs.console.requests import (
-    ChosenOptions,
-    Count,
-    EngineCpus,
-    EngineGpus,
-    EngineName,
-    Name,
-    Option,
-    Seed,
-    Url,
-    checked_request,
-)
+from jobs.console.requests import Count, EngineCpus, EngineGpus, Name, Option, Seed, Url, checked_request
 from jobs.console.terminal import write_json, write_table
 from jobs.plan.arithmetic import Figure, PlanResult, ScreenPlan, plan_of
 from jobs.plan.measuring import EngineUnderTest, measure

@@ -8,20 +8,9 @@ from pydantic import Field
 
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.images.pixels import ImageLimits
+from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.request_options import MAX_SECONDS, NumberOrAuto
-from jobs.console.requests import (
-    ChosenOptions,
-    Count,
-    EngineCpus,
-    EngineGpus,
-    EngineName,
-    HashListUrl,
-    Name,
-    Option,
-    Seed,
-    Url,
-    checked_request,
-)
+from jobs.console.requests import Count, EngineCpus, EngineGpus, HashListUrl, Name, Option, Seed, Url, checked_request
 from jobs.runtime.cluster import Executor, refuse_address
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT

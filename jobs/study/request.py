@@ -7,19 +7,9 @@ import click
 from pydantic import Field
 
 from ingest.errors import LabelsError
+from jobs.console.engine_options import HEADING, EngineName
 from jobs.console.request_options import Names, Numbers
-from jobs.console.requests import (
-    ENGINE_HEADING,
-    Below,
-    Count,
-    EngineName,
-    HashListUrl,
-    Option,
-    Seed,
-    Url,
-    Urls,
-    checked_request,
-)
+from jobs.console.requests import Below, Count, HashListUrl, Option, Seed, Url, Urls, checked_request
 from scoring.assessment import SET_BY_SCANS, EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter_card import ENGINE
@@ -29,7 +19,7 @@ from scoring.tuning.vqa import BenchmarkName
 TARGETS = [name for name in PROTOCOLS if name != "dialogue"]
 PatchesAtLeast = Annotated[int, Field(ge=28 * 28, lt=2**63)]
 
-AskedOptions = Annotated[EngineOptions, ENGINE_HEADING, Below({}, left_out=SET_BY_SCANS | {"protocol", "thresholds"})]
+AskedOptions = Annotated[EngineOptions, HEADING, Below({}, left_out=SET_BY_SCANS | {"protocol", "thresholds"})]
 """Options of an engine in studies that choose the protocol themselves."""
 
 
