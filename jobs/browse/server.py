@@ -22,7 +22,6 @@ from ingest.sample import printable
 from jobs.filter.decisions import DECISIONS_SCHEMA, decisions_of
 from jobs.review.handling import error_answer, no_icon, number_below, page_route, picture_answer, posted
 from jobs.review.screen import Screen
-from jobs.runtime.listed import row_chunks
 from reports.report.browsed_rows import MAX_ROWS, SHOWN, VALUES, BrowsedRows, Filter
 from reports.report.evidence import SIDES, first_frame_boxes
 from reports.report.explaining import explanation, facts_in_words
@@ -318,5 +317,5 @@ def _details(browsing: Browsing, number: int) -> dict[str, Any]:
 def decisions(run: OpenRun, policy: Policy) -> pa.Table:
     """Return rows of `DECISIONS_SCHEMA`, one for each image. PolicyError if a rule fails on a row."""
     policy = policy.for_engine(run.record.engine)
-    parts = [decisions_of(rows, policy) for rows in row_chunks(run, SCHEMA.names)]
+    parts = [decisions_of(rows, policy) for rows in run.chunks(SCHEMA.names)]
     return pa.concat_tables([DECISIONS_SCHEMA.empty_table(), *parts])
