@@ -11,6 +11,7 @@ Rows come in parts, with all copies of a picture in the same one. Rows that may 
 the last part is loaded.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
