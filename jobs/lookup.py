@@ -22,7 +22,7 @@ from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Name, Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.filter.decisions import read_decisions
-from jobs.filter.record import TAKEDOWN_JOURNAL
+from jobs.filter.record import TAKEDOWN_JOURNAL, urls_of
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from jobs.takedown.entries import looked_for
 from jobs.takedown.pictures import held_pictures, pdq_hashes
@@ -72,6 +72,9 @@ class LookupResult:
     num_not_compared: int = 0
     """Pictures of the release that cannot be decoded."""
 
+    is_list: bool = False
+    """The release is a list of URLs: a picture is found by its bytes alone."""
+
     is_decodable: bool = True
     """Whether the picture that is looked for can be compared with others than its copies."""
 
@@ -92,8 +95,9 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
     by_records = list[PictureMatch]()
     if root.at(RELEASE).exists():
         by_records += _by_records(read_decisions(root, request.release), column, name)
-        if hashes is None:
-            return LookupResult(tuple(by_records), is_decodable=is_decodable)
+        is_list = urls_of(root) is not None
+        if hashes is None or is_list:
+            return LookupResult(tuple(by_records), is_list=is_list, is_decodable=is_decodable or is_list)
     known = {match.name for match in by_records if match.state == "released"}
     exact, near, num_not_compared = list[PictureMatch](), list[PictureMatch](), 0
     wanted = looked_for([]) if hashes is None else _both_hashes(hashes)
@@ -109,7 +113,7 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
             elif distance is not None and distance <= request.pdq_distance:
                 near.append(PictureMatch("released", shown, distance))
     near.sort(key=lambda match: (match.distance or 0, match.name))
-    return LookupResult((*by_records, *exact, *near), num_not_compared, is_decodable)
+    return LookupResult((*by_records, *exact, *near), num_not_compared, is_decodable=is_decodable)
 
 
 def _both_hashes(hashes: Hashes) -> Hashes:
@@ -149,7 +153,10 @@ def lookup(request: LookupRequest, quiet: bool) -> int:
         write_line(f"and {number_of(len(result.matches) - MAX_PRINTED, 'more picture')}")
     is_released = any(match.state == "released" for match in result.matches)
     if not is_released:
-        write_line(f"not in {request.release}{'' if request.exact else '; crops of a picture are not found'}")
+        no_crops = "" if request.exact or result.is_list else "; crops of a picture are not found"
+        write_line(f"not in {request.release}{no_crops}")
+    if result.is_list and not _URL.match(request.wanted):
+        write_line("it is a list of URLs without pictures, so only the same bytes were searched for")
     if not result.is_decodable:
         write_line("the file is no picture that can be decoded, so only the same bytes were searched for")
     if result.num_not_compared:

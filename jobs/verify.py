@@ -9,6 +9,7 @@ from typing import Annotated
 
 import click
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel
 
@@ -22,13 +23,13 @@ from ingest.storage.place import Place, place
 from jobs.console.request_options import takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
-from jobs.filter.checksums import local_file, signer_of, sums
-from jobs.filter.record import TAKEDOWN_JOURNAL, UNFINISHED, ReleasedName, Sha256
+from jobs.filter.checksums import local_file, sha256_of, signer_of, sums
+from jobs.filter.record import TAKEDOWN_JOURNAL, UNFINISHED, ReleasedName, Sha256, UrlCounts
+from jobs.filter.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from scoring.policies.policy import DAMAGED_SHARD
 
 MAX_FAULTS_PRINTED = 20
-BLOCK_BYTES = 2**22
 
 
 class _Written(BaseModel):
@@ -41,6 +42,8 @@ class _Written(BaseModel):
     redactions_sha256: Sha256 | None = None  # nothing was covered
     removed_sha256: Sha256 | None = None  # nothing was taken down
     changes_sha256: Sha256 | None = None  # no release before it was named
+
+    urls: UrlCounts | None = None  # a release of pictures
 
     documents: dict[str, Sha256] | None = None
     """Files that were made from this one, and their hashes; None in releases of older versions."""
@@ -70,6 +73,9 @@ class Verified:
 
     faults: tuple[str, ...]
     """What is wrong, one line each."""
+
+    num_urls: int | None = None
+    """Rows of a list of URLs; None for a release of pictures."""
 
     signed_by: str | None = None
     """Name of the signer in the list of --signer; None if the signature was not checked."""
@@ -107,14 +113,18 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
         if (sha256_of(root.at(name)) if root.at(name).exists() else None) != sha256:
             faults.append(f"{name}: it is not what was released")
     num_pictures = None
-    if not faults and decisions is not None and "released_sha256" in decisions.column_names:
+    if not faults and decisions is not None and written.urls is not None:
+        num_pictures = 0
+        faults += _url_faults(root, written, written.urls, decisions)
+    elif not faults and decisions is not None and "released_sha256" in decisions.column_names:
         num_pictures, picture_faults = _pictures(request.release, written, decisions, feedback)
         faults += picture_faults
     faults += _sums_faults(root, written) if not faults else ()
     signed_by, signature_faults = _signer(root, request.signer) if not faults else (None, ())
     faults += signature_faults
     is_unchecked = request.signer is None and root.at(SIGNATURE).exists()
-    return Verified(len(written.sha256), num_pictures, tuple(faults), signed_by, is_unchecked)
+    num_urls = None if written.urls is None else written.urls.num_released
+    return Verified(len(written.sha256), num_pictures, tuple(faults), num_urls, signed_by, is_unchecked)
 
 
 def _sums_faults(root: Place, written: _Written) -> Iterator[str]:
@@ -151,14 +161,6 @@ def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator
             meter.advance(1)
 
 
-def sha256_of(file: Place) -> str:
-    digest = hashlib.sha256()
-    with file.open() as stream:
-        while block := stream.read(BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def _decisions(root: Place, written: _Written) -> tuple[pa.Table | None, list[str]]:
     file = root.at(DECISIONS)
     if not file.exists():
@@ -169,7 +171,7 @@ def _decisions(root: Place, written: _Written) -> tuple[pa.Table | None, list[st
         with file.open() as stream:
             # Without threads: those of pyarrow abort the process if it ends while they start.
             parquet = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True)
-            wanted = ("shard", "action", "rule", "released_sha256")
+            wanted = ("shard", "action", "rule", "released_sha256", "url_sha256")
             table = parquet.read([name for name in wanted if name in parquet.schema_arrow.names], use_threads=False)
         of_rules = Counter(zip(table["rule"].to_pylist(), table["action"].to_pylist(), strict=True))
     except (pa.ArrowException, KeyError):
@@ -202,6 +204,23 @@ def _pictures(url: str, written: _Written, decisions: pa.Table, feedback: Feedba
     return num_pictures, faults
 
 
+def _url_faults(root: Place, written: _Written, counts: UrlCounts, decisions: pa.Table) -> Iterator[str]:
+    """Compare the rows of a list of URLs with the decisions."""
+    is_released = pc.is_valid(decisions["released_sha256"])
+    released = {*pc.drop_null(decisions["url_sha256"].filter(is_released)).to_pylist()}
+    seen, num_rows, num_others = set[str](), 0, 0
+    for name in written.sha256:
+        for _, hashes in url_hashes(root.at(name), counts.column):
+            known = [url_sha256 for url_sha256 in hashes if url_sha256 is not None and url_sha256 in released]
+            seen.update(known)
+            num_rows += len(hashes)
+            num_others += len(hashes) - len(known)
+    if num_rows != counts.num_released:
+        yield f"{FOLDER}: it has {num_rows:,} rows, and {RELEASE} counts {counts.num_released:,}"
+    if seen != released or (num_others and not counts.keeps_unknown):
+        yield f"{FOLDER}: its URLs are not those of {DECISIONS}"
+
+
 def _contents(source: Source, shard: str) -> Iterator[bytes]:
     for slice_ in source.slices(shard):
         for sample in source.read(slice_):
@@ -227,6 +246,8 @@ def verify(request: VerifyRequest, quiet: bool) -> None:
     files = number_of(result.num_files, "file")
     if result.num_pictures is None:
         write_line(f"{files} as released; this release of an older version does not say the hashes of its pictures")
+    elif result.num_urls is not None:
+        write_line(f"{files} and {number_of(result.num_urls, 'row')} with URLs as released, and all counts agree")
     else:
         write_line(f"{files} and {number_of(result.num_pictures, 'picture')} as released, and all counts agree")
     if result.signed_by is not None:

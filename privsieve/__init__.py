@@ -217,6 +217,8 @@ def filter(
     accept_all: bool = False,
     resume: bool = False,
     overwrite: bool = False,
+    urls: Url | None = None,
+    flags_only: bool = False,
     hash_list: Url | None = None,
     previous: Url | None = None,
     boxes: Url | None = None,

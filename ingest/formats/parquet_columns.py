@@ -117,6 +117,21 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(is_string or isinstance(kind, pa.JsonType))
 
 
+def has_texts(kind: pa.DataType) -> bool:
+    """Return whether values of this type hold text somewhere."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return has_texts(kind.storage_type)
+    if types.is_dictionary(kind):
+        return has_texts(kind.value_type)
+    children = [kind.field(number).type for number in range(kind.num_fields)]
+    return (
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_string_view(kind)
+        or any(map(has_texts, children))
+    )
+
+
 def _hides_a_dictionary(kind: pa.DataType) -> bool:
     """Return whether the type holds a dictionary that cannot be built anew."""
     if isinstance(kind, pa.BaseExtensionType):

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.formats.members import Mask, masked_value
-from ingest.formats.parquet_columns import Choice, arrays_of_values, choose, joined, plain_rows
+from ingest.formats.parquet_columns import Choice, arrays_of_values, choose, has_texts, joined, plain_rows
 from ingest.formats.parquet_pages import DamagedPageError, LargePageError, PageGuard
 from ingest.formats.parquet_rows import DICTIONARY_ROWS, IMAGE_BUFFER_BYTES, MAX_IMAGE_PAGE_BYTES, TEXT_BUFFER_BYTES
 from ingest.formats.parquet_schema import DAMAGED, category_column, image_and_key, parquet_file, sample_of, untexted
@@ -150,7 +150,7 @@ def _masked(rows: pa.Table, choice: Choice, named: Collection[str | None], mask:
     """
     num_masked = 0
     for number, field in enumerate(rows.schema):
-        if number == choice.image or field.name in named or not _has_texts(field.type):
+        if number == choice.image or field.name in named or not has_texts(field.type):
             continue
         is_json = isinstance(field.type, pa.JsonType)
         values = rows.column(number).to_pylist()
@@ -165,21 +165,6 @@ def _masked_cell(value: Any, mask: Mask, is_json: bool) -> Any:
         return json.dumps(masked_value(json.loads(value), mask)) if is_json and value else masked_value(value, mask)
     except (ValueError, RecursionError):
         return None
-
-
-def _has_texts(kind: pa.DataType) -> bool:
-    """Return whether values of this type hold text somewhere."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return _has_texts(kind.storage_type)
-    if types.is_dictionary(kind):
-        return _has_texts(kind.value_type)
-    children = [kind.field(number).type for number in range(kind.num_fields)]
-    return (
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_string_view(kind)
-        or any(map(_has_texts, children))
-    )
 
 
 def _compression(rows: pq.RowGroupMetaData) -> str:

@@ -116,14 +116,17 @@ class Metadata:
         return "caption" in self.written.values()
 
 
-def open_metadata(url: str) -> Metadata:
-    """Open a Parquet, CSV or TSV file, or a folder or glob of them. SourceError in one line if it has no URLs."""
+def open_metadata(url: str, connection: duckdb.DuckDBPyConnection | None = None) -> Metadata:
+    """Open a Parquet, CSV or TSV file, or a folder or glob of them. SourceError in one line if it has no URLs.
+
+    connection: None for a new one.
+    """
     where = place(url)
     paths = _paths(where, url)
     kinds = {_kind(path) for path in paths}
     if len(kinds) != 1:
         raise SourceError(f"{url} holds metadata of several kinds ({', '.join(sorted(kinds))}); name one, as *.parquet")
-    connection = duckdb.connect()
+    connection = connection or duckdb.connect()
     if not where.is_local:
         connection.register_filesystem(ReadOnlyFiles(where.fs))
     files = [Place(where.fs, path) for path in paths]
@@ -183,7 +186,7 @@ def write_selection(metadata: Metadata, sql: str, folder: Place, images_per_shar
     try:
         return write_rows(metadata.connection.sql(sql), folder, images_per_shard)
     except (duckdb.Error, pa.ArrowException, OSError) as error:
-        raise _unreadable("the metadata", error) from None
+        raise unreadable("the metadata", error) from None
 
 
 def write_rows(rows: duckdb.DuckDBPyRelation, folder: Place, images_per_shard: int) -> int:
@@ -191,7 +194,7 @@ def write_rows(rows: duckdb.DuckDBPyRelation, folder: Place, images_per_shard: i
     rows_per_file = images_per_shard * max(1, ROWS_PER_FILE // images_per_shard)
     num_rows = 0
     reader = rows.to_arrow_reader(min(rows_per_file, 10_000))
-    files = itertools.groupby(_cut(reader, rows_per_file), key=lambda part: part[0] // rows_per_file)
+    files = itertools.groupby(cut_batches(reader, rows_per_file), key=lambda part: part[0] // rows_per_file)
     for number, parts in files:
         with folder.at(f"{number:05d}.parquet").create() as file:
             writer: pq.ParquetWriter | None = None
@@ -206,7 +209,7 @@ def write_rows(rows: duckdb.DuckDBPyRelation, folder: Place, images_per_shard: i
     return num_rows
 
 
-def _cut(reader: pa.RecordBatchReader, rows_per_file: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+def cut_batches(reader: pa.RecordBatchReader, rows_per_file: int) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the batches with the number of their first row; none crosses the end of a file."""
     first = 0
     for batch in reader:
@@ -275,11 +278,11 @@ def _described(connection: duckdb.DuckDBPyConnection, rows: str, what: str) -> d
     try:
         described = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
     except (duckdb.Error, OSError) as error:
-        raise _unreadable(what, error) from None
+        raise unreadable(what, error) from None
     return {str(name): str(kind) for name, kind, *_ in described}
 
 
-def _unreadable(what: str, error: Exception) -> PrivsieveError:
+def unreadable(what: str, error: Exception) -> PrivsieveError:
     """Return an error with the kind and the line only: DuckDB's text quotes the row."""
     line = re.search(r"CSV Error on Line: (\d+)", str(error))
     if line is None and "Conversion Error" in str(error):

@@ -12,7 +12,7 @@ from jobs.console.terminal import write_line
 from jobs.filter.bar import readable
 from jobs.filter.guaranteeing import percent
 from jobs.filter.plan import Counts
-from jobs.filter.record import GuaranteeRecord
+from jobs.filter.record import GuaranteeRecord, UrlCounts
 from jobs.filter.request import FilterRequest, FilterResources
 from jobs.filter.run import FilterPlan, carry_out, check_destination, plan_filter
 from jobs.runtime.last_word import command_session
@@ -51,6 +51,7 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
     if dry_run:
         _print(planned.counts, planned.policy.name, planned.policy.members, "would be")
         _print_guarantee(planned.guarantee, planned.counts)
+        _print_urls(planned.urls)
         _print_unseen(planned.counts, planned.policy)
         _print_looks(planned)
         check_destination(planned)
@@ -59,6 +60,7 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
         result = carry_out(planned, resources, on_terminal(quiet))
     _print(result.counts, result.policy, result.members, "were")
     _print_guarantee(result.guarantee, result.counts)
+    _print_urls(result.urls)
     _print_unseen(result.counts, planned.policy)
     _print_left_out(result.left_out)
     if (changes := result.changes) is not None:
@@ -67,7 +69,10 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
     write_line(
         f"release written to {request.out}: decisions.parquet says why of each image, release.json has the counts"
     )
-    write_line(f"next: privsieve scan {quote(request.out)} --run NEW_RUN, to check the release as a corpus of its own")
+    if result.urls is None:
+        write_line(
+            f"next: privsieve scan {quote(request.out)} --run NEW_RUN, to check the release as a corpus of its own"
+        )
 
 
 def _print(counts: Counts, policy: str, members: Members, verb: str) -> None:
@@ -109,6 +114,17 @@ def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
         f"in addition to those that the policy drops"
     )
     write_line(f"  assumes    {promised.assumption}")
+
+
+def _print_urls(counted: UrlCounts | None) -> None:
+    if counted is None:
+        return
+    actions = ", ".join(f"{number:,} {action}" for action, number in counted.actions.items() if number) or "none judged"
+    write_line(
+        f"list: of {counted.num_listed:,} rows {actions}; without a judged picture: {counted.num_failed:,} failed "
+        f"downloads, {counted.num_not_scanned:,} not scanned, {counted.num_without_url:,} without a URL"
+    )
+    write_line(f"      {counted.num_released:,} rows in the list{' (--flags-only)' if counted.flags_only else ''}")
 
 
 def _print_unseen(counts: Counts, policy: Policy) -> None:

@@ -18,6 +18,7 @@ from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.place import Place, reason_of
 from jobs.filter.bar import Bar
+from jobs.filter.checksums import sha256_of
 from jobs.filter.decisions import (
     DECISIONS_SCHEMA,
     KeptHash,
@@ -31,7 +32,7 @@ from jobs.filter.decisions import (
     unseen_in,
 )
 from jobs.filter.plan import Share
-from jobs.filter.record import DONE
+from jobs.filter.record import DONE, UrlCounts
 from jobs.filter.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewriter_of
 from scoring.captions import masked
 from scoring.policies.policy import Policy
@@ -104,6 +105,9 @@ class ShardCopier:
     reviewed: ReviewedBoxes = field(default_factory=dict)
     verify: VerifyEngine | None = None
 
+    urls: UrlCounts | None = None
+    """If given, no pictures are copied: the release is a list of URLs."""
+
     def outcome(self, number: int, share: Share) -> Copied:
         """Copy a shard. Errors become text: an exception that leaves a worker of Ray arrives without its message."""
         try:
@@ -121,9 +125,13 @@ class ShardCopier:
     def _copy(self, share: Share) -> tuple[Written, Counter[tuple[str, str]], dict[int, list[str]]]:
         """Copy a shard. Also return index -> kinds of each released image with content that was not scanned."""
         decided = self._decided(share)
-        written = self._released(share, decided) if share.num_kept else NOTHING
+        if self.urls is not None:
+            written = Written(share.num_kept, {}, {}, {})
+        else:
+            written = self._released(share, decided) if share.num_kept else NOTHING
         self._refuse_replaced(share)
-        decisions = as_written(decided.decisions, written, decided.unseen)
+        flags_only = self.urls is not None and self.urls.flags_only
+        decisions = as_written(decided.decisions, written, decided.unseen, flags_only)
         num_left = kept_rows(decisions).num_rows
         num_refused = len(written.dropped) + len(written.pictures.refused)
         if written.num_samples != num_left or num_left + num_refused != share.num_kept:
@@ -132,7 +140,7 @@ class ShardCopier:
                 "nothing is released"
             )
         tables = {DECISIONS: decisions}
-        if self.policy.redacts:
+        if self.policy.redacts and self.urls is None:
             tables[REDACTIONS] = redactions_of(decisions, written.pictures.steps)
         for name, table in tables.items():
             with table_of(self.out, share, name).create() as stream:
@@ -159,14 +167,16 @@ class ShardCopier:
             tables.append(decisions_of(rows, self.policy, self.bar))
             kept.update(tables[-1])
             unseen |= unseen_in(rows, tables[-1])
-            if self.policy.writes_again:
+            if self.policy.writes_again and self.urls is None:
                 rewriters |= rewriter_of(self.policy, rows, tables[-1], self.reviewed).decisions
         if kept.hexdigest(share.is_whole) != share.kept_sha256:
             raise IncompleteError(
                 f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "
                 "filter again with --overwrite"
             )
-        rewrite = Rewriter(self.policy, rewriters, self.verify) if self.policy.writes_again else None
+        rewrite = (
+            Rewriter(self.policy, rewriters, self.verify) if self.policy.writes_again and self.urls is None else None
+        )
         return _Decided(pa.concat_tables(tables), unseen, rewrite)
 
     def _released(self, share: Share, decided: _Decided) -> Written:
@@ -199,7 +209,7 @@ class ShardCopier:
         except ValueError:
             return None
         files = [(self.out.at(name), sha256) for name, sha256 in written.files.items()] if written else []
-        return written if all(file.exists() and _sha256(file) == sha256 for file, sha256 in files) else None
+        return written if all(file.exists() and sha256_of(file) == sha256 for file, sha256 in files) else None
 
 
 def table_of(out: Place, share: Share, name: str) -> Place:
@@ -209,11 +219,3 @@ def table_of(out: Place, share: Share, name: str) -> Place:
 
 def _file_of(out: Place, share: Share, ending: str) -> Place:
     return out.at(DONE, f"{hashlib.sha256(share.shard.encode('utf-8', 'surrogateescape')).hexdigest()}{ending}")
-
-
-def _sha256(written: Place) -> str:
-    digest = hashlib.sha256()
-    with written.open() as stream:
-        for block in iter(lambda: stream.read(2**22), b""):
-            digest.update(block)
-    return digest.hexdigest()

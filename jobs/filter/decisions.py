@@ -18,8 +18,11 @@ from scoring.policies.policy import (
     DAMAGED_SHARD,
     DEFAULT,
     GUARANTEE,
+    HASH_LIST,
     NOT_CLEANED,
+    NOT_COMPARED,
     NOT_COVERED,
+    NOT_LISTED,
     QUARANTINED,
     UNREADABLE,
     UNSAFE_MEMBER,
@@ -95,10 +98,18 @@ def read_decisions(root: Place, url: str) -> pa.Table:
 
 
 def row_chunks(
-    run: Place, ranges: Sequence[RowRange], policy: Policy, bar: Bar | None = None, rows_at_once: int = ROWS_AT_ONCE
+    run: Place,
+    ranges: Sequence[RowRange],
+    policy: Policy,
+    bar: Bar | None = None,
+    rows_at_once: int = ROWS_AT_ONCE,
+    more: frozenset[str] = frozenset(),
 ) -> Iterator[pa.Table]:
-    """Yield the columns that decisions need, in the order of the rows: by slice, or by `rows_at_once` if compacted."""
-    columns = sorted(_COUNTED | {*_ORIGIN} | policy.columns | (bar.columns if bar else frozenset()))
+    """Yield the columns that decisions need, in the order of the rows: by slice, or by `rows_at_once` if compacted.
+
+    more: columns that the caller needs.
+    """
+    columns = sorted(_COUNTED | {*_ORIGIN} | policy.columns | (bar.columns if bar else frozenset()) | more)
     for rows in ranges:
         if rows.num_rows is None:
             yield rows_at(run, [rows], columns)
@@ -131,7 +142,8 @@ def decisions_of(rows: pa.Table, policy: Policy, bar: Bar | None = None) -> pa.T
     lost = pc.and_(pc.is_null(decided["sha256"]), pc.not_equal(decided["action"], "drop"))
     reasons = pc.binary_join_element_wise("there is nothing that could be copied", decided["reason"], ": ")
     decided = _overruled(decided, lost, UNREADABLE, reasons)
-    return _overruled(decided, is_damage(rows), DAMAGED_SHARD, rows[Col.REASON])
+    decided = _overruled(decided, is_damage(rows), DAMAGED_SHARD, rows[Col.REASON])
+    return policy.overruled.apply(decided)
 
 
 def is_caught(decisions: pa.Table, policy: Policy) -> pa.ChunkedArray:
@@ -210,9 +222,11 @@ def unseen_in(rows: pa.Table, decisions: pa.Table) -> dict[int, list[str]]:
     return {row[Col.INDEX]: row[Col.UNSEEN] or ["frames"] for row in kept.to_pylist()}
 
 
-def as_written(decisions: pa.Table, written: Written, unseen: Mapping[int, list[str]]) -> pa.Table:
+def as_written(
+    decisions: pa.Table, written: Written, unseen: Mapping[int, list[str]], flags_only: bool = False
+) -> pa.Table:
     """Return the decisions after the copy: some samples were not fit for a release, some pictures were written again.
-    unseen: as `unseen_in` returns it."""
+    unseen: as `unseen_in` returns it. flags_only: the release has what the policy drops, too."""
     refused = written.pictures.refused
     for rule in (NOT_CLEANED, NOT_COVERED):
         of_rule = {index: message for index, (reason, message) in refused.items() if f"({reason})" == rule}
@@ -220,6 +234,8 @@ def as_written(decisions: pa.Table, written: Written, unseen: Mapping[int, list[
     decisions = _with_dropped(decisions, written.dropped, UNSAFE_MEMBER)
     rewritten = written.pictures.rewritten
     is_kept = pc.not_equal(decisions["action"], "drop")
+    if flags_only:
+        is_kept = pc.invert(pc.is_in(decisions["rule"], pa.array([NOT_LISTED, HASH_LIST, NOT_COMPARED])))
     released = [
         rewritten.get(index, sha256) if kept else None
         for index, sha256, kept in zip(

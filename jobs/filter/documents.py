@@ -73,6 +73,11 @@ def _num_released(release: Mapping[str, Any]) -> int:
     return sum(count for action, count in release["actions"].items() if action != "drop")
 
 
+def _is_list(release: Mapping[str, Any]) -> bool:
+    """Return whether the release is a list of URLs."""
+    return release.get("urls") is not None
+
+
 def _card(release: Mapping[str, Any]) -> Iterator[str]:
     engine, num_released = release["engine"], _num_released(release)
     yield from ["---", f"pretty_name: {_name(release)}"]
@@ -85,6 +90,8 @@ def _card(release: Mapping[str, Any]) -> Iterator[str]:
         f"{num_released:,} of {release['num_images']:,} images that were scanned ({release['scope']}), released by "
         f"privsieve {release['privsieve']} under the policy `{printable(release['policy'])}`."
     )
+    if _is_list(release):
+        yield from ["", *_listed(release["urls"])]
     yield from ["", "| decided by | action | images |", "|---|---|---|"]
     for rule, actions in release["rules"].items():
         for action, count in actions.items():
@@ -94,9 +101,21 @@ def _card(release: Mapping[str, Any]) -> Iterator[str]:
     yield from ["`privsieve verify` check them.", ""]
 
 
+def _listed(urls: Mapping[str, Any]) -> Iterator[str]:
+    yield (
+        f"This is a list of URLs without pictures. Its table had {urls['num_listed']:,} rows: "
+        + ", ".join(f"{count:,} {action}" for action, count in urls["actions"].items())
+        + f", {urls['num_failed']:,} failed downloads, {urls['num_not_scanned']:,} not scanned, "
+        f"{urls['num_without_url']:,} without a URL. What a URL gives may have changed since: `privsieve_sha256` is "
+        "the hash of the picture that was judged."
+    )
+    if urls["flags_only"]:
+        yield "The rows that the policy drops are in the list, too; `privsieve_action` says which."
+
+
 def _configs(release: Mapping[str, Any]) -> Iterator[str]:
     """Yield which files the hub's viewer and `datasets` read; Parquet by name, since the decisions are no images."""
-    if release["format"] == "tree" or not release["sha256"]:
+    if (release["format"] == "tree" and not _is_list(release)) or not release["sha256"]:
         return
     names = "\n".join(f"    - {json.dumps(printable(name))}" for name in sorted(release["sha256"]))
     yield from ["configs:", "- config_name: default", "  data_files:", "  - split: train", "    path:", names]
@@ -203,7 +222,7 @@ def _distribution(release: Mapping[str, Any]) -> dict[str, Any]:
     files, sets, records = list[dict[str, Any]](), list[dict[str, Any]](), [_decisions_records()]
     files.append(_file(DECISIONS, release["decisions_sha256"], "application/x-parquet"))
     pictures: dict[str, Any] = {"@type": "cr:FileSet", "@id": "pictures", "encodingFormat": "image/*"}
-    if release["format"] == "parquet":
+    if release["format"] == "parquet" or _is_list(release):
         files += [_file(name, sha256, "application/x-parquet") for name, sha256 in release["sha256"].items()]
     elif release["format"] == "tree":
         sets.append(pictures | {"includes": [f"**/{pattern}" for pattern in PICTURE_PATTERNS]})

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
@@ -101,17 +101,23 @@ def plan_release(run: Place, record: RunRecord, corpus: Source, policy: Policy, 
     refuse_foreign(run, record.settings_hash())
     listed = results(run)
     is_whole = record.sample is None and record.limit is None
-    tally, shares = _Tally(run, policy, bar), list[Share]()
+    tally = _Tally(run, policy, bar)
+    shares = [tally.share(shard, ranges, is_whole) for shard, ranges in shard_rows(record, corpus, listed)]
+    _refuse_incomplete(record, corpus, listed, num_rows=sum(share.num_rows for share in shares))
+    return Plan(
+        shares, tally.counts(), tally.num_older, tally.num_kept_bytes, tally.num_scored_left, damage_of(tally.damaged)
+    )
+
+
+def shard_rows(record: RunRecord, corpus: Source, listed: Results) -> Iterator[tuple[str, list[RowRange]]]:
+    """Yield each shard with where its rows are. RunError if one is not scanned to its end."""
+    is_whole = record.sample is None and record.limit is None
     for shard in corpus.shards:
         if not is_whole and not has_any_result(shard, listed.ledger):
             continue
         if not finished(shard, listed.ledger):
             raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
-        shares.append(tally.share(shard, listed.of(shard), is_whole))
-    _refuse_incomplete(record, corpus, listed, num_rows=sum(share.num_rows for share in shares))
-    return Plan(
-        shares, tally.counts(), tally.num_older, tally.num_kept_bytes, tally.num_scored_left, damage_of(tally.damaged)
-    )
+        yield shard, listed.of(shard)
 
 
 def counts_of(by_rule: Mapping[tuple[str, str], int], num_unseen: int, unseen_kinds: Mapping[str, int]) -> Counts:

@@ -106,6 +106,49 @@ class GuaranteeRecord(BaseModel):
     """The same as a share of all images of the run, 0–1."""
 
 
+class UrlCounts(BaseModel):
+    """What became of the rows of the table of --urls."""
+
+    model_config = ConfigDict(frozen=True)
+
+    column: str
+    """Column of the URLs."""
+
+    flags_only: bool
+    """Whether the list has the rows that the policy drops, too."""
+
+    num_listed: int
+    """All rows: the sum of the following numbers."""
+
+    actions: dict[str, int]
+    """Action of the policy -> rows."""
+
+    num_failed: int
+    """Rows whose column `status` says that the picture could not be downloaded, and whose URL the run does not know."""
+
+    num_not_scanned: int
+    """Other rows with a URL that the run does not know."""
+
+    num_without_url: int
+
+    num_withheld: int = 0
+    """Rows of `actions` whose picture is on a hash list, which no list has."""
+
+    num_taken_down: int = 0
+    """Rows that takedowns have removed since."""
+
+    keeps_unknown: bool = False
+    """Whether the list has rows that the run does not know. Never if the run had a hash list: it does not say the URLs
+    of pictures that were on it."""
+
+    @property
+    def num_released(self) -> int:
+        """Return the number of rows of the list."""
+        unknown = self.num_failed + self.num_not_scanned + self.num_without_url if self.keeps_unknown else 0
+        dropped = self.num_withheld if self.flags_only else self.actions["drop"]
+        return sum(self.actions.values()) - dropped + unknown - self.num_taken_down
+
+
 class ReleaseRecord(BaseModel):
     """The facts about a release: all of `release.unfinished.json`, and the head of `release.json`."""
 
@@ -139,6 +182,9 @@ class ReleaseRecord(BaseModel):
 
     guarantee: GuaranteeRecord | None = None  # without --guarantee, and of older versions
 
+    urls: UrlCounts | None = None
+    """Counts of the list of URLs; None for a release of pictures."""
+
 
 def release_record(file: Place) -> ReleaseRecord | None:
     """Read the record; None if there is none, or the file is something else. StorageError if it cannot be read."""
@@ -148,3 +194,9 @@ def release_record(file: Place) -> ReleaseRecord | None:
         return ReleaseRecord.model_validate_json(file.read())
     except ValueError:
         return None
+
+
+def urls_of(root: Place) -> UrlCounts | None:
+    """Return the counts of a finished release that is a list of URLs; None for another release."""
+    record = release_record(root.at(RELEASE))
+    return None if record is None else record.urls

@@ -57,6 +57,13 @@ class FilterRequest:
     accept_all: bool = False
     """With --guarantee: go on although every scored image is dropped."""
 
+    urls: Annotated[Url | None, Option(metavar="METADATA")] = None
+    """Release a list of URLs instead of pictures: the rows of this table (Parquet, CSV or TSV: a file, folder, glob or
+    fsspec URL) whose picture the policy keeps or flags."""
+
+    flags_only: bool = False
+    """With --urls: keep all rows, and add columns that say what the policy does with each and why."""
+
     hash_list: HashListUrl = None
     """File of hashes (sha256 or PDQ, one a line); a picture on it is in no release, whatever the policy says."""
 
@@ -86,6 +93,10 @@ class FilterRequest:
             )
         if self.policy is None and self.guarantee is None:
             raise PrivsieveError("give --policy, or --guarantee with --labels, or both")
+        if self.flags_only and self.urls is None:
+            raise PrivsieveError("--flags-only is of --urls METADATA; give it, or leave --flags-only out")
+        if self.flags_only and self.guarantee is not None:
+            raise PrivsieveError("--flags-only drops nothing, so --guarantee cannot hold; leave one of them out")
         if self.resume and self.overwrite:
             raise PrivsieveError("--resume and --overwrite exclude each other: give one of them")
 

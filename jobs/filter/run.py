@@ -28,9 +28,10 @@ from jobs.filter.checksums import signed
 from jobs.filter.copying import Copied, ShardCopier
 from jobs.filter.finishing import as_json, finish, left_out
 from jobs.filter.guaranteeing import GUARANTEE_ONLY, Guarantee, GuaranteeRequest, guarantee
+from jobs.filter.overruling import decided_rows
 from jobs.filter.plan import Counts, Plan, counts_of, plan_release
 from jobs.filter.plan import Share as ShardShare
-from jobs.filter.record import RELEASE_LEASE, UNFINISHED, GuaranteeRecord, ReleaseRecord
+from jobs.filter.record import RELEASE_LEASE, UNFINISHED, GuaranteeRecord, ReleaseRecord, UrlCounts
 from jobs.filter.refusals import refuse_loss, refuse_misplaced, refuse_own_names
 from jobs.filter.request import INLINE_BYTES, INLINE_IMAGES, FilterRequest, FilterResources
 from jobs.filter.rewriting import (
@@ -43,12 +44,14 @@ from jobs.filter.rewriting import (
     refuse_uncoverable,
     verify_engine,
 )
+from jobs.filter.url_list import count_urls, refuse_unlistable, write_urls
 from jobs.runtime.cluster import Executor
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.last_word import inline_session
 from jobs.runtime.listed import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import SILENT, Feedback
 from reports.report.opened import open_run as open_results
+from reports.run.spilling import spilling_database
 from scoring.engines.detectors.covering import second_look
 from scoring.policies.policy import Policy
 from scoring.policies.policy_file import load_policy
@@ -86,6 +89,9 @@ class FilterPlan:
     previous: PreviousRelease | None = None
     """The release before this one."""
 
+    urls: UrlCounts | None = None
+    """What becomes of the rows of the table of URLs; None for a release of pictures."""
+
     @property
     def counts(self) -> Counts:
         return self.plan.counts
@@ -113,6 +119,9 @@ class FilterResult:
 
     changes: Changes | None = None
     """Since the release before."""
+
+    urls: UrlCounts | None = None
+    """As in the plan."""
 
 
 def run_filter(
@@ -144,21 +153,33 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
             found_listed = withheld(opened, hash_list)
         policy = replace(policy, listed=found_listed.listed, not_compared=found_listed.not_compared)
     promise = request.promise
-    if promise is None:
-        plan = plan_release(run, record, corpus, policy)
-        notes = (*cautions(record, plan, policy), *notes_of_looks(reviewed, verify))
-        return FilterPlan(request, run, record, corpus, policy, plan, notes, None, None, reviewed, verify, previous)
-    proven = guarantee(promise, run, record, policy)
-    plan = plan_release(run, record, corpus, policy, proven.bar)
-    proven = proven.with_price(plan.counts)
-    notes = (
-        *cautions(record, plan, policy),
-        *notes_of_looks(reviewed, verify),
-        *filter(None, [proven.caution, _refuse_nothing_left(proven, plan, promise)]),
-    )
-    return FilterPlan(
-        request, run, record, corpus, policy, plan, notes, proven.bar, proven.record, reviewed, verify, previous
-    )
+    proven = guarantee(promise, run, record, policy) if promise is not None else None
+    bar = None if proven is None else proven.bar
+    policy, urls = _overruled(request, run, record, corpus, policy, bar)
+    plan = plan_release(run, record, corpus, policy, bar)
+    notes = [*cautions(record, plan, policy), *notes_of_looks(reviewed, verify)]
+    if proven is not None and promise is not None:
+        proven = proven.with_price(plan.counts)
+        notes += filter(None, [proven.caution, _refuse_nothing_left(proven, plan, promise)])
+    proof = None if proven is None else proven.record
+    looks = (reviewed, verify, previous, urls)
+    return FilterPlan(request, run, record, corpus, policy, plan, tuple(notes), bar, proof, *looks)
+
+
+def _overruled(
+    request: FilterRequest, run: Place, record: RunRecord, corpus: Source, policy: Policy, bar: Bar | None
+) -> tuple[Policy, UrlCounts | None]:
+    """Return the policy with the decisions that follow from other pictures, and the counts of a list of URLs."""
+    if request.urls is None:
+        return policy, None
+    refuse_unlistable(policy, request.flags_only)
+    policy = replace(policy, members="listed" if policy.members == "image-only" else policy.members)
+    has_hash_list = request.hash_list is not None or record.hash_list is not None
+    with spilling_database("the decisions on all rows") as connection:
+        decided = decided_rows(connection, run, record, corpus, policy, bar)
+        decided.settle({"url_sha256": "same URL"})
+        urls = count_urls(request.urls, decided, request.flags_only, has_hash_list)
+        return replace(policy, overruled=decided.overruled()), urls
 
 
 def _refuse_nothing_left(guarantee_: Guarantee, plan: Plan, wanted: GuaranteeRequest) -> str | None:
@@ -184,7 +205,8 @@ def check_destination(planned: FilterPlan) -> None:
     request, corpus, out = planned.request, planned.corpus, place(planned.request.out)
     is_folder = place(planned.record.source).is_dir()
     refuse_misplaced(out, request.out, planned.run, corpus.root, is_folder)
-    refuse_own_names(planned.plan, corpus, planned.run, planned.policy, planned.bar)
+    if planned.urls is None:
+        refuse_own_names(planned.plan, corpus, planned.run, planned.policy, planned.bar)
     refuse_loss(out, request.out, _identity(planned), request.resume, request.overwrite)
     if request.sign_key is not None:
         signed(b"", request.sign_key)  # before anything is copied: a key that cannot sign is of no use at the end
@@ -197,20 +219,27 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
         planned.verify.refuse_gpu()
     request, policy, out = planned.request, planned.policy, place(planned.request.out)
     identity = _identity(planned)
+    if planned.urls is not None and resources.executor is None:
+        resources = replace(resources, executor="inline")  # nothing is copied
     with _executor(planned.plan, resources) as copy:  # first: a cluster that cannot be joined leaves nothing behind
         if request.overwrite:
             remove_tree(out)
         with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as held:
             _begin(out, identity)
             looks = (planned.reviewed, planned.verify)
-            copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume, planned.bar, *looks)
+            made_of = (planned.run, planned.plan, policy, planned.bar)
+            copier = ShardCopier(
+                planned.corpus, planned.run, policy, out, request.resume, planned.bar, *looks, planned.urls
+            )
             counts, written = _copy_all(copier, planned.plan, copy, feedback, held)
+            if request.urls is not None and planned.urls is not None:
+                written = [*written, write_urls(request.urls, out, *made_of, planned.urls)]
             held.confirm()
             changes = finish(
                 out, identity, planned.record, planned.plan, counts, written, request.sign_key, planned.previous
             )
     notes, promised = planned.cautions, planned.guarantee
-    return FilterResult(counts, policy.name, policy.members, left_out(written), notes, promised, changes)
+    return FilterResult(counts, policy.name, policy.members, left_out(written), notes, promised, changes, planned.urls)
 
 
 def _identity(planned: FilterPlan) -> ReleaseRecord:
@@ -227,12 +256,13 @@ def _identity(planned: FilterPlan) -> ReleaseRecord:
         members=policy.members,
         files=policy.files,
         texts=policy.texts,
-        second_look=second_look().protocol if policy.redacts else None,
+        second_look=second_look().protocol if policy.redacts and planned.urls is None else None,
         verified_by=None if planned.verify is None else planned.verify.shown,
         residual_max_level=policy.residual_max_level,
         previous_sha256=None if planned.previous is None else planned.previous.sha256,
         boxes_sha256=boxes_sha256(planned.reviewed),
         guarantee=planned.guarantee,
+        urls=planned.urls,
     )
 
 

@@ -1,7 +1,7 @@
 """Finds which pictures of a release the lines of a list name, by `decisions.parquet`."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 from ingest.errors import PrivsieveError
 from ingest.formats import open_source
 from ingest.sample import printable
+from ingest.storage.place import place
+from jobs.filter.record import urls_of
 from jobs.runtime.progress import Feedback
 from jobs.takedown.entries import Entry, looked_for, pdq_names
 from jobs.takedown.pictures import held_pictures
@@ -61,6 +63,12 @@ def near_pictures(url: str, entries: Sequence[Entry], max_distance: int, feedbac
     names = pdq_names(entries)
     if not names:
         return Near()
+    if urls_of(place(url)) is not None:
+        number = next(entry.number for entry in entries if entry.kind == "pdq")
+        raise PrivsieveError(
+            f"line {number} of the list is a PDQ hash, and {url} is a list of URLs without pictures to compare; write "
+            "the URL, the sha256, or SHARD/KEY"
+        )
     near, num_not_compared = list[tuple[str, str, str, int]](), 0
     with feedback.meter("compare pictures", None) as meter:
         for picture in held_pictures(open_source(url, None, None), looked_for(names), meter):
@@ -101,6 +109,18 @@ def matched(decisions: pa.Table, entries: Sequence[Entry], url: str, near: Near)
         if not released:
             (gone if rows_of_entry else unknown).append(entry.number)
     return Matches(taken, tuple(gone), tuple(unknown), tuple(shown))
+
+
+def with_same_url(decisions: pa.Table, matches: Matches) -> Matches:
+    """Return the matches and the other pictures of the same URLs: a list of URLs has each of these rows or none."""
+    of_url = dict[str, Entry]()
+    for row, entry in matches.taken.items():
+        of_url.setdefault(decisions["url_sha256"][row].as_py(), entry)
+    is_same = pc.is_in(decisions["url_sha256"], pa.array([*of_url], pa.string()))
+    is_same = pc.and_(is_same, pc.is_valid(decisions["released_sha256"]))
+    rows = np.flatnonzero(is_same.to_numpy()).tolist()
+    urls = decisions["url_sha256"].take(pa.array(rows, pa.int64())).to_pylist()
+    return replace(matches, taken={row: of_url[url] for row, url in zip(rows, urls, strict=True)} | matches.taken)
 
 
 def _rows_of_near(decisions: pa.Table, near: Near) -> Iterator[tuple[str, int, int]]:

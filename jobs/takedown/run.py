@@ -8,7 +8,7 @@ import hashlib
 import json
 import posixpath
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated, Any
@@ -33,11 +33,12 @@ from jobs.filter.checksums import signed, write_sums
 from jobs.filter.decisions import DECISIONS_SCHEMA, read_decisions
 from jobs.filter.documents import write_documents
 from jobs.filter.finishing import ROWS_PER_GROUP, as_json
-from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_STAGED
+from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_STAGED, urls_of
+from jobs.filter.url_list import url_hashes
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.takedown.entries import Entry, entries_of
 from jobs.takedown.journal import Journal, finish_takedown, put_in_place, write_rest
-from jobs.takedown.matching import Matches, NearMatch, matched, near_pictures
+from jobs.takedown.matching import Matches, NearMatch, matched, near_pictures, with_same_url
 from jobs.takedown.tombstones import Why, write_tombstones
 from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, TAKEDOWN
 from scoring.runs.lease import lease
@@ -134,6 +135,8 @@ def _matched(
     decisions = read_decisions(root, request.release)
     near = near_pictures(request.release, entries, request.pdq_distance, feedback)
     matches = matched(decisions, entries, request.release, near)
+    if urls_of(root) is not None:
+        matches = with_same_url(decisions, matches)
     num_shards = len(pc.unique(decisions["shard"].take(pa.array(sorted(matches.taken), pa.int64()))))
     result = TakedownResult(
         len(entries),
@@ -154,26 +157,15 @@ def _staged(
     staged, summary = root.at(TAKEDOWN_STAGED, folder), _summary(root, request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
     is_taken[list(requested)] = True
-    source = open_source(request.release, None, None)
-    names = {printable(shard): shard for shard in source.shards}
-    shards = np.array(decisions["shard"].to_pylist(), dtype=object)
-    hashes: dict[str, str] = summary["sha256"]
-    replaced: dict[str, str] = {}
-    removed: list[str] = []
-    for shard in dict.fromkeys(shards[is_taken]):
-        if shard not in names:
-            raise IncompleteError(f"{request.release}: {shard} is not there; privsieve verify says more")
-        here = np.flatnonzero(shards == shard)
-        rest = _without(decisions["released_sha256"].take(pa.array(here)).to_pylist(), is_taken[here])
-        files = write_rest(source, names[shard], rest, staged)
-        if source.format == "tree":
-            above = "" if names[shard] == ROOT else names[shard]
-            gone = [n for n in hashes if posixpath.dirname(n) == above and n not in files]
-            removed += gone
-            hashes = {name: sha256 for name, sha256 in hashes.items() if name not in gone}
-        else:
-            replaced |= files
-            hashes |= files
+    files: dict[str, str] = summary["sha256"]
+    counts = urls_of(root)
+    if counts is None:
+        rest = _rest_of_shards(request.release, staged, decisions, is_taken, files)
+    else:
+        urls = {*pc.drop_null(decisions["url_sha256"].filter(pa.array(is_taken))).to_pylist()}
+        rest, num_gone = _rest_of_urls(root, staged, counts.column, urls, files)
+        summary["urls"] = counts.model_copy(update={"num_taken_down": counts.num_taken_down + num_gone}).model_dump()
+    hashes, replaced, removed = rest
     made = _marked(decisions, is_taken)
     with staged.at(DECISIONS).create() as stream:
         pq.write_table(made, stream, ROWS_PER_GROUP, compression="zstd", write_page_checksum=True)
@@ -193,6 +185,59 @@ def _staged(
     replaced |= {DECISIONS: stream.sha256, RELEASE: hashlib.sha256(content).hexdigest()}
     removed += [SIGNATURE] if SIGNATURE not in replaced else []
     return Journal(folder=folder, replaced=replaced, removed=removed)
+
+
+Rest = tuple[dict[str, str], dict[str, str], list[str]]
+"""The files of the release afterwards and those of them that were written, each with its hash; files to remove."""
+
+
+def _rest_of_shards(
+    url: str, staged: Place, decisions: pa.Table, is_taken: npt.NDArray[np.bool_], hashes: dict[str, str]
+) -> Rest:
+    """Write the shards that hold pictures to remove again without them. hashes: of the files of the release."""
+    source = open_source(url, None, None)
+    names = {printable(shard): shard for shard in source.shards}
+    shards = np.array(decisions["shard"].to_pylist(), dtype=object)
+    replaced, removed = dict[str, str](), list[str]()
+    for shard in dict.fromkeys(shards[is_taken]):
+        if shard not in names:
+            raise IncompleteError(f"{url}: {shard} is not there; privsieve verify says more")
+        here = np.flatnonzero(shards == shard)
+        rest = _without(decisions["released_sha256"].take(pa.array(here)).to_pylist(), is_taken[here])
+        files = write_rest(source, names[shard], rest, staged)
+        if source.format == "tree":
+            above = "" if names[shard] == ROOT else names[shard]
+            gone = [n for n in hashes if posixpath.dirname(n) == above and n not in files]
+            removed += gone
+            hashes = {name: sha256 for name, sha256 in hashes.items() if name not in gone}
+        else:
+            replaced |= files
+            hashes = hashes | files
+    return hashes, replaced, removed
+
+
+def _rest_of_urls(
+    root: Place, staged: Place, column: str, urls: Collection[str], hashes: dict[str, str]
+) -> tuple[Rest, int]:
+    """Write the files of a list of URLs again without these URLs, and count the rows that are gone.
+
+    urls: hashes of the URLs to remove.
+    """
+    replaced, num_gone = dict[str, str](), 0
+    for name in hashes:
+        num_before = num_gone
+        with root.at(name).open() as stream:
+            schema = pq.read_schema(stream)
+        with staged.at(name).create() as target, pq.ParquetWriter(target, schema, compression="zstd") as writer:
+            for batch, of_rows in url_hashes(root.at(name), column):
+                stays = [url_sha256 not in urls for url_sha256 in of_rows]
+                writer.write_batch(batch.filter(pa.array(stays, pa.bool_())))
+                num_gone += stays.count(False)
+        if num_gone == num_before:
+            staged.at(name).remove()
+        else:
+            replaced[name] = target.sha256
+    return (hashes | replaced, replaced, []), num_gone
 
 
 def _requests(requested: Mapping[int, Entry], request: TakedownRequest) -> list[dict[str, Any]]:

@@ -2,14 +2,13 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.errors import PrivsieveError, QueryError, StorageError
+from ingest.errors import PrivsieveError, QueryError
 from ingest.machine import available_bytes
 from ingest.sample import printable
 from ingest.storage.place import place
@@ -25,6 +24,7 @@ from reports.diff.matching import HashPart, Matched, Name, Pairs, load, match_ha
 from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, ChangedPicture, RunDifference, Side
 from reports.evaluation.compute import engine_name
 from reports.report.opened import MayName, OpenRun, all_named, open_run
+from reports.run.spilling import MEMORY_SHARE, spilling_database
 from scoring.runs.record import all_differences
 from scoring.sql.expressions import first_line, value_expression
 from scoring.sql.limits import Watch
@@ -36,9 +36,6 @@ MAX_PICTURES = 20
 
 ALIKE = {"built_with": (), "is_fake": False}
 """Values set in both records before they are compared: machines change no row, and the engine is compared anyway."""
-
-MEMORY_SHARE = 0.5
-"""Share of the free memory that DuckDB may use before it spills to disk."""
 
 DISK_SHARE = 0.5
 """Share of the free room in the temporary folder that the rows of a part may take."""
@@ -79,7 +76,7 @@ def compare_runs(
     if place(url_a).is_same(place(url_b)):
         raise PrivsieveError(f"{url_a} is given twice; compare it with another run")
     value_expression(by, SCHEMA)  # before anything is opened
-    with open_run(url_a) as a, open_run(url_b) as b, _database() as database:
+    with open_run(url_a) as a, open_run(url_b) as b, spilling_database("the comparison") as database:
         room = room_bytes or _free_bytes()
         num_parts = -(-ROW_BYTES * (a.coverage.num_rows + b.coverage.num_rows) // room)
         return Watch(database).run(lambda: _compared(database, a, b, by, may_name, max(1, num_parts)))
@@ -87,25 +84,6 @@ def compare_runs(
 
 def _free_bytes() -> int:
     return int(MEMORY_SHARE * available_bytes() + DISK_SHARE * shutil.disk_usage(tempfile.gettempdir()).free)
-
-
-@contextmanager
-def _database() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a database that spills to a temporary folder, which is removed afterwards."""
-    with tempfile.TemporaryDirectory(prefix="privsieve-diff-") as folder:
-        database = duckdb.connect()
-        try:
-            database.execute(f"SET memory_limit = '{int(MEMORY_SHARE * available_bytes())}B'")
-            database.execute("SET temp_directory = ?", [folder])
-            database.execute("SET preserve_insertion_order = false; SET python_enable_replacements = false")
-            yield database
-        except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
-            raise StorageError(
-                f"the comparison needs more room in {tempfile.gettempdir()} (set TMPDIR to a larger disk): "
-                f"{first_line(error)}"
-            ) from None
-        finally:
-            database.close()
 
 
 def _compared(

@@ -82,11 +82,8 @@ class JudgedRun:
     answers: RunAnswers
     """What the run says, row by row."""
 
-    num_screened: int = 0
-    """Labelled pictures that the screen of the scan left out; they are in no figure."""
-
-    num_missed: int = 0
-    """How many of these are labelled private."""
+    is_screened: npt.NDArray[np.bool_]
+    """Shape (n,): labelled pictures that the screen of the scan left out; they count as answered public."""
 
 
 def evaluate_run(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> Evaluation:
@@ -104,24 +101,14 @@ def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) ->
         rows = opened.rows(list(ROW_COLUMNS))
         engine, cautions = opened.record.engine, tuple(map(printable, opened.cautions))
         name = engine_name(opened.record.engine)
-    joined, screened = _without_screened(join(rows, labels))
+    joined = join(rows, labels)
     answers = answers_of(joined.rows, engine, options.threshold)
     if options.threshold is not None and np.isnan(answers.prob_private).all():
         raise LabelsError(f"{run}: there is no prob_private to compare with the threshold; only some engines give one")
-    num_missed = int((truth_of(screened).private == 1).sum())
     truth = truth_of(joined.labels)
-    return JudgedRun(run, name, cautions, joined, truth, answers, screened.num_rows, num_missed)
-
-
-def _without_screened(joined: Joined) -> tuple[Joined, pa.Table]:
-    """Return the rows that the engine was asked about, and the labels of the others, which it did not answer."""
-    is_screened = pc.equal(joined.rows[Col.STATUS], SCREENED)
-    labels = joined.labels.filter(is_screened)
-    if not labels.num_rows:
-        return joined, labels
-    asked = pc.invert(is_screened)
-    places = joined.label_places[asked.to_numpy()]
-    return Joined(joined.rows.filter(asked), joined.labels.filter(asked), places, joined.counts), labels
+    is_screened = pc.equal(joined.rows[Col.STATUS], SCREENED).fill_null(False).to_numpy()
+    answers = replace(answers, private=np.where(is_screened, 0, answers.private))
+    return JudgedRun(run, name, cautions, joined, truth, answers, is_screened)
 
 
 def evaluation_of(judged_run: JudgedRun, options: EvaluationOptions = DEFAULTS) -> Evaluation:
@@ -239,11 +226,14 @@ def main_score(answers: RunAnswers) -> Numbers:
 def _notes(judged_run: JudgedRun) -> tuple[str, ...]:
     counts, private = judged_run.joined.counts, judged_run.truth.private
     notes = []
-    if judged_run.num_screened:
-        pictures = number_of(judged_run.num_screened, "labelled picture")
+    if num_screened := int(judged_run.is_screened.sum()):
+        pictures, num_missed = (
+            number_of(num_screened, "labelled picture"),
+            int((private[judged_run.is_screened] == 1).sum()),
+        )
         notes.append(
-            f"The screen of the scan left out {pictures}, {judged_run.num_missed:,} of them private: they are in no "
-            "figure, which are of what the engine saw."
+            f"The screen of the scan left out {pictures}, {num_missed:,} of them private: they count as "
+            "answered public. Figures of scores and attributes are of what the engine saw."
         )
     if judged_run.truth.num_open:
         notes.append(
@@ -292,10 +282,10 @@ def engine_name(engine: Mapping[str, Any]) -> str:
 
 
 def wrong_answers(judged: JudgedRun) -> list[WrongAnswer]:
-    """Return the wrong answers, surest first, each picture once. Pictures without an answer or without bytes are left
-    out."""
+    """Return the wrong answers, surest first, each picture once. Pictures without an answer, among them those that a
+    screen left out, or without bytes are left out."""
     given, truth = judged.answers.private, judged.truth.private
-    is_wrong = ~np.isnan(given) & ~np.isnan(truth) & (given != truth)
+    is_wrong = ~np.isnan(given) & ~np.isnan(truth) & (given != truth) & ~judged.is_screened
     score = np.where(np.isnan(judged.answers.holistic_score), judged.answers.score, judged.answers.holistic_score)
     of_private = np.nan_to_num(np.where(np.isnan(judged.answers.prob_private), score, judged.answers.prob_private))
     confidence = np.where(given == 1, of_private, 1 - of_private)

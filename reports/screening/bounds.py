@@ -88,6 +88,24 @@ def level_bounds(
     return tuple(bounds)
 
 
+def promised_levels(
+    bounds: Iterable[LevelBound], target_level_1: float | None, confidence: float
+) -> tuple[LevelBound, ...]:
+    """Return the miss rates of levels by the pictures that chose the threshold: a bound only for level 1 with a target.
+
+    What such pictures miss proves nothing. With a target, the threshold is at most the one that the pictures of level 1
+    alone would give, which misses as many as are allowed.
+    """
+    promised = list[LevelBound]()
+    for bound in bounds:
+        high = None
+        if bound.level == 1 and target_level_1 is not None:
+            allowed = num_missed_allowed(bound.num_private, 1 - target_level_1, confidence)
+            high = None if allowed is None else miss_high(allowed, bound.num_private, confidence)
+        promised.append(bound.model_copy(update={"miss_high": high}))
+    return tuple(promised)
+
+
 def category_bounds(
     pictures: LabelledFeatures,
     members: Flags,

@@ -12,7 +12,14 @@ import numpy as np
 
 from ingest import __version__
 from ingest.errors import LabelsError, number_of
-from reports.screening.bounds import category_bounds, labelled_counts, level_bounds, miss_bound, together
+from reports.screening.bounds import (
+    category_bounds,
+    labelled_counts,
+    level_bounds,
+    miss_bound,
+    promised_levels,
+    together,
+)
 from reports.screening.pictures import BOUND, TRAINING, VALIDATION, Groups, LabelledFeatures, chosen, parts
 from reports.statistics.binary import Flags, Numbers, cells, known, rates
 from reports.statistics.probability_maps import EDGE, NUM_FOLDS, Points, folds_of, platt
@@ -215,7 +222,7 @@ class MadeScreen:
 
     predictor: Predictor
     record: ScreenRecord
-    """Without the hashes of its files."""
+    """Without hashes."""
 
     choices: tuple[FusionChoice, ...]
     num_training: int
@@ -260,11 +267,16 @@ def made_screen(
         seed=settings.seed,
         assumption=ASSUMPTION[drawn],
         files={},
+        sha256="0" * 64,
     )
     screened = is_screened(pictures, scores, record)
     record = record.model_copy(
         update={
-            "levels": level_bounds(pictures, members, screened, settings.confidence),
+            "levels": promised_levels(
+                level_bounds(pictures, members, screened, settings.confidence),
+                None if settings.is_per_category else settings.target_miss_level_1,
+                settings.confidence,
+            ),
             "labelled": labelled_counts(pictures, members, screened),
         }
     )

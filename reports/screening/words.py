@@ -54,10 +54,11 @@ def _bound(bound: MissBound) -> str:
 
 
 def _level(level: LevelBound) -> str:
-    return (
-        f"{level.num_missed:,} of {level.num_private:,} labelled pictures missed: at most {percent(level.miss_high)} "
-        "by these alone"
-    )
+    missed = f"{level.num_missed:,} of {level.num_private:,} labelled pictures missed"
+    if level.miss_high is not None:
+        return f"{missed}: at most {percent(level.miss_high)} by these alone"
+    promise = "; --target-miss-level-1 makes a promise" if level.level == 1 else ""
+    return f"{missed}; no bound, since they helped to choose the threshold{promise}"
 
 
 def _category(name: str) -> str:

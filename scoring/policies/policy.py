@@ -26,7 +26,7 @@ A policy can be changed and applied again without another scan, since scores do 
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
@@ -38,6 +38,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ingest.errors import PolicyError
 from ingest.formats.members import Members
 from ingest.images.covering import CoverMethod
+from scoring.policies.overruled import Overruled
 from scoring.privacy import SEVERITY_NAMES
 from scoring.sql.expressions import columns_of, row_cursor, shown, without_values
 from scoring.sql.limits import Limits, StoppedError, Watch
@@ -61,8 +62,8 @@ Text = Annotated[str, Field(pattern=r"\S")]
 DEFAULT, QUARANTINED, UNREADABLE, UNSAFE_MEMBER = "(default)", "(quarantined)", "(unreadable)", "(unsafe_member)"
 GUARANTEE, HASH_LIST, NOT_COMPARED = "(guarantee)", "(hash_list)", "(not_compared)"
 DAMAGED_SHARD, NOT_CLEANED, NOT_COVERED = "(damaged_shard)", "(not_cleaned)", "(not_covered)"
-TAKEDOWN, SCREENED_OUT = "(takedown)", "(screened)"
-"""Names of rules when no rule of the policy decided; all but the first two and the last are used by `filter` and "
+TAKEDOWN, SCREENED_OUT, NOT_LISTED = "(takedown)", "(screened)", "(not_listed)"
+"""Names of rules when no rule of the policy decided; all but the first two and `(screened)` are used by `filter` and "
 "`takedown`."""
 
 RESERVED = (
@@ -78,6 +79,7 @@ RESERVED = (
     GUARANTEE,
     HASH_LIST,
     NOT_COMPARED,
+    NOT_LISTED,
 )
 
 UNSEEN_BY_ENGINE = "the screen left it out as unlikely to be private; the engine has not seen it"
@@ -169,6 +171,9 @@ class Policy:
 
     not_compared: frozenset[str] = frozenset()
     """sha256 of pictures that cannot be compared with the list: they are handled in the same way."""
+
+    overruled: Overruled = field(default_factory=Overruled, compare=False)
+    """Decisions that follow from other pictures of the run."""
 
     @cached_property
     def columns(self) -> frozenset[str]:

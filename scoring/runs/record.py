@@ -88,17 +88,19 @@ class ScreenSettings(BaseModel):
     """Upper end of the miss rate that labels prove."""
 
     miss_high_level_1: Annotated[float, Field(ge=0, le=1)] | None
-    """The same for level 1; None where the labels say nothing of levels."""
+    """The same for level 1; None unless the screen promises something of level 1."""
 
     guard_share: Annotated[float, Field(gt=0, le=1)]
 
     @property
     def caution(self) -> str:
         """What readers of figures of the run must know."""
-        level_1 = "" if self.miss_high_level_1 is None else f", of level 1 {100 * self.miss_high_level_1:.2g} %"
+        level_1 = "; of level 1 alone nothing is promised"
+        if self.miss_high_level_1 is not None:
+            level_1 = f", of level 1 {100 * self.miss_high_level_1:.2g} %"
         return (
             f"SCREENED: the engine has not seen the pictures that a screen left out; by labels that is at most "
-            f"{100 * self.miss_high:.2g} % of the private ones{level_1} ({100 * self.confidence:.3g} % confidence)"
+            f"{100 * self.miss_high:.2g} % of the private ones ({100 * self.confidence:.3g} % confidence){level_1}"
         )
 
 

@@ -64,7 +64,9 @@ class LevelBound(_Part):
     level: Literal[1, 2]
     num_private: Count
     num_missed: Count
-    miss_high: Share
+    miss_high: Share | None
+    """Upper end of the exact one-sided interval; None in a screen whose thresholds these pictures helped to choose,
+    unless the level has a target of its own."""
 
 
 class Labelled(_Part):
@@ -117,6 +119,9 @@ class ScreenRecord(_Part):
 
     files: dict[str, Sha256]
     """File of the folder -> sha256."""
+
+    sha256: Sha256
+    """Hash of everything else here, so that a threshold that was changed by hand is noticed."""
 
     @model_validator(mode="after")
     def _refuse_contradictions(self) -> "ScreenRecord":

@@ -1,7 +1,7 @@
 """The folder of a screen: screen.json, screen.safetensors, and encoder.onnx if the user named an encoder.
 
 A screen comes from elsewhere as often as not, so it is read strictly: every file has the hash that screen.json gives,
-every number its place and shape, and nothing in it can run.
+screen.json has its own, every number its place and shape, and nothing in it can run.
 """
 
 import hashlib
@@ -52,7 +52,12 @@ def write_screen(
     for name, content in contents.items():
         root.at(name).write(content)
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    text = record.model_copy(update={"files": hashes}).model_dump_json(indent=1).encode()
+    described = record.model_copy(update={"files": hashes})
+    text = (
+        described.model_copy(update={"sha256": _own_hash(described.model_dump_json())})
+        .model_dump_json(indent=1)
+        .encode()
+    )
     root.at(RECORD).write(text)
     return read_screen(url)
 
@@ -67,12 +72,23 @@ def read_screen(url: str) -> FittedScreen:
         record = ScreenRecord.model_validate_json(text)
     except ValidationError:  # its text may quote the file
         raise LabelsError(f"{url}/{RECORD} is damaged or of another version; fit the screen again") from None
+    if record.sha256 != _own_hash(text):
+        raise LabelsError(
+            f"{url}/{RECORD} was changed after the fit, so its promise means nothing; fit the screen again"
+        )
     has_encoder = any(modality.name == "encoder" for modality in record.modalities)
     if set(record.files) != {WEIGHTS, *([ENCODER] if has_encoder else [])}:
         raise LabelsError(f"{url}/{RECORD} does not name the files that its modalities need; fit the screen again")
     contents = {name: _checked(root, name, digest, url) for name, digest in record.files.items()}
     tensors = _tensors(contents[WEIGHTS], url)
     return _screen(record, tensors, contents.get(ENCODER), hashlib.sha256(text).hexdigest(), url)
+
+
+def _own_hash(text: str | bytes) -> str:
+    """Return the hash of all that a screen.json says but for this hash itself."""
+    fields = json.loads(text)
+    del fields["sha256"]
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 def learnt_pictures(url: str) -> frozenset[int]:

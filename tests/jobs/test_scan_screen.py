@@ -226,12 +226,20 @@ def test_a_screened_picture_is_a_state_of_its_own_in_a_comparison(
     assert all(row[states.index("unknown")] == 0 for row in found["private_states"])
 
 
-def test_evaluate_leaves_them_out_and_says_how_many(made: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert privsieve("evaluate", run, "--labels", made / "labels.csv", "--format", "json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["private"]["num_rejected"] == 0
-    assert found["private"]["accuracy"] == 1.0  # the labels are the engine's own answers
-    assert any("The screen of the scan left out" in note for note in found["notes"])
+def test_evaluate_counts_them_as_answered_public(
+    made: Path, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screened = sorted(str(row["sha256"]) for row in rows(run) if row["stage"] == "screen")[:3]
+    text = (made / "labels.csv").read_text()  # the engine's own answers
+    for sha256 in screened:
+        text = text.replace(f"{sha256},0", f"{sha256},1")
+    (tmp_path / "labels.csv").write_text(text)
+    assert privsieve("evaluate", run, "--labels", tmp_path / "labels.csv", "--format", "json") == 0
+    evaluation = json.loads(capsys.readouterr().out)
+    private = evaluation["private"]
+    assert (private["num_pictures"], private["num_rejected"]) == (440, 0)
+    assert (private["num_false_positive"], private["num_false_negative"]) == (0, 3)
+    assert any("3 of them private: they count as answered public" in note for note in evaluation["notes"])
 
 
 def test_status_counts_them(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from scoring.screen.features import Features, PictureView
 from scoring.screen.fusion import KINDS, Fusion, fitted_fusion
 from scoring.screen.guard import is_guarded
 from scoring.screen.heads import Head, fitted_heads
-from scoring.screen.screen_file import learnt_mark, learnt_pictures, read_screen, write_screen
+from scoring.screen.screen_file import _own_hash, learnt_mark, learnt_pictures, read_screen, write_screen
 from scoring.screen.thumbnail import Thumbnail
 from tests.benchmarks.screen import fitted
 from tests.jobs.made import jpeg
@@ -219,6 +219,16 @@ def test_unknown_settings_of_a_screen_are_refused(tmp_path: Path, made: MadeScre
         read_screen(str(tmp_path))
 
 
+def test_a_threshold_that_was_changed_by_hand_is_refused(tmp_path: Path, made: MadeScreen) -> None:
+    _write(tmp_path, made)
+    text = (tmp_path / "screen.json").read_text()
+    threshold = f'"threshold": {json.loads(text)["bound"]["threshold"]}'
+    assert text.count(threshold) == 1
+    (tmp_path / "screen.json").write_text(text.replace(threshold, '"threshold": 0.9'))
+    with pytest.raises(LabelsError, match=r"screen\.json was changed after the fit, so its promise means nothing"):
+        read_screen(str(tmp_path))
+
+
 def test_weights_of_other_shapes_are_refused(tmp_path: Path, made: MadeScreen) -> None:
     """As a forged file with a hash that fits."""
     import hashlib
@@ -232,7 +242,7 @@ def test_weights_of_other_shapes_are_refused(tmp_path: Path, made: MadeScreen) -
     record = json.loads((tmp_path / "screen.json").read_text())
     record["files"]["screen.safetensors"] = hashlib.sha256(content).hexdigest()
     (tmp_path / "screen.safetensors").write_bytes(content)
-    (tmp_path / "screen.json").write_text(json.dumps(record))
+    (tmp_path / "screen.json").write_text(json.dumps(record | {"sha256": _own_hash(json.dumps(record))}))
     with pytest.raises(LabelsError, match="does not hold what"):
         read_screen(str(tmp_path))
 

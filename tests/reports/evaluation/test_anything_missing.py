@@ -68,7 +68,11 @@ def test_counts_add_up_whatever_is_missing(protocol: str, seed: int) -> None:
     for _ in range(2):
         joined = join(_rows(generator, protocol), labels)
         answers = answers_of(joined.rows, engine)
-        both.append(JudgedRun("run", "engine", (), joined, truth_of(joined.labels), answers))
+        both.append(
+            JudgedRun(
+                "run", "engine", (), joined, truth_of(joined.labels), answers, np.zeros(joined.rows.num_rows, bool)
+            )
+        )
     found = evaluation_of(both[0], OPTIONS)
     counts = found.join
     assert counts.num_joined_rows + counts.num_rows_without_label == counts.num_rows == NUM

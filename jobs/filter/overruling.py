@@ -1,0 +1,154 @@
+"""Decisions over all pictures of a run: what is the same picture, or has the same URL, gets the strictest one.
+
+One pass over the rows goes into a database that spills to disk. What stays in memory is the rows that are overruled.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from ingest.formats import Source
+from ingest.storage.place import Place
+from jobs.filter.bar import Bar
+from jobs.filter.decisions import decisions_of, row_chunks
+from jobs.filter.plan import shard_rows
+from scoring.policies.overruled import Overruled
+from scoring.policies.policy import ACTIONS, HASH_LIST, NOT_COMPARED, NOT_LISTED, Policy
+from scoring.runs.record import RunRecord
+from scoring.runs.results import results
+
+WITHHELD = (HASH_LIST, NOT_COMPARED)
+"""Rules for pictures of which nothing may follow for others: it would name them."""
+
+DROP = ACTIONS.index("drop")
+UNLISTED = "no row of the list of URLs has its URL"
+
+_STRICTEST = """
+    CREATE OR REPLACE TABLE decided AS
+    WITH strictest AS (
+        SELECT {key} AS k, max(rank) AS top, first(code ORDER BY rank DESC, shard, "index") AS code
+        FROM decided WHERE {key} IS NOT NULL GROUP BY k HAVING min(rank) < max(rank)
+    )
+    SELECT decided.* REPLACE (
+        coalesce(greatest(rank, strictest.top), rank) AS rank,
+        CASE WHEN rank < strictest.top THEN strictest.code ELSE decided.code END AS code,
+        CASE WHEN rank < strictest.top THEN '{cause}' ELSE cause END AS cause
+    )
+    FROM decided LEFT JOIN strictest ON decided.{key} = strictest.k
+"""
+"""Gives every row of the same key the strictest decision of these rows: that of the first row that has it."""
+
+
+@dataclass
+class Decided:
+    """The decisions on all rows, in the table `decided` of a database: shard (its number), index, rank (place in
+    `ACTIONS`), code (number of the decision), cause (null: of the row itself), and the keys."""
+
+    connection: duckdb.DuckDBPyConnection
+    shards: list[str]
+    decisions: list[tuple[str, str, str]]
+    """Action, rule and reason of each code."""
+
+    def settle(self, keys: Mapping[str, str]) -> None:
+        """Give rows with the same key the strictest decision, until nothing changes. keys: column -> what to call it in
+        reasons."""
+        before = None
+        while before != (now := self._total_rank()):
+            before = now
+            for key, cause in keys.items():
+                self.connection.execute(_STRICTEST.format(key=key, cause=cause))
+
+    def _total_rank(self) -> int:
+        return int(self.connection.sql("SELECT coalesce(sum(rank), 0) FROM decided").fetchall()[0][0])
+
+    def drop_unlisted(self) -> None:
+        """Drop the rows whose URL is not in the table `listed`. Nothing follows from that for other rows."""
+        self.decisions.append(("drop", NOT_LISTED, UNLISTED))
+        self.connection.execute(
+            f"""
+            CREATE OR REPLACE TABLE decided AS
+            SELECT * EXCLUDE (is_out) REPLACE (
+                CASE WHEN is_out THEN {DROP} ELSE rank END AS rank,
+                CASE WHEN is_out THEN {len(self.decisions) - 1} ELSE code END AS code,
+                CASE WHEN is_out THEN '' ELSE cause END AS cause
+            )
+            FROM (
+                SELECT decided.*, rank < {DROP} AND listed.url_sha256 IS NULL AS is_out
+                FROM decided LEFT JOIN listed USING (url_sha256)
+            )
+            """
+        )
+
+    def overruled(self) -> Overruled:
+        """Return what differs from the decisions on the rows alone."""
+        columns = self.connection.sql(
+            'SELECT shard, "index", code, cause FROM decided WHERE cause IS NOT NULL ORDER BY shard, "index"'
+        ).to_arrow_table()
+        made = dict[tuple[int, str], int]()
+        pairs = zip(columns["code"].to_pylist(), columns["cause"].to_pylist(), strict=True)
+        numbers = np.array([made.setdefault(pair, len(made)) for pair in pairs], np.int32)
+        shards, indices = columns["shard"].to_numpy(), columns["index"].to_numpy()
+        rows = {
+            self.shards[number]: (indices[shards == number], numbers[shards == number])
+            for number in np.unique(shards).tolist()
+        }
+        return Overruled(rows, tuple(self._decision(code, cause) for code, cause in made))
+
+    def _decision(self, code: int, cause: str) -> tuple[str, str, str]:
+        action, rule, reason = self.decisions[code]
+        if rule in WITHHELD:  # its own rule would name the picture
+            return "drop", NOT_LISTED, UNLISTED
+        return action, rule, f"{cause}: {reason}" if cause else reason
+
+
+def decided_rows(
+    connection: duckdb.DuckDBPyConnection,
+    run: Place,
+    record: RunRecord,
+    corpus: Source,
+    policy: Policy,
+    bar: Bar | None,
+) -> Decided:
+    """Decide on every row of a run and put the decisions into the table `decided`. Errors as of `plan_release`."""
+    connection.execute(
+        'CREATE TABLE decided (shard INTEGER, "index" BIGINT, rank TINYINT, code INTEGER, cause VARCHAR, '
+        "url_sha256 VARCHAR)"
+    )
+    decided, codes = Decided(connection, [], []), dict[tuple[str, str, str], int]()
+    for number, decisions in _decisions(decided.shards, run, record, corpus, policy, bar):
+        of_rows = zip(*(decisions[name].to_pylist() for name in ("action", "rule", "reason")), strict=True)
+        own = [codes.setdefault(decision, len(codes)) for decision in of_rows]
+        actions = decisions["action"].to_pylist()
+        rows = pa.table(
+            {
+                "shard": pa.array([number] * len(own), pa.int32()),
+                "index": decisions["index"],
+                "rank": pa.array([ACTIONS.index(action) for action in actions], pa.int8()),
+                "code": pa.array(own, pa.int32()),
+                "cause": pa.nulls(len(own), pa.string()),
+                "url_sha256": decisions["url_sha256"],
+            }
+        )
+        connection.register("rows", rows)
+        connection.execute("INSERT INTO decided SELECT * FROM rows")
+        connection.unregister("rows")
+    decided.decisions += codes
+    return decided
+
+
+def _decisions(
+    shards: list[str], run: Place, record: RunRecord, corpus: Source, policy: Policy, bar: Bar | None
+) -> Iterator[tuple[int, pa.Table]]:
+    """Yield decisions with the number of their shard in `shards`, to which their shard is added."""
+    for _, ranges in shard_rows(record, corpus, results(run)):
+        is_first = True
+        for rows in row_chunks(run, ranges, policy, bar):
+            if not rows.num_rows:
+                continue
+            if is_first:
+                shards.append(rows["shard"][0].as_py())
+                is_first = False
+            yield len(shards) - 1, decisions_of(rows, policy, bar)

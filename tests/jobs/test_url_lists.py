@@ -1,0 +1,128 @@
+"""A release as a list of URLs: the rows of the table that the pictures were downloaded from."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.sample import url_sha256_of
+from tests.jobs.in_process import scan_in_process
+from tests.jobs.made import jpeg, privsieve, tar
+from tests.jobs.releases import Capture, asked, with_policy
+
+URL = "https://host{}.example.org/{}.jpg"
+BY_KEY = (
+    "name: by-key\ndefault: keep\nquarantined: drop\nrules:\n"
+    "  - {name: second, when: \"key = '1'\", then: drop, reason: r}\n"
+    "  - {name: third, when: \"key = '2'\", then: flag, reason: r}\n"
+)
+
+
+def url(number: int) -> str:
+    return URL.format(number, number)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pictures 0 to 3, of which 3 has the URL of 1; a table of the URLs 0 to 2, twice the first, and two dead ones."""
+    folder = tmp_path_factory.mktemp("lists")
+    (folder / "tars").mkdir()
+    members: dict[str, bytes] = {}
+    for number in range(5):
+        members |= {f"{number}.jpg": jpeg(40 * number)}
+        members |= {f"{number}.json": json.dumps({"url": url({3: 1}.get(number, number))}).encode()}
+    tar(folder / "tars" / "0.tar", members)
+    table = {
+        "URL": [url(0), f" {url(1)}", url(2), url(0), url(7), url(8), None],
+        "TEXT": ["a", "call 555-010-4477", "c", "d", "e", "f", "g"],
+        "status": ["success"] * 4 + ["failed_to_download", "success", "failed_to_download"],
+        "thumbnail": [b"\xff\xd8"] * 7,
+    }
+    pq.write_table(pa.table(table), folder / "table.parquet")
+    scan_in_process(folder / "tars", folder / "run")
+    return folder
+
+
+def released(made: Path, out: Path, *more: object, policy: str = BY_KEY) -> list[dict[str, object]]:
+    chosen = with_policy(out.parent, policy)
+    options = ("--policy", chosen, "--urls", made / "table.parquet", "--out", out, "--quiet", *more)
+    assert privsieve("filter", made / "run", *options) == 0
+    rows: list[dict[str, object]] = pq.read_table(out / "urls" / "00000.parquet").to_pylist()
+    return rows
+
+
+def test_the_list_has_the_rows_whose_pictures_are_kept(made: Path, tmp_path: Path, capsys: Capture) -> None:
+    rows = released(made, tmp_path / "list")
+    assert [(row["URL"], row["TEXT"], row["privsieve_action"]) for row in rows] == [
+        (url(0), "a", "keep"),
+        (url(2), "c", "flag"),
+        (url(0), "d", "keep"),
+    ]
+    assert "thumbnail" not in rows[0]
+    summary = json.loads((tmp_path / "list" / "release.json").read_text())
+    counts = summary["urls"]
+    assert counts["actions"] == {"keep": 2, "flag": 1, "redact": 0, "drop": 1}
+    assert (counts["num_failed"], counts["num_not_scanned"], counts["num_without_url"]) == (1, 1, 1)
+    assert counts["num_listed"] == 7
+    # Picture 3 has the URL of a dropped one, and picture 4 is in no row of the table.
+    assert summary["rules"] == {
+        "(default)": {"keep": 1},
+        "(not_listed)": {"drop": 1},
+        "second": {"drop": 2},
+        "third": {"flag": 1},
+    }
+    decisions = {row["key"]: row for row in pq.read_table(tmp_path / "list" / "decisions.parquet").to_pylist()}
+    assert decisions["3"]["reason"] == "same URL: r"
+    assert decisions["0"]["url_sha256"] == url_sha256_of(url(0))
+    assert [decisions[key]["url_sha256"] for key in "134"] == [None] * 3
+    assert [row["privsieve_sha256"] for row in rows[:2]] == [decisions[key]["released_sha256"] for key in "02"]
+    capsys.readouterr()
+    assert privsieve("verify", tmp_path / "list") == 0
+    assert capsys.readouterr().out == "1 file and 3 rows with URLs as released, and all counts agree\n"
+
+
+def test_flags_only_keeps_all_rows_and_says_what_the_policy_does(made: Path, tmp_path: Path) -> None:
+    rows = released(made, tmp_path / "list", "--flags-only")
+    assert [row["privsieve_action"] for row in rows] == ["keep", "drop", "flag", "keep", None, None, None]
+    assert [row["privsieve_rule"] for row in rows[:3]] == ["(default)", "second", "third"]
+    assert all(row["privsieve_level"] is not None and row["privsieve_score"] is not None for row in rows[:4])
+    assert rows[4]["privsieve_attributes"] is None
+    assert privsieve("verify", tmp_path / "list") == 0
+    assert privsieve("lookup", tmp_path / "list", url(1)) == 0
+
+
+def test_a_url_is_taken_down_from_a_list(made: Path, tmp_path: Path, capsys: Capture) -> None:
+    released(made, tmp_path / "list")
+    assert privsieve("lookup", tmp_path / "list", url(0)) == 0
+    assert privsieve("takedown", tmp_path / "list", asked(tmp_path / "list", url(0))) == 0
+    assert pq.read_table(tmp_path / "list" / "urls" / "00000.parquet")["TEXT"].to_pylist() == ["c"]
+    assert privsieve("verify", tmp_path / "list") == 0
+    assert privsieve("lookup", tmp_path / "list", url(0)) == 1
+    capsys.readouterr()
+    assert privsieve("takedown", tmp_path / "list", asked(tmp_path / "list", f"pdq {'0' * 64}")) == 2
+    assert "is a list of URLs without pictures to compare" in capsys.readouterr().err
+
+
+def test_texts_of_a_list_are_masked(made: Path, tmp_path: Path) -> None:
+    drop_none = "name: p\ntexts: masked\nrules: []\ndefault: keep\nquarantined: drop\n"
+    rows = released(made, tmp_path / "list", policy=drop_none)
+    assert [row["TEXT"] for row in rows if row["URL"] == f" {url(1)}"] == ["call [phone_number]"]
+
+
+@pytest.mark.parametrize("policy", ["files: clean", "members: image-only"])
+def test_a_policy_that_changes_pictures_is_refused(made: Path, tmp_path: Path, policy: str, capsys: Capture) -> None:
+    chosen = with_policy(tmp_path, f"name: p\n{policy}\nrules: []\ndefault: keep\nquarantined: drop\n")
+    options = ("--policy", chosen, "--urls", made / "table.parquet", "--out", tmp_path / "list")
+    assert privsieve("filter", made / "run", *options) == 2
+    assert policy in capsys.readouterr().err
+    assert not (tmp_path / "list").exists()
+
+
+def test_a_table_without_urls_of_the_run_is_refused(made: Path, tmp_path: Path, capsys: Capture) -> None:
+    pq.write_table(pa.table({"url": [url(99)]}), tmp_path / "other.parquet")
+    chosen = with_policy(tmp_path, BY_KEY)
+    options = ("--policy", chosen, "--urls", tmp_path / "other.parquet", "--out", tmp_path / "list")
+    assert privsieve("filter", made / "run", *options) == 2
+    assert "the run knows none of its URLs" in capsys.readouterr().err
