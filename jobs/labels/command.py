@@ -8,16 +8,13 @@ import click
 from ingest.errors import PrivsieveError, number_of
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, Names, takes
 from jobs.console.terminal import answered_yes, write_json, write_line, write_table
+from jobs.labels.build_commands import build
 from jobs.labels.request import (
     AgreementRequest,
-    BalancedRequest,
-    BenchmarkRequest,
     CleanRequest,
     ConsensusRequest,
     ExportRequest,
     ImportRequest,
-    KeywordsRequest,
-    VisprRequest,
 )
 from jobs.runtime.progress import on_terminal
 from reports.words import number, percent
@@ -269,93 +266,4 @@ def _agreement_cells(row: "Agreement") -> list[str]:
     ]
 
 
-@labels.group()
-def build() -> None:
-    """List pictures to annotate for a benchmark like those of the papers. No picture is copied."""
-
-
-@build.command("vispr")
-@takes(VisprRequest)
-@click.option("--quiet", is_flag=True, help="No progress bar.")
-def build_vispr(request: VisprRequest, quiet: bool) -> None:
-    """Candidates of VISPR: pictures with labels of levels 1 and 2, and safe ones for levels 3 and 4.
-
-    Test pictures are for evaluation, validation pictures for tuning. The level of a safe picture is known only once it
-    is annotated: annotate the candidates, then draw with --like-paper --labels.
-    """
-    from jobs.labels.building import run_build_vispr
-
-    result = run_build_vispr(request, on_terminal(quiet))
-    for use, classes in result.num_found.items():
-        write_line(f"candidates for {use}: " + ", ".join(f"{name} {count:,}" for name, count in classes.items()))
-    write_line(f"{number_of(result.labels.num_rows, 'picture')} in {request.out}")
-    for line in result.too_few:
-        write_line(f"too few of {line}")
-
-
-@build.command("privbench")
-@takes(KeywordsRequest)
-def build_privbench(request: KeywordsRequest) -> None:
-    """Candidates by words in captions, for the eight private classes, public and hard public pictures.
-
-    METADATA is Parquet, CSV or TSV with URLs and captions. A word only makes a candidate: people decide.
-    """
-    _build_by_keywords(request, "privbench")
-
-
-@build.command("privacyalert")
-@takes(KeywordsRequest)
-def build_privacyalert(request: KeywordsRequest) -> None:
-    """Candidates by words in captions, for the ten categories of PrivacyAlert.
-
-    METADATA is Parquet, CSV or TSV with URLs and captions, or tags as text. A word only makes a candidate: people
-    decide, and both sides occur in every category.
-    """
-    _build_by_keywords(request, "privacyalert")
-
-
-def _build_by_keywords(request: KeywordsRequest, data_set: str) -> None:
-    from jobs.labels.building import run_build_by_keywords
-
-    result = run_build_by_keywords(request, data_set)
-    rows = [
-        [class_, word, f"{count:,}", percent(count / result.num_rows if result.num_rows else None)]
-        for class_, words in result.hits.items()
-        for word, count in words.items()
-    ]
-    write_table(["class", "keyword", "captions", "of all"], rows, {2, 3})
-    write_line(
-        f"{result.num_rows:,} rows; in {request.out}: " + ", ".join(f"{k} {n:,}" for k, n in result.num_chosen.items())
-    )
-
-
-@build.command("benchmark")
-@takes(BenchmarkRequest)
-def build_benchmark(request: BenchmarkRequest) -> None:
-    """Draw PrivBench's numbers of pictures from candidates that people accepted, and write what is given away.
-
-    Of a private class the pictures that people call private are accepted, of public and hard public ones those that
-    they do not. The folder holds URLs, labels and a datasheet, and no picture.
-
-    Example: privsieve labels build benchmark candidates.parquet --run run --accepted run/reviews --out benchmark
-    """
-    from jobs.labels.benchmark import run_build_benchmark
-
-    result = run_build_benchmark(request)
-    rows = [[name, f"{num:,}", f"{result.num_drawn.get(name, 0):,}"] for name, num in result.num_accepted.items()]
-    write_table(["class", "accepted", "drawn"], rows, {1, 2})
-    write_line(f"in {request.out}: {', '.join(result.files)}")
-    write_line(f"next: privsieve evaluate {request.run} --labels {request.out}/{result.files[0]}")
-
-
-@build.command("balanced")
-@takes(BalancedRequest)
-def build_balanced(request: BalancedRequest) -> None:
-    """All private pictures of LABELS, and as many random public ones, as BIV-Priv is drawn for evaluations.
-
-    Example: privsieve labels build balanced biv-priv.parquet --out drawn.parquet
-    """
-    from jobs.labels.benchmark import run_build_balanced
-
-    num_private, num_public = run_build_balanced(request)
-    write_line(f"{number_of(num_private, 'private picture')} and {num_public:,} public ones in {request.out}")
+labels.add_command(build)

@@ -1,13 +1,19 @@
 """What the commands of `labels` are asked for."""
 
+from dataclasses import field
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from ingest.errors import LabelsError
-from jobs.console.requests import Count, HashListUrl, Option, Seed, Url, Urls, checked_request
+from jobs.console.engine_options import HEADING, EngineName
+from jobs.console.requests import Below, Count, HashListUrl, Option, Seed, Url, Urls, checked_request
 from jobs.screen.request import LookRequest, SeenRequest
+from scoring.assessment import SET_BY_SCANS, EngineOptions
 from scoring.labels.consensus import Method
+
+ASKED_HERE = frozenset(["protocol", "prompt_file", "thresholds"])
+"""Fields of `EngineOptions` that `build dialogues` sets itself."""
 
 Split = Literal["train", "validation", "test"]
 Inputs = Annotated[Urls, Option(argument="LABELS_OR_RUN...")]
@@ -191,3 +197,44 @@ class BalancedRequest:
 
     seed: Seed = 0
     """Seed of the draw."""
+
+
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@checked_request
+class DialoguesRequest:
+    source: Annotated[Url, Option(argument="CORPUS")]
+    """Folder, tar, Parquet file, glob, brace range, or fsspec URL of the labelled pictures."""
+
+    labels: Url
+    """Labels as Parquet or CSV, one per picture: private or not, and the class."""
+
+    out: Annotated[Url, Option(metavar="FILE.jsonl")]
+    """File of this machine to write; FILE.jsonl.part keeps what an interrupted command has."""
+
+    engine: EngineName
+    """What writes, an engine with a model: {}"""
+
+    options: Annotated[EngineOptions, HEADING, Below({}, left_out=SET_BY_SCANS | ASKED_HERE)] = field(
+        default_factory=EngineOptions
+    )
+    """What the engine is given."""
+
+    num_pictures: Annotated[Count | None, Option("--n")] = None
+    """Draw this many labelled pictures at random. [default: all]"""
+
+    yes: bool = False
+    """Send the pictures; without it only what that would cost is shown."""
+
+    price_in: Annotated[Price | None, Option(metavar="PRICE")] = None
+    """Price of a million tokens that the model reads."""
+
+    price_out: Annotated[Price | None, Option(metavar="PRICE")] = None
+    """Price of a million tokens that it writes."""
+
+    seed: Seed = 0
+    """Seed of the draw of --n, and of which question is asked for."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); no picture on it is sent."""

@@ -1,6 +1,6 @@
 """How much the answers depend on the words and the language of the question, as in Samson et al., Tables 6 and 12."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -14,10 +14,12 @@ from jobs.study.points import in_folder
 from jobs.study.request import PromptsRequest
 from jobs.study.studies import FIGURES
 from jobs.tune_set.labelled_pictures import evaluation_pictures
-from reports.evaluation.comparing import spread_of
-from reports.evaluation.compute import EvaluationOptions, evaluate_run
-from reports.evaluation.results import Evaluation, RunsSpread
+from reports.evaluation.comparing import compare, spread_of
+from reports.evaluation.compute import EvaluationOptions, JudgedRun, evaluation_of, judged
+from reports.evaluation.results import RunsSpread
 from reports.report.opened import open_run
+from reports.statistics.intervals import Interval
+from reports.statistics.paired import Difference
 from reports.words import number
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import labels_sha256, read_labels
@@ -47,6 +49,14 @@ class PromptsResult:
     """Answers of each run that are neither yes nor no, on labelled pictures; they count as the wrong answer. None if no
     picture has a label."""
 
+    intervals: tuple[Mapping[str, Interval], ...] = ()
+    """Figure -> 95 % interval for each run: how far it may be off because these pictures were sampled, not others."""
+
+    difference: Difference | None = None
+    """The MCC of the best run, that of the worst, and how far they are apart on the same pictures, with its 95 %
+    interval; None without an MCC. The two were chosen because they are far apart, so the interval is too narrow for
+    wordings that do not differ."""
+
     kind: Kind = "prompts"
 
 
@@ -58,7 +68,7 @@ def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "promp
     labels = read_labels(request.labels)
     if caution := contradictions(labels):
         feedback.notice(f"caution: {request.labels}: {caution}")
-    evaluations = list[Evaluation]()
+    runs = list[JudgedRun]()
     with in_folder(folder, _content(request, kind), request.out):
         for name, protocol in protocols.items():
             run = str(folder / name)
@@ -69,11 +79,22 @@ def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "promp
                 Supervision(),
                 feedback,
             )
-            if not evaluations:
+            if not runs:
                 _refuse_shared(request, run)
-            evaluations.append(evaluate_run(run, labels, EvaluationOptions(num_draws=0)))
+            runs.append(judged(run, labels))
+    evaluations = [evaluation_of(each) for each in runs]
     rejected = tuple(None if each.private is None else each.private.num_rejected for each in evaluations)
-    return PromptsResult(tuple(protocols.values()), spread_of(evaluations), rejected, kind)
+    intervals = tuple({} if each.private is None else each.private.intervals for each in evaluations)
+    spread = spread_of(evaluations)
+    return PromptsResult(tuple(protocols.values()), spread, rejected, intervals, _difference(runs, spread), kind)
+
+
+def _difference(runs: Sequence[JudgedRun], spread: RunsSpread) -> Difference | None:
+    values = spread.private["mcc"].values if "mcc" in spread.private else ()
+    known = sorted((value, number) for number, value in enumerate(values) if value is not None)
+    if not known or known[0][1] == known[-1][1]:
+        return None
+    return compare(runs[known[-1][1]], runs[known[0][1]], EvaluationOptions()).private.get("mcc")
 
 
 def _protocols(request: PromptsRequest, kind: Kind) -> dict[str, str]:
@@ -141,6 +162,10 @@ def prompts_finding(result: PromptsResult) -> str:
         return "No wording has a figure."
     (low, worst), (high, best) = known[0], known[-1]
     what = "wordings" if result.kind == "prompts" else "languages"
+    sampled = ""
+    if result.difference is not None and (ends := result.difference.interval) is not None:
+        sampled = f"; on other pictures like these, by {number(ends.low)} to {number(ends.high)} (95 %)"
     return (
-        f"The {what} differ by {high - low:.3f} in {FIGURES[name]}: {number(low)} ({worst}) to {number(high)} ({best})."
+        f"The {what} differ by {high - low:.3f} in {FIGURES[name]}: {number(low)} ({worst}) to {number(high)} "
+        f"({best}){sampled}."
     )

@@ -110,11 +110,16 @@ def _asked_in_words(request: PromptsRequest, kind: "Kind", output: str, quiet: b
         write_json(asdict(result), indent=1)
         return
     from jobs.study.asking_again import prompts_finding
+    from reports.evaluation.words import interval_cell
 
     write_line(prompts_finding(result))
     heads = ["figure", *(name.partition(":")[2] for name in result.wordings), "mean", "sd"]
     figures = [*result.spread.private.items(), *result.spread.score.items()]
-    rows = [[name, *map(number, figure.values), number(figure.mean), number(figure.sd)] for name, figure in figures]
+    rows = list[list[str]]()
+    for name, figure in figures:
+        rows.append([name, *map(number, figure.values), number(figure.mean), number(figure.sd)])
+        if any(name in intervals for intervals in result.intervals):
+            rows.append(["95 %", *(interval_cell(intervals.get(name)) for intervals in result.intervals), "", ""])
     rows.append(["no answer", *(number(num, ",d") for num in result.num_rejected), "", ""])
     write_table(heads, rows, range(1, len(heads)))
 

@@ -129,7 +129,7 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
     if (card := _finished(out, request.out, content, feedback)) is not None:
         return card
     _is_begun(out, request.out, content)
-    folder = Path(out.path) if out.is_local else staging_folder(request.out, content)
+    folder = Path(out.path) if out.is_local else staging_folder(request.out)
     from scoring.tuning.training import TrainingRequest
 
     work = TrainingRequest(

@@ -6,7 +6,6 @@ on one machine and uploaded at the end, since training writes many files more th
 """
 
 import hashlib
-import json
 import shutil
 import threading
 from collections.abc import Iterator
@@ -161,10 +160,10 @@ def refuse_read_only(url: str) -> None:
         raise LabelsError(f"--out {named(url)}: web servers take no files; give a folder, or a URL of an object store")
 
 
-def staging_folder(url: str, content: dict[str, object]) -> Path:
-    """Return the folder of this machine in which the adapter is tuned. The same request gets the same folder, so that a
-    killed tuning is continued."""
-    digest = hashlib.sha256(json.dumps([url, content], sort_keys=True).encode()).hexdigest()
+def staging_folder(url: str) -> Path:
+    """Return the folder of this machine in which the adapter for a URL is tuned. The same URL gets the same folder, so
+    that a killed tuning is continued, or refused in one line if it was of another request."""
+    digest = hashlib.sha256(url.encode()).hexdigest()
     return cache_root().parent / "tuning" / digest[:24] / "adapter"
 
 

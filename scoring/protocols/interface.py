@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from scoring.assessment import Outcome
+from scoring.assessment import Outcome, View
 from scoring.engine_facts import PromptPart
 
 Probabilities = npt.NDArray[np.float32]
@@ -181,6 +181,13 @@ class Protocol(typing.Protocol):
         message.
         """
         ...
+
+
+@typing.runtime_checkable
+class AsksOtherwise(typing.Protocol):
+    """An engine with a model that can be asked in another protocol than the one it was loaded for."""
+
+    def assess_with(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]: ...
 
 
 class ProtocolModule(typing.Protocol):

@@ -32,7 +32,10 @@ def test_four_languages_are_compared(
     }
     assert privsieve("study", "languages", *asked) == 0
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0] == "The languages differ by 2.000 in MCC: −1.000 (binary:ours-1,ru) to 1.000 (binary:ours-1)."
+    assert shown[0] == (
+        "The languages differ by 2.000 in MCC: −1.000 (binary:ours-1,ru) to 1.000 (binary:ours-1); on other pictures "
+        "like these, by −0.460 to 2.000 (95 %)."
+    )
     (mcc,) = [line.split()[1:5] for line in shown if line.lstrip().startswith("mcc ")]
     assert mcc == ["1.000", "0.000", "−1.000", "−1.000"]
     assert shown[-2].split() == ["no", "answer", "0", "0", "6", "6"]
@@ -61,6 +64,10 @@ def test_wordings_of_a_file_are_asked_in_place_of_ours(
     assert found["spread"]["private"]["mcc"]["values"] == [1, 1, 0, 1]
     assert found["spread"]["private"]["mcc"]["sd"] == pytest.approx(0.5)
     assert found["num_rejected"] == [0, 0, 0, 0]
+    ends = [found["intervals"][number]["mcc"] for number in (0, 2)]
+    assert ends[0]["low"] < 1 == ends[0]["high"]
+    assert ends[1]["low"] < 0 < ends[1]["high"]
+    assert (found["difference"]["after"], found["difference"]["before"]) == (1, 0)
     questions = [part["text"] for body in server.bodies for part in body["messages"][-1]["content"] if "text" in part]
     assert {question for question in questions if "Question" in question} == {
         f"Question {n}?\n\n" for n in (1, 2, 3, 4)

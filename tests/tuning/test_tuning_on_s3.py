@@ -134,8 +134,11 @@ def test_a_killed_tuning_to_a_bucket_is_continued(
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert not bucket.exists(f"{BUCKET}/adapters/tuned/{WEIGHTS}")
-    assert privsieve(*_tune(few_set, short_recipe), "--steps-per-checkpoint", 3) == 0
+    later = tmp_path / "later.yaml"  # as a later version ships the recipe, with other words about its source
+    later.write_text(f"{short_recipe.read_text()}\nsource: put in other words\n")
+    assert privsieve(*_tune(few_set, later), "--steps-per-checkpoint", 3) == 0
     assert bucket.cat_file(f"{BUCKET}/adapters/tuned/{WEIGHTS}") == (short / WEIGHTS).read_bytes()
+    assert not list((tmp_path / "cache" / "tuning").glob("*/adapter")), "it was continued, and not begun again"
 
 
 def test_an_adapter_is_not_written_over_other_files(

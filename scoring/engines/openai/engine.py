@@ -12,7 +12,7 @@ from scoring.endpoints.endpoint import Endpoint, NoAnswerError, RefusedError, Re
 from scoring.engines.canary import canary
 from scoring.engines.openai.chat import OPTIONAL, answer_of, body_of, jpeg_of, left_out, needed, top_level, usage_of
 from scoring.engines.openai.settings import EndpointSettings
-from scoring.protocols.interface import Answer, Generate, Prompt, TextAnswer
+from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, TextAnswer
 
 FILTER_CODES = frozenset(["content_filter", "content_policy_violation", "moderation_blocked"])
 """Error codes of a content filter."""
@@ -36,7 +36,11 @@ class OpenAIEngine:
     def assess(self, views: Sequence[View]) -> list[Outcome]:
         """Answer views. EngineError if no view would get an answer: the key, the model's name or the address is wrong,
         or the endpoint no longer answers."""
-        return list(self._threads.map(self._outcome, views))
+        return self.assess_with(self._protocol, views)
+
+    def assess_with(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
+        """Answer as in `assess` for another protocol."""
+        return list(self._threads.map(lambda view: self._outcome(protocol, view), views))
 
     def check(self) -> str:
         """Ask about one generated picture, before any of the corpus; return the result in a few words. EngineError as
@@ -48,9 +52,9 @@ class OpenAIEngine:
             raise EngineError(f"{self._endpoint.url} has no answer for a made picture: {outcome.message}")
         return f"answers (for a made picture: {outcome.message})"
 
-    def _outcome(self, view: View) -> Outcome:
+    def _outcome(self, protocol: Protocol, view: View) -> Outcome:
         try:
-            outcome = self._asked(view)
+            outcome = self._asked(protocol, view)
         except NoAnswerError as error:
             if error.reason != "rejection":
                 self._endpoint.unanswered(error.message)
@@ -58,13 +62,13 @@ class OpenAIEngine:
         self._endpoint.answered()
         return outcome
 
-    def _asked(self, view: View) -> Outcome:
+    def _asked(self, protocol: Protocol, view: View) -> Outcome:
         jpeg = jpeg_of(view.pixels, self._max_pixels)
         answers: list[Answer] = []
-        prompt = self._protocol.prompt
+        prompt = protocol.prompt
         while True:
             answers.append(self._answer(prompt, jpeg))
-            result = self._protocol.parse(answers)
+            result = protocol.parse(answers)
             if not isinstance(result, Prompt):
                 return result
             prompt = result
@@ -73,7 +77,7 @@ class OpenAIEngine:
         """Ask without optional parts that the endpoint refuses: in all requests from then on if it
         named the parameter, else in this one only, since it may have been the picture that was refused."""
         wanted = prompt.wanted
-        assert isinstance(wanted, Generate), "settings() lets no other protocol pass"
+        assert isinstance(wanted, Generate), "no other protocol is given"
         without, named = self._without, frozenset[str]()
         while True:
             body = body_of(prompt, wanted, self._model, jpeg, without)

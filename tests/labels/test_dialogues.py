@@ -1,0 +1,135 @@
+"""Conversations that a model writes about labelled pictures, with a server in place of the model."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scoring.tuning.dialogue_writing import FOUND_TEXT, NO_FORM, NO_PRIVACY, turns_of
+from tests.engines.chat_server import ChatServer, Reply
+from tests.jobs.made import privsieve
+from tests.tuning_sets import made
+
+
+def written(*answers: str) -> str:
+    return json.dumps({"turns": [{"question": "What is it?", "answer": answer} for answer in answers]})
+
+
+PRIVATE = written("A document on a desk.", "It holds private information of the kind of an identity document.")
+PUBLIC = written("A bridge. Nothing in it is private, since no person can be seen.")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    running = ChatServer()
+    running.by_words = {
+        "labelled this picture as private": Reply(text=f"```json\n{PRIVATE}\n```"),
+        "labelled this picture as public": Reply(text=PUBLIC),
+    }
+    running.usage = {"prompt_tokens": 500, "completion_tokens": 60}
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def asked(server: ChatServer, tmp_path: Path) -> list[object]:
+    """The command for six labelled pictures, without --yes."""
+    pictures = made.files(6)
+    labels = made.by_hash(
+        tmp_path / "labels.parquet", pictures, private=[1, 0] * 3, **{"class": ["passport", None] * 3}
+    )
+    source = made.tree(tmp_path / "pictures", pictures)
+    given = ("--labels", labels, "--out", tmp_path / "dialogues.jsonl", "--quiet")
+    engine = ("--engine", "openai", "--endpoint", server.url, "--model", "tiny-vl")
+    return ["labels", "build", "dialogues", source, *given, *engine]
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_the_cost_is_shown_before_and_nothing_is_sent(
+    asked: list[object], server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert privsieve(*asked, "--price-in", 2, "--price-out", 10) == 0
+    shown = capsys.readouterr().out
+    assert "6 labelled pictures: 3 private, 3 public; 0 asked about before, 6 to ask about" in shown
+    assert "about 3,003 tokens to read and 1,500 to write, cost about 0.02" in shown
+    assert "nothing was sent; --yes sends the pictures" in shown
+    assert server.bodies == []
+    assert not (tmp_path / "dialogues.jsonl").exists()
+
+
+def test_what_is_written_becomes_a_training_set(
+    asked: list[object], server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert privsieve(*asked, "--yes") == 0
+    shown = capsys.readouterr().out
+    assert "6 conversations in" in shown
+    assert "tokens as reported: generated 360, prompt 3,000" in shown
+    texts = [json.dumps(body["messages"]) for body in server.bodies]
+    assert sum('private, class \\"passport' in text for text in texts) == 3
+    file = tmp_path / "dialogues.jsonl"
+    assert [turn["role"] for turn in lines(file)[0]["turns"]] == ["user", "assistant"] * 2
+    assert not Path(f"{file}.part").exists()
+    made_set = ("tune-set", asked[3], "--labels", asked[5], "--target", "dialogue", "--dialogues", file)
+    assert privsieve(*made_set, "--out", tmp_path / "set", "--validation", 0, "--quiet") == 0
+    assert "6 usable" in capsys.readouterr().out
+
+
+def test_an_interrupted_command_continues_where_it_was(
+    asked: list[object], server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.by_words["labelled this picture as public"] = Reply((401,), for_ever=True)
+    assert privsieve(*asked, "--yes") == 2
+    part = tmp_path / "dialogues.jsonl.part"
+    part.write_bytes(part.read_bytes() + b'{"sha256": "cut')  # as a kill in the middle of a line would leave it
+    server.by_words["labelled this picture as public"] = Reply(text=PUBLIC)
+    server.bodies.clear()
+    capsys.readouterr()
+    assert privsieve(*asked, "--yes") == 0
+    assert "3 asked about before, 3 to ask about" in capsys.readouterr().out
+    assert len(server.bodies) == 3
+    assert len(lines(tmp_path / "dialogues.jsonl")) == 6
+
+
+def test_the_part_of_another_request_is_refused(
+    asked: list[object], server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.by_words["labelled this picture as public"] = Reply((401,), for_ever=True)
+    assert privsieve(*asked, "--yes") == 2
+    capsys.readouterr()
+    assert privsieve(*asked, "--yes", "--seed", 1) == 2
+    assert "was begun with another model, labels or seed" in capsys.readouterr().err
+
+
+def test_conversations_of_one_side_only_are_no_training_set(
+    asked: list[object], server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.by_words["labelled this picture as private"] = Reply(text=written("It is private: Jane Doe lives there."))
+    assert privsieve(*asked, "--yes") == 2
+    assert "3 conversations were kept, and not of both private and public pictures" in capsys.readouterr().err
+    part = (tmp_path / "dialogues.jsonl.part").read_text()
+    assert part.count(FOUND_TEXT) == 3
+    assert "Jane" not in part
+    assert not (tmp_path / "dialogues.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("I will not do that.", NO_FORM),
+        ('{"turns": []}', NO_FORM),
+        ('{"turns": [{"question": "Why?", "answer": 3}]}', NO_FORM),
+        (written("Private. <image>"), NO_FORM),
+        (written("A nice bridge."), NO_PRIVACY),
+        (written('Private: it says "Elm".'), FOUND_TEXT),
+        (written("Private: the number is 4711."), FOUND_TEXT),
+        (written("Private: mail ana@example.org."), FOUND_TEXT),
+    ],
+)
+def test_a_conversation_that_is_not_fit_is_left_out_with_its_reason(text: str, reason: str) -> None:
+    assert turns_of(text) == reason
