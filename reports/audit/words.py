@@ -73,7 +73,7 @@ def _counted(counts: LabelCounts) -> str:
 def tables(audit: Audit) -> Iterator[Table]:
     """Yield the rates of the whole run, then the private rates of categories if there are any."""
     heads = ["", "raw", "corrected", "labels", "positive", "sensitivity", "specificity"]
-    rows = [
+    rows: list[list[Cell]] = [
         [
             subject.subject,
             percent(subject.raw_rate, subject.is_raw_lower_bound),
@@ -152,7 +152,12 @@ def _listed(subjects: Sequence[str]) -> str:
 
 
 def _category(rates: CategoryRates) -> list[Cell]:
-    cells = [percent(rates.raw_rate, rates.is_raw_lower_bound), _cell(rates.corrected), rates.method, rates.note or ""]
+    cells = [
+        percent(rates.raw_rate, rates.is_raw_lower_bound),
+        _cell(rates.corrected),
+        rates.method,
+        rates.note or "",
+    ]
     return [shortened(printable(rates.category)), rates.num_scored, rates.num_labels, *cells]
 
 

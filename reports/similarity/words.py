@@ -30,10 +30,12 @@ def tables(similarity: Similarity) -> Iterator[Table]:
     heads = ["set", "pairs", "nearest", "95 %", "SemSim", "SSIM", "PSNR dB", "MSE", "LPIPS", "FID"]
     if not similarity.has_lpips:
         heads.remove("LPIPS")
-    rows = [[shortened(of_set.name), *_figures(of_set, similarity.has_lpips)] for of_set in similarity.sets]
+    rows: list[list[Cell]] = [
+        [shortened(of_set.name), *_figures(of_set, similarity.has_lpips)] for of_set in similarity.sets
+    ]
     yield table("How alike changed pictures and originals are", heads, rows)
     if any(of_set.num_detected_in for of_set in similarity.sets):
-        cells = [
+        cells: list[list[Cell]] = [
             [shortened(of_set.name), of_set.num_detected_in, percent(of_set.still_detected)]
             for of_set in similarity.sets
         ]
@@ -106,7 +108,7 @@ def _rank_headlines(ranking: Ranking) -> Iterator[str]:
 def _rank_tables(ranking: Ranking) -> Iterator[Table]:
     for each in ranking.collections:
         heads = ["metric", "Kendall τ", "without any one set", "Spearman ρ", "AUC of pairs"]
-        rows = [
+        rows: list[list[Cell]] = [
             [
                 METRIC_NAMES[metric],
                 ranks.of_sets.kendall,
@@ -119,7 +121,7 @@ def _rank_tables(ranking: Ranking) -> Iterator[Table]:
         yield table(f"Agreement with what was recognised: {shortened(each.name)}", heads, rows)
         ordered = sorted(each.sets, key=lambda of_set: -of_set.recognised)
         shown = list(each.metrics)
-        cells = [
+        cells: list[list[Cell]] = [
             [
                 shortened(of_set.name),
                 of_set.num_pairs,
