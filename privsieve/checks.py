@@ -1,20 +1,12 @@
-"""What people check: labels, audits, comparisons, single images, the review. `privsieve` offers these functions.
+"""What people check: labels, audits, comparisons, single images, the review. `privsieve` offers these functions."""
 
-`takes`: each parameter of such a function is a field of a request, whose docstring it repeats.
-"""
-
-import inspect
-import os
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal, TypeVar
+from typing import Literal
 
-from ingest.errors import PrivsieveError
-from ingest.storage.web import named
 from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
 from jobs.audit.run import AuditSampleResult, run_audit_apply, run_audit_sample
-from jobs.console.requests import asked, docstrings, parameters, text_of
+from jobs.console.requests import asked
 from jobs.diff import DiffRequest, run_diff
 from jobs.evaluate import EvaluateRequest, run_evaluate
 from jobs.explain import ExplainRequest, run_explain
@@ -26,7 +18,7 @@ from jobs.screen.request import EvaluateScreenRequest, FitRequest
 from jobs.screen.run import EvaluateScreenResult, FitResult, run_screen_evaluate, run_screen_fit
 from jobs.similarity.request import CompareRequest
 from jobs.similarity.run import run_compare
-from jobs.verify import Verified, VerifyRequest, run_verify
+from privsieve.asking import Url, takes
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
@@ -38,41 +30,6 @@ from scoring.labels.consensus import Consensus
 from scoring.labels.importing import Imported
 from scoring.policies.shipped import SHIPPED
 from scoring.runs.audit_sample import Purpose
-
-Url = str | os.PathLike[str]
-"""A path of this machine, or an fsspec URL."""
-
-Function = TypeVar("Function", bound=Callable[..., object])
-
-REQUESTS: dict[str, tuple[type, ...]] = {}
-"""Name of a function -> the requests that it makes of its parameters."""
-
-
-def takes(*requests: type) -> Callable[[Function], Function]:
-    """Add what the fields of these requests say about the parameters to the docstring of a function."""
-
-    def documented(function: Function) -> Function:
-        REQUESTS[function.__name__] = requests
-        texts = {name: text for request in requests for name, text in docstrings(request).items()}
-        texts |= {parameter.name: text_of(parameter) for request in requests for parameter in parameters(request)}
-        names = [name for name in inspect.signature(function).parameters if name in texts]
-        lines = "\n".join(f"    {name}: {_in_python(texts[name])}" for name in names)
-        function.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\nParameters:\n{lines}\n"
-        return function
-
-    return documented
-
-
-def text(name: str, value: Url) -> str:
-    """Return a path, or a URL as it may be written (`ingest.storage.web`). PrivsieveError if the value is neither."""
-    if not isinstance(value, (str, os.PathLike)) or "\0" in os.fspath(value):
-        raise PrivsieveError(f"{name}={value!r:.80}: give a path or URL")
-    return named(os.fspath(value))
-
-
-def _in_python(text: str) -> str:
-    """Return the text with names of Python: `--per-category` of the command line is `per_category`."""
-    return re.sub(r"--([a-z][a-z-]*)", lambda name: name[1].replace("-", "_"), text)
 
 
 @takes(EvaluateRequest)
@@ -180,15 +137,6 @@ def screen_evaluate(
     LabelsError, SourceError, EngineError, RunError, StorageError.
     """
     return run_screen_evaluate(asked(EvaluateScreenRequest, locals()))
-
-
-@takes(VerifyRequest)
-def verify(release: Url, *, signer: Url | None = None) -> Verified:
-    """Whether a release still is what `filter` wrote: what is wrong is in `faults`, a line each.
-
-    StorageError or PrivsieveError if there is no release that could be verified.
-    """
-    return run_verify(asked(VerifyRequest, locals()))
 
 
 @takes(ExplainRequest)

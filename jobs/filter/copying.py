@@ -32,7 +32,7 @@ from jobs.filter.decisions import (
     unseen_in,
 )
 from jobs.filter.plan import Share
-from jobs.filter.record import DONE, UrlCounts
+from jobs.filter.record import DONE, OWN_NAMES, UrlCounts
 from jobs.filter.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewriter_of
 from scoring.captions import masked
 from scoring.policies.policy import Policy
@@ -191,7 +191,9 @@ class ShardCopier:
             written = Written(0, {}, dict.fromkeys(kept.sha256, f"its shard has {fault}"), {})
         else:
             mask = masked if self.policy.texts == "masked" else None
-            allowed = replace(kept, members=self.policy.members, category=self.corpus.category, mask=mask)
+            allowed = replace(
+                kept, members=self.policy.members, category=self.corpus.category, mask=mask, reserved=OWN_NAMES
+            )
             written = self._written(share, allowed)
         record.write(f"{written.to_json()}\n".encode())
         return written

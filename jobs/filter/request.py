@@ -8,6 +8,7 @@ from jobs.console.engine_options import HEADING, ChosenOptions
 from jobs.console.request_options import Recall
 from jobs.console.requests import HashListUrl, Option, RunUrl, Url, checked_request
 from jobs.filter.guaranteeing import BY, GuaranteeRequest, Share
+from jobs.filter.record import GroupsBy
 from jobs.runtime.cluster import Executor, refuse_address
 from reports.labels.joining import Drawn
 from scoring.assessment import EngineOptions
@@ -56,6 +57,9 @@ class FilterRequest:
 
     accept_all: bool = False
     """With --guarantee: go on although every scored image is dropped."""
+
+    groups: GroupsBy | None = None
+    """Near duplicates by this hash get the strictest decision of their group."""
 
     urls: Annotated[Url | None, Option(metavar="METADATA")] = None
     """Release a list of URLs instead of pictures: the rows of this table (Parquet, CSV or TSV: a file, folder, glob or

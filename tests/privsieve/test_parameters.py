@@ -8,7 +8,7 @@ import pytest
 
 import privsieve
 from jobs.console.requests import parameters
-from privsieve.checks import REQUESTS
+from privsieve.asking import REQUESTS
 
 OWN = {"options"}
 """All options of an engine in one parameter."""
