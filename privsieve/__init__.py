@@ -10,11 +10,13 @@
 
 These functions do what the commands of the same names do, print nothing and return what they found; notebooks show
 results as pages. Errors are those of `ingest.errors`, all of them `PrivsieveError`; their text is the line that a
-command would print. May import: all rooms. Imported by: no room. Start at: `scan`; `checks.py` has what people check.
+command would print. May import: all rooms. Imported by: no room. Start at: `scan`; `checks.py` has what people check,
+`releases.py` what becomes of releases.
 """
 
 import os
 from datetime import date
+from typing import Literal
 
 from jobs import hidden_room
 
@@ -61,9 +63,9 @@ from privsieve.checks import (
     screen_evaluate,
     screen_fit,
     similarity,
-    verify,
 )
 from privsieve.notebook import show_results_as_pages
+from privsieve.releases import apply_removals, lookup, purge, takedown, verify
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
@@ -107,6 +109,7 @@ __all__ = [
     "StorageError",
     "__version__",
     "agreement",
+    "apply_removals",
     "audit_apply",
     "audit_sample",
     "cached_weights",
@@ -118,14 +121,17 @@ __all__ = [
     "fetch_weights",
     "filter",
     "import_labels",
+    "lookup",
     "open_run",
     "plan",
+    "purge",
     "report",
     "review",
     "scan",
     "screen_evaluate",
     "screen_fit",
     "similarity",
+    "takedown",
     "verify",
 ]
 
@@ -215,6 +221,7 @@ def filter(
     accept_all: bool = False,
     resume: bool = False,
     overwrite: bool = False,
+    groups: Literal["phash", "pdq"] | None = None,
     urls: Url | None = None,
     flags_only: bool = False,
     hash_list: Url | None = None,

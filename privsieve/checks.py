@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
-from jobs.audit.applying import run_audit_apply
 from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
-from jobs.audit.sampling import AuditSampleResult, run_audit_sample
+from jobs.audit.run import AuditSampleResult, run_audit_apply, run_audit_sample
 from jobs.console.requests import asked
 from jobs.diff import DiffRequest, run_diff
 from jobs.evaluate import EvaluateRequest, run_evaluate
@@ -19,7 +18,6 @@ from jobs.screen.request import EvaluateScreenRequest, FitRequest
 from jobs.screen.run import EvaluateScreenResult, FitResult, run_screen_evaluate, run_screen_fit
 from jobs.similarity.request import CompareRequest
 from jobs.similarity.run import run_compare
-from jobs.verify import Verified, VerifyRequest, run_verify
 from privsieve.asking import Url, takes
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
@@ -139,15 +137,6 @@ def screen_evaluate(
     LabelsError, SourceError, EngineError, RunError, StorageError.
     """
     return run_screen_evaluate(asked(EvaluateScreenRequest, locals()))
-
-
-@takes(VerifyRequest)
-def verify(release: Url, *, signer: Url | None = None) -> Verified:
-    """Whether a release still is what `filter` wrote: what is wrong is in `faults`, a line each.
-
-    StorageError or PrivsieveError if there is no release that could be verified.
-    """
-    return run_verify(asked(VerifyRequest, locals()))
 
 
 @takes(ExplainRequest)

@@ -81,6 +81,9 @@ class Kept:
     rewrite: Rewrite | None = None
     """Writes each picture again; None releases it byte for byte."""
 
+    reserved: frozenset[str] = frozenset()
+    """Names that no file may have at the top of the release, since it has such files of its own."""
+
     mask: Mask | None = None
     """Masks the texts that are released with the images; None releases them as they are."""
 

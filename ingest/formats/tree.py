@@ -240,6 +240,9 @@ def captions(root: Place, shard: str) -> Iterator[str | None]:
         yield from [None] * len(slice_.locators)
 
 
+OWN_NAME = "its name is that of a file that the release has of its own"
+
+
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     """Copy the kept files, byte for byte unless `Kept.rewrite` is given, and those of their sidecars that
     `Kept.members` allows."""
@@ -250,7 +253,9 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         files = _samples(listing)
         kept.check_number(shard, len(files))
         names = {index: name for index, (name, _) in enumerate(files) if index in kept.sha256}
+        reserved = kept.reserved if shard == ROOT else frozenset[str]()
         faults = {index: f"it has {fault}" for index, name in names.items() if (fault := name_fault(name))}
+        faults |= {index: OWN_NAME for index, name in names.items() if name in reserved}
         taken = {index: name for index, name in names.items() if index not in faults}
     pictures = RewriteRecord()
     for index, name in taken.items():
@@ -262,7 +267,9 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
             target_folder.at(name).write(released)
     for name in _sidecars(listing, {name for name, _ in files}, set(hashes)):
         with storage_faults(posixpath.join(shard, name)):
-            copied = _copied_sidecar(here.at(name), target_folder.at(name), kept)
+            copied = None
+            if name not in reserved:
+                copied = _copied_sidecar(here.at(name), target_folder.at(name), kept)
         if copied is None:
             left_out[kind_of(name)] += 1
         else:

@@ -10,12 +10,14 @@ bit of at least one of 16 bands of 16 bits, so only pairs that agree in a band b
 Norouzi, Punjani and Fleet, "Fast Search in Hamming Space with Multi-Index Hashing" (CVPR 2012).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+
+from ingest.images.phash import join
 
 Pixels = npt.NDArray[np.uint8]
 """RGB, shape (height, width, 3), dtype uint8."""
@@ -30,6 +32,9 @@ NUM_HASHES = 5
 
 MAX_DISTANCE = 31
 """Bits in which two hashes of the same picture may differ, as PDQ's authors recommend."""
+
+MIN_BITS_SET = 96
+"""A hash with fewer bits is of a plain picture; half are set in that of another (`ingest.images.phash`)."""
 
 _SIDE = 64
 _NUM_FREQUENCIES = 16
@@ -280,6 +285,13 @@ class _Index:
     def near(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
         """Return whether each hash differs in at most 31 bits from one of the list; shape (hashes,)."""
         is_near = np.zeros(len(hashes), np.bool_)
+        for asked, _ in self.near_pairs(hashes):
+            is_near[asked] = True
+        return is_near
+
+    def near_pairs(self, hashes: Hashes) -> Iterator[tuple[_Indices, _Indices]]:
+        """Yield indices of hashes and of those of the list that differ from them in at most 31 bits. A pair may come
+        more than once."""
         for first in range(0, len(hashes), self._num_at_once):
             part = hashes[first : first + self._num_at_once]
             words = np.ascontiguousarray(part.T)
@@ -289,8 +301,8 @@ class _Index:
                 left = np.flatnonzero(differing <= MAX_DISTANCE)
                 asked, listed = asked[left], listed[left]
                 differing = differing[left] + self._differing(words, asked, listed, (2, 3))
-                is_near[first + asked[differing <= MAX_DISTANCE]] = True
-        return is_near
+                is_near = differing <= MAX_DISTANCE
+                yield first + asked[is_near], listed[is_near]
 
     def _differing(
         self, words: Hashes, asked: _Indices, listed: _Indices, which: tuple[int, int]
@@ -323,6 +335,23 @@ class _Band:
 def _bands(hashes: Hashes) -> _Values:
     """Return the values of the bands; shape (bands, hashes)."""
     return np.ascontiguousarray(np.ascontiguousarray(hashes).view(np.uint16).T)
+
+
+def first_of_groups(pictures: npt.NDArray[np.uint64]) -> _Indices:
+    """Return the index of the first picture of each picture's group; shape (pictures,).
+
+    Pictures are in one group if a chain of near ones leads from one to the other: they differ in at most 31 bits, as
+    they are, turned or mirrored. Hashes of plain pictures, with few bits set, are only near if they are equal.
+
+    pictures: as of `PdqSearch.near`.
+    """
+    parents = np.arange(len(pictures))
+    telling = np.flatnonzero(np.bitwise_count(pictures[:, 0]).sum(axis=1, dtype=np.uint16) >= MIN_BITS_SET)
+    index = _Index(turned(pictures[telling, 0], is_mirrored=False))
+    for number in range(NUM_HASHES - 1):
+        for asked, listed in index.near_pairs(pictures[telling, number]):
+            join(parents, telling[asked], telling[listed % len(telling)])
+    return parents
 
 
 def distances(listed: Hashes, pictures: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint16]:

@@ -11,7 +11,6 @@ from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from ingest.images.pixels import Pixels
 
@@ -56,6 +55,8 @@ def phash(pixels: Pixels) -> str:
 
     pixels: RGB, shape (height, width, 3), uint8.
     """
+    from PIL import Image
+
     rows = Image.fromarray(_fewer_rows(pixels))
     small = rows.resize((SIDE_PX, SIDE_PX), Image.Resampling.BILINEAR, reducing_gap=2.0)
     coefficients = _DCT @ (np.asarray(small) @ _GREY) @ _DCT.T
@@ -96,6 +97,21 @@ def near_duplicate_groups(hashes: Sequence[str | None], max_distance: int = MAX_
     known = [index for index, text in enumerate(hashes) if text is not None]
     values = np.array([_number(hashes[index] or "") for index in known], np.uint64)
     distinct, of_known = np.unique(values, return_inverse=True)
+    parents = first_of_groups(distinct, max_distance)
+    groups = np.arange(len(hashes)) + len(distinct)
+    groups[known] = parents[of_known]
+    _, first, number = np.unique(groups, return_index=True, return_inverse=True)
+    ranks = np.empty(len(first), np.int64)
+    ranks[np.argsort(first)] = np.arange(len(first))
+    return ranks[number]
+
+
+def first_of_groups(distinct: Hashes, max_distance: int = MAX_DISTANCE) -> Indices:
+    """Return the index of the first hash of each hash's group, as `near_duplicate_groups` groups them; shape
+    (hashes,).
+
+    distinct: different hashes, shape (hashes,).
+    """
     parents = np.arange(len(distinct))
     telling = np.flatnonzero(np.bitwise_count(distinct) >= MIN_BITS_SET)
     for ours, others in _candidates(distinct[telling], max_distance):
@@ -103,13 +119,8 @@ def near_duplicate_groups(hashes: Sequence[str | None], max_distance: int = MAX_
         if (parents[mine] != parents[mine[0]]).any() or (parents[theirs] != parents[mine[0]]).any():
             differing = np.bitwise_count(distinct[mine][:, None] ^ distinct[theirs][None, :])
             rows, columns = np.nonzero(differing <= max_distance)
-            _join(parents, mine[rows], theirs[columns])
-    groups = np.arange(len(hashes)) + len(distinct)
-    groups[known] = parents[of_known]
-    _, first, number = np.unique(groups, return_index=True, return_inverse=True)
-    ranks = np.empty(len(first), np.int64)
-    ranks[np.argsort(first)] = np.arange(len(first))
-    return ranks[number]
+            join(parents, mine[rows], theirs[columns])
+    return parents
 
 
 def _number(text: str) -> int:
@@ -136,8 +147,8 @@ def _candidates(hashes: Hashes, max_distance: int) -> Iterator[tuple[Indices, In
             yield from combinations_with_replacement(blocks, 2)
 
 
-def _join(parents: Indices, ours: Indices, others: Indices) -> None:
-    """Join the groups of each pair; `parents` gives the first member of the group of each hash."""
+def join(parents: Indices, ours: Indices, others: Indices) -> None:
+    """Join the groups of each pair, in place; `parents` gives the first member of the group of each hash."""
     while True:
         low = np.minimum(parents[ours], parents[others])
         high = np.maximum(parents[ours], parents[others])

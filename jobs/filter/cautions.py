@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ingest.errors import PolicyError, number_of
 from jobs.filter.plan import Plan
+from jobs.filter.record import GroupCounts
 from scoring.policies.level_zero import ADVICE, matches_level_0_too
 from scoring.policies.policy import Policy
 from scoring.runs.record import RunRecord
@@ -41,3 +42,13 @@ def cautions(record: RunRecord, plan: Plan, policy: Policy) -> Iterator[str]:
     if plan.num_older:
         rows = f"{number_of(plan.num_older, 'row')} {'was' if plan.num_older == 1 else 'were'}"
         yield (f"  {rows} scanned by an older version that did not record unseen content; scan again to have it judged")
+
+
+def notes_of_groups(groups: GroupCounts | None) -> Iterator[str]:
+    """Yield a line about groups of near duplicates."""
+    if groups is not None:
+        pictures = number_of(groups.num_overruled, "picture")
+        yield (
+            f"  {number_of(groups.num_pictures, 'picture')} in {number_of(groups.num_groups, 'group')} of near "
+            f"duplicates ({groups.by}): {pictures} with a stricter decision than of their own"
+        )

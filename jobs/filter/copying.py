@@ -18,6 +18,7 @@ from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.place import Place, reason_of
 from jobs.filter.bar import Bar
+from jobs.filter.checksums import sha256_of
 from jobs.filter.decisions import (
     DECISIONS_SCHEMA,
     KeptHash,
@@ -31,7 +32,7 @@ from jobs.filter.decisions import (
     unseen_in,
 )
 from jobs.filter.plan import Share
-from jobs.filter.record import DONE, UrlCounts
+from jobs.filter.record import DONE, OWN_NAMES, UrlCounts
 from jobs.filter.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewriter_of
 from scoring.captions import masked
 from scoring.policies.policy import Policy
@@ -190,7 +191,9 @@ class ShardCopier:
             written = Written(0, {}, dict.fromkeys(kept.sha256, f"its shard has {fault}"), {})
         else:
             mask = masked if self.policy.texts == "masked" else None
-            allowed = replace(kept, members=self.policy.members, category=self.corpus.category, mask=mask)
+            allowed = replace(
+                kept, members=self.policy.members, category=self.corpus.category, mask=mask, reserved=OWN_NAMES
+            )
             written = self._written(share, allowed)
         record.write(f"{written.to_json()}\n".encode())
         return written
@@ -208,7 +211,7 @@ class ShardCopier:
         except ValueError:
             return None
         files = [(self.out.at(name), sha256) for name, sha256 in written.files.items()] if written else []
-        return written if all(file.exists() and _sha256(file) == sha256 for file, sha256 in files) else None
+        return written if all(file.exists() and sha256_of(file) == sha256 for file, sha256 in files) else None
 
 
 def table_of(out: Place, share: Share, name: str) -> Place:
@@ -218,11 +221,3 @@ def table_of(out: Place, share: Share, name: str) -> Place:
 
 def _file_of(out: Place, share: Share, ending: str) -> Place:
     return out.at(DONE, f"{hashlib.sha256(share.shard.encode('utf-8', 'surrogateescape')).hexdigest()}{ending}")
-
-
-def _sha256(written: Place) -> str:
-    digest = hashlib.sha256()
-    with written.open() as stream:
-        for block in iter(lambda: stream.read(2**22), b""):
-            digest.update(block)
-    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Decisions over all pictures of a run: what is the same picture, or has the same URL, gets the strictest one.
+"""Decisions over all pictures of a run: near duplicates, and pictures of the same URL, get the strictest one of them.
 
 One pass over the rows goes into a database that spills to disk. What stays in memory is the rows that are overruled.
 """
@@ -8,17 +8,23 @@ from dataclasses import dataclass
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from ingest.errors import RunError
 from ingest.formats import Source
+from ingest.images import pdq, phash
 from ingest.storage.place import Place
 from jobs.filter.bar import Bar
 from jobs.filter.decisions import decisions_of, row_chunks
 from jobs.filter.plan import shard_rows
+from jobs.filter.record import GroupCounts, GroupsBy
 from scoring.policies.overruled import Overruled
 from scoring.policies.policy import ACTIONS, HASH_LIST, NOT_COMPARED, NOT_LISTED, Policy
 from scoring.runs.record import RunRecord
 from scoring.runs.results import results
+from scoring.table import Col
 
 WITHHELD = (HASH_LIST, NOT_COMPARED)
 """Rules for pictures of which nothing may follow for others: it would name them."""
@@ -42,6 +48,9 @@ _STRICTEST = """
 """Gives every row of the same key the strictest decision of these rows: that of the first row that has it."""
 
 
+REMEDIES: dict[GroupsBy, str] = {"phash": "scan the source into a new run", "pdq": "scan --pdq stores them"}
+
+
 @dataclass
 class Decided:
     """The decisions on all rows, in the table `decided` of a database: shard (its number), index, rank (place in
@@ -63,6 +72,35 @@ class Decided:
 
     def _total_rank(self) -> int:
         return int(self.connection.sql("SELECT coalesce(sum(rank), 0) FROM decided").fetchall()[0][0])
+
+    def group(self, groups: GroupsBy) -> GroupCounts:
+        """Find groups of near duplicates, give each the strictest decision of its pictures, and count them.
+
+        RunError if no row has a hash.
+        """
+        distinct = self.connection.sql(
+            "SELECT DISTINCT hash FROM decided WHERE hash IS NOT NULL ORDER BY hash"
+        ).to_arrow_table()
+        if not distinct.num_rows:
+            raise RunError(f"--groups {groups}: the run has no picture with such a hash; {REMEDIES[groups]}")
+        firsts = _first_of_groups(distinct["hash"], groups)
+        self.connection.register("of_hashes", distinct.append_column("near", pa.array(firsts, pa.int32())))
+        self.connection.execute(
+            """
+            CREATE OR REPLACE TABLE decided AS
+            SELECT decided.* EXCLUDE (hash), near FROM decided LEFT JOIN of_hashes ON decided.hash = of_hashes.hash
+            """
+        )
+        self.connection.unregister("of_hashes")
+        num_groups, num_pictures = self.connection.sql(
+            """
+            SELECT count(*), coalesce(sum(n), 0)::BIGINT
+            FROM (SELECT count(*) AS n FROM decided WHERE near IS NOT NULL GROUP BY near HAVING n > 1)
+            """
+        ).fetchall()[0]
+        self.settle({"near": "group"})
+        num_overruled = self.connection.sql("SELECT count(*) FROM decided WHERE cause = 'group'").fetchall()[0][0]
+        return GroupCounts(by=groups, num_groups=num_groups, num_pictures=num_pictures, num_overruled=num_overruled)
 
     def drop_unlisted(self) -> None:
         """Drop the rows whose URL is not in the table `listed`. Nothing follows from that for other rows."""
@@ -104,6 +142,17 @@ class Decided:
         return action, rule, f"{cause}: {reason}" if cause else reason
 
 
+def _first_of_groups(hashes: pa.ChunkedArray, groups: GroupsBy) -> npt.NDArray[np.int64]:
+    """Return the number of the first hash of each hash's group. hashes: distinct. RunError if one is no hash."""
+    try:
+        if groups == "pdq":
+            return np.asarray(pdq.first_of_groups(pdq.hashes_of(hashes.to_pylist(), pdq.NUM_HASHES)), np.int64)
+        values = np.fromiter((int(text, 16) for text in hashes.to_pylist()), np.uint64, len(hashes))
+        return np.asarray(phash.first_of_groups(values), np.int64)
+    except (ValueError, OverflowError):
+        raise RunError(f"the column {groups} holds something else than hashes; scan into a new run") from None
+
+
 def decided_rows(
     connection: duckdb.DuckDBPyConnection,
     run: Place,
@@ -111,17 +160,22 @@ def decided_rows(
     corpus: Source,
     policy: Policy,
     bar: Bar | None,
+    groups: GroupsBy | None,
 ) -> Decided:
-    """Decide on every row of a run and put the decisions into the table `decided`. Errors as of `plan_release`."""
+    """Decide on every row of a run and put the decisions into the table `decided`. Errors as of `plan_release`.
+
+    groups: the kind of hash that the rows are grouped by.
+    """
     connection.execute(
         'CREATE TABLE decided (shard INTEGER, "index" BIGINT, rank TINYINT, code INTEGER, cause VARCHAR, '
-        "url_sha256 VARCHAR)"
+        "url_sha256 VARCHAR, hash VARCHAR)"
     )
     decided, codes = Decided(connection, [], []), dict[tuple[str, str, str], int]()
-    for number, decisions in _decisions(decided.shards, run, record, corpus, policy, bar):
+    for number, hashes, decisions in _decisions(decided.shards, run, record, corpus, policy, bar, groups):
         of_rows = zip(*(decisions[name].to_pylist() for name in ("action", "rule", "reason")), strict=True)
         own = [codes.setdefault(decision, len(codes)) for decision in of_rows]
         actions = decisions["action"].to_pylist()
+        is_withheld = pc.is_in(decisions["rule"], pa.array(WITHHELD))
         rows = pa.table(
             {
                 "shard": pa.array([number] * len(own), pa.int32()),
@@ -130,6 +184,7 @@ def decided_rows(
                 "code": pa.array(own, pa.int32()),
                 "cause": pa.nulls(len(own), pa.string()),
                 "url_sha256": decisions["url_sha256"],
+                "hash": pc.if_else(is_withheld, pa.scalar(None, pa.string()), hashes),
             }
         )
         connection.register("rows", rows)
@@ -140,15 +195,31 @@ def decided_rows(
 
 
 def _decisions(
-    shards: list[str], run: Place, record: RunRecord, corpus: Source, policy: Policy, bar: Bar | None
-) -> Iterator[tuple[int, pa.Table]]:
-    """Yield decisions with the number of their shard in `shards`, to which their shard is added."""
+    shards: list[str],
+    run: Place,
+    record: RunRecord,
+    corpus: Source,
+    policy: Policy,
+    bar: Bar | None,
+    groups: GroupsBy | None,
+) -> Iterator[tuple[int, pa.ChunkedArray, pa.Table]]:
+    """Yield decisions, with the number of their shard in `shards`, to which it is added, and the hash of each row."""
+    more = frozenset([groups]) if groups is not None else frozenset[str]()
     for _, ranges in shard_rows(record, corpus, results(run)):
         is_first = True
-        for rows in row_chunks(run, ranges, policy, bar):
+        for rows in row_chunks(run, ranges, policy, bar, more=more):
             if not rows.num_rows:
                 continue
             if is_first:
                 shards.append(rows["shard"][0].as_py())
                 is_first = False
-            yield len(shards) - 1, decisions_of(rows, policy, bar)
+            yield len(shards) - 1, _hashes(rows, groups), decisions_of(rows, policy, bar)
+
+
+def _hashes(rows: pa.Table, groups: GroupsBy | None) -> pa.ChunkedArray:
+    """Return the hash of each picture, of its first frame; null if it has none."""
+    if groups is None:
+        return pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
+    if groups == Col.PHASH:
+        return rows[groups]
+    return pc.list_element(pc.if_else(pc.greater(pc.list_value_length(rows[groups]), 0), rows[groups], None), 0)

@@ -106,6 +106,26 @@ class GuaranteeRecord(BaseModel):
     """The same as a share of all images of the run, 0–1."""
 
 
+GroupsBy = Literal["phash", "pdq"]
+"""Column of the row by which near duplicates are found."""
+
+
+class GroupCounts(BaseModel):
+    """Groups of near duplicates, by --groups."""
+
+    model_config = ConfigDict(frozen=True)
+
+    by: GroupsBy
+    num_groups: int
+    """Groups of two pictures or more."""
+
+    num_pictures: int
+    """Pictures in these."""
+
+    num_overruled: int
+    """Pictures that got a stricter decision than their own."""
+
+
 class UrlCounts(BaseModel):
     """What became of the rows of the table of --urls."""
 
@@ -181,6 +201,9 @@ class ReleaseRecord(BaseModel):
     """Hash of the boxes that people changed or added; None if none were given."""
 
     guarantee: GuaranteeRecord | None = None  # without --guarantee, and of older versions
+
+    groups: GroupCounts | None = None
+    """Groups that share a decision; None if each picture has its own."""
 
     urls: UrlCounts | None = None
     """Counts of the list of URLs; None for a release of pictures."""

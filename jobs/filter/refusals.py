@@ -3,15 +3,10 @@
 from pathlib import Path
 
 from ingest.errors import StorageError
-from ingest.formats import Source
 from ingest.formats.released import RELEASE
-from ingest.formats.tree import ROOT
 from ingest.storage.place import Place
-from jobs.filter.bar import Bar
-from jobs.filter.decisions import decisions_of, kept_rows, row_chunks
-from jobs.filter.plan import Plan, Share
+from jobs.filter.plan import Plan
 from jobs.filter.record import OWN_NAMES, RELEASE_LEASE, UNFINISHED, ReleaseRecord, release_record
-from scoring.policies.policy import Policy
 from scoring.runs.lease import STALE_S, holder
 
 
@@ -29,24 +24,11 @@ def refuse_misplaced(out: Place, url: str, run: Place, source: Place, is_folder:
             raise StorageError(f"{url} holds the {name}; write the release to a folder of its own")
 
 
-def refuse_own_names(plan: Plan, corpus: Source, run: Place, policy: Policy, bar: Bar | None) -> None:
-    """Raise StorageError if something of the source would take the name of one of the release's own files."""
+def refuse_own_names(plan: Plan) -> None:
+    """Raise StorageError if a shard would take the name of one of the release's own files."""
     names = {share.shard.partition("/")[0] for share in plan.shares if share.num_kept} & OWN_NAMES
-    for share in plan.shares:
-        if share.shard == ROOT and share.num_kept:
-            names |= _own_names_of_loose_files(share, corpus, run, policy, bar)
     if names:
         raise StorageError(f"the source holds {min(names)}, which a release has of its own; rename it and scan again")
-
-
-def _own_names_of_loose_files(share: Share, corpus: Source, run: Place, policy: Policy, bar: Bar | None) -> set[str]:
-    """Return the names of the pictures at the top of a tree, and of their sidecars."""
-    names = set[str]()
-    for rows in row_chunks(run, share.rows, policy, bar):
-        keys = kept_rows(decisions_of(rows, policy, bar))["key"].to_pylist()
-        beside = OWN_NAMES & {f"{Path(key).stem}.json" for key in keys}
-        names |= OWN_NAMES & {*keys} | {name for name in beside if corpus.root.at(name).exists()}
-    return names
 
 
 def refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, overwrite: bool) -> None:

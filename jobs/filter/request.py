@@ -5,9 +5,10 @@ from typing import Annotated
 
 from ingest.errors import PrivsieveError
 from jobs.console.engine_options import HEADING, ChosenOptions
-from jobs.console.option_types import Recall
+from jobs.console.request_options import Recall
 from jobs.console.requests import HashListUrl, Option, RunUrl, Url, checked_request
 from jobs.filter.guaranteeing import BY, GuaranteeRequest, Share
+from jobs.filter.record import GroupsBy
 from jobs.runtime.cluster import Executor, refuse_address
 from reports.labels.joining import Drawn
 from scoring.assessment import EngineOptions
@@ -17,7 +18,6 @@ from scoring.policies.shipped import SHIPPED
 INLINE_BYTES = 10**9
 INLINE_IMAGES = 20_000
 """A release of at most this many bytes and images is copied in this process: Ray alone would take longer to start."""
-
 
 DEFAULT_CONFIDENCE = 0.9
 
@@ -57,6 +57,9 @@ class FilterRequest:
 
     accept_all: bool = False
     """With --guarantee: go on although every scored image is dropped."""
+
+    groups: GroupsBy | None = None
+    """Near duplicates by this hash get the strictest decision of their group."""
 
     urls: Annotated[Url | None, Option(metavar="METADATA")] = None
     """Release a list of URLs instead of pictures: the rows of this table (Parquet, CSV or TSV: a file, folder, glob or

@@ -22,7 +22,7 @@ from ingest.formats.released import Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written, remove_tree
 from jobs.filter.bar import Bar
-from jobs.filter.cautions import cautions, refuse_blind
+from jobs.filter.cautions import cautions, notes_of_groups, refuse_blind
 from jobs.filter.changes import Changes, PreviousRelease, previous_release
 from jobs.filter.checksums import signed
 from jobs.filter.copying import Copied, ShardCopier
@@ -31,7 +31,7 @@ from jobs.filter.guaranteeing import GUARANTEE_ONLY, Guarantee, GuaranteeRequest
 from jobs.filter.overruling import decided_rows
 from jobs.filter.plan import Counts, Plan, counts_of, plan_release
 from jobs.filter.plan import Share as ShardShare
-from jobs.filter.record import RELEASE_LEASE, UNFINISHED, GuaranteeRecord, ReleaseRecord, UrlCounts
+from jobs.filter.record import RELEASE_LEASE, UNFINISHED, GroupCounts, GuaranteeRecord, ReleaseRecord, UrlCounts
 from jobs.filter.refusals import refuse_loss, refuse_misplaced, refuse_own_names
 from jobs.filter.request import INLINE_BYTES, INLINE_IMAGES, FilterRequest, FilterResources
 from jobs.filter.rewriting import (
@@ -88,6 +88,9 @@ class FilterPlan:
 
     previous: PreviousRelease | None = None
     """The release before this one."""
+
+    groups: GroupCounts | None = None
+    """Groups of near duplicates that share a decision."""
 
     urls: UrlCounts | None = None
     """What becomes of the rows of the table of URLs; None for a release of pictures."""
@@ -155,31 +158,35 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     promise = request.promise
     proven = guarantee(promise, run, record, policy) if promise is not None else None
     bar = None if proven is None else proven.bar
-    policy, urls = _overruled(request, run, record, corpus, policy, bar)
+    policy, groups, urls = _overruled(request, run, record, corpus, policy, bar)
     plan = plan_release(run, record, corpus, policy, bar)
-    notes = [*cautions(record, plan, policy), *notes_of_looks(reviewed, verify)]
+    notes = [*cautions(record, plan, policy), *notes_of_looks(reviewed, verify), *notes_of_groups(groups)]
     if proven is not None and promise is not None:
         proven = proven.with_price(plan.counts)
         notes += filter(None, [proven.caution, _refuse_nothing_left(proven, plan, promise)])
     proof = None if proven is None else proven.record
-    looks = (reviewed, verify, previous, urls)
+    looks = (reviewed, verify, previous, groups, urls)
     return FilterPlan(request, run, record, corpus, policy, plan, tuple(notes), bar, proof, *looks)
 
 
 def _overruled(
     request: FilterRequest, run: Place, record: RunRecord, corpus: Source, policy: Policy, bar: Bar | None
-) -> tuple[Policy, UrlCounts | None]:
-    """Return the policy with the decisions that follow from other pictures, and the counts of a list of URLs."""
-    if request.urls is None:
-        return policy, None
-    refuse_unlistable(policy, request.flags_only)
-    policy = replace(policy, members="listed" if policy.members == "image-only" else policy.members)
-    has_hash_list = request.hash_list is not None or record.hash_list is not None
-    with spilling_database("the decisions on all rows") as connection:
-        decided = decided_rows(connection, run, record, corpus, policy, bar)
-        decided.settle({"url_sha256": "same URL"})
-        urls = count_urls(request.urls, decided, request.flags_only, has_hash_list)
-        return replace(policy, overruled=decided.overruled()), urls
+) -> tuple[Policy, GroupCounts | None, UrlCounts | None]:
+    """Return the policy with the decisions that follow from other pictures, and the counts of groups and of a list."""
+    if request.urls is None and request.groups is None:
+        return policy, None, None
+    if request.urls is not None:
+        refuse_unlistable(policy, request.flags_only)
+        policy = replace(policy, members="listed" if policy.members == "image-only" else policy.members)
+    with spilling_database("the pass over all rows") as connection:
+        decided = decided_rows(connection, run, record, corpus, policy, bar, request.groups)
+        groups = decided.group(request.groups) if request.groups is not None else None
+        urls = None
+        if request.urls is not None:
+            has_hash_list = request.hash_list is not None or record.hash_list is not None
+            decided.settle({"url_sha256": "same URL"} | ({"near": "group"} if groups is not None else {}))
+            urls = count_urls(request.urls, decided, request.flags_only, has_hash_list)
+        return replace(policy, overruled=decided.overruled()), groups, urls
 
 
 def _refuse_nothing_left(guarantee_: Guarantee, plan: Plan, wanted: GuaranteeRequest) -> str | None:
@@ -206,7 +213,7 @@ def check_destination(planned: FilterPlan) -> None:
     is_folder = place(planned.record.source).is_dir()
     refuse_misplaced(out, request.out, planned.run, corpus.root, is_folder)
     if planned.urls is None:
-        refuse_own_names(planned.plan, corpus, planned.run, planned.policy, planned.bar)
+        refuse_own_names(planned.plan)
     refuse_loss(out, request.out, _identity(planned), request.resume, request.overwrite)
     if request.sign_key is not None:
         signed(b"", request.sign_key)  # before anything is copied: a key that cannot sign is of no use at the end
@@ -262,6 +269,7 @@ def _identity(planned: FilterPlan) -> ReleaseRecord:
         previous_sha256=None if planned.previous is None else planned.previous.sha256,
         boxes_sha256=boxes_sha256(planned.reviewed),
         guarantee=planned.guarantee,
+        groups=planned.groups,
         urls=planned.urls,
     )
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from ingest.errors import PrivsieveError
 from jobs.review.queue import Kind
 from jobs.review.request import Judged
-from jobs.review.screen import Screen
+from jobs.review.screen import Screen, ScreenedPicture
 from reports.evaluation.answers import answers_of
 from reports.report.evidence import first_frame_boxes
 from scoring.labels.reviews import (
@@ -191,6 +191,13 @@ class Asking:
     def people(self) -> list[str]:
         """Return the people who answered or skipped at least one picture of the queue."""
         return sorted(name for name in list(self._given) if self.given(name))
+
+    def picture(self, reviewer: str, number: int) -> ScreenedPicture:
+        """Return a picture for a person, once the access log says so. StorageError, and no picture, if it cannot."""
+        picture = self.screen.picture(number)
+        if picture.state == "shown":
+            self.answers.log_shown(reviewer, self.hashes[number], self.rows[Col.KEY][number].as_py())
+        return picture
 
     def save(self, reviewer: str, posted: PostedAnswer) -> dict[str, Any]:
         """Save the answer. Return what the model said, but only to a person who judged the picture.

@@ -91,11 +91,11 @@ def app(review: ReviewPage) -> Starlette:
         return next_pictures(request)
 
     def picture(request: Request) -> Response:
-        _reviewer(request)
+        reviewer = _reviewer(request)
         number = number_below(request.path_params["number"], len(asking.hashes))
         if number is None:
             return JSONResponse({"error": "there is no such picture"}, 404)
-        return picture_answer(asking.screen.picture(number))
+        return picture_answer(asking.picture(reviewer, number))
 
     def says(request: Request) -> Response:
         tallies = progress(asking, _reviewer(request), review.owner, review.audit, review.checks, review.next_commands)

@@ -3,6 +3,7 @@
 A part is a Parquet file of at most `PART_ROWS` answers. Each new answer writes the last part of its writer again, whole
 or not at all, on a disk as on an object store: an answer that was acknowledged survives a kill. Every process writes
 parts of its own. Of several answers of a person about a picture the last counts; taking one back is an answer too.
+Parts in the folder `shown/` are the access log: which picture was sent to whom.
 """
 
 import json
@@ -52,6 +53,12 @@ REVIEW_COLUMNS: tuple[Column, ...] = (
 
 REVIEWS_SCHEMA = pa.schema([*LABELS_SCHEMA, *(pa.field(c.name, c.type, nullable=c.nullable) for c in REVIEW_COLUMNS)])
 
+SHOWN = "shown"
+SHOWN_SCHEMA = pa.schema(
+    {"reviewer": pa.string(), "sha256": pa.string(), "key": pa.string(), "sent_at": pa.timestamp("us", "UTC")}
+)
+"""The access log: which picture was sent to the browser of which person, and when."""
+
 PART_ROWS = 64
 """Answers per part: few enough to write a part again with each answer, many enough for few files."""
 
@@ -68,6 +75,7 @@ _CHOSEN = {"borderline": "near the decision", "sql": "by a SQL condition"}
 """Queues of pictures that were not drawn at random, in words."""
 
 FOOTER_KEY = b"privsieve.reviews"
+SHOWN_KEY = b"privsieve.shown"
 _PART = re.compile(r"answers-[0-9a-f]{12}-[0-9]{5}\.parquet")
 
 
@@ -168,14 +176,36 @@ def caution_of_chosen(folder: Place) -> str | None:
     )
 
 
+class _Parts:
+    """Writes rows of one process into parts; each new row writes the last part again, whole or not at all."""
+
+    def __init__(self, folder: Place, name: str, schema: pa.Schema, footer_key: bytes):
+        self._folder, self._name, self._schema, self._footer_key = folder, name, schema, footer_key
+        self._number = 0
+        self.open_rows = list[dict[str, Any]]()
+        """Rows of the last part."""
+
+    def add(self, row: dict[str, Any]) -> pa.Table | None:
+        """Write one more row. Return the part if it is full now. StorageError, and nothing written, if that fails."""
+        rows = [*self.open_rows, row]
+        table = pa.Table.from_pylist(rows, schema=self._schema)
+        part = self._folder.at(f"{self._name}-{self._number:05d}.parquet")
+        write_table(part, table, {self._footer_key: json.dumps({"version": 1})})
+        self.open_rows = rows
+        if len(rows) < PART_ROWS:
+            return None
+        self._number, self.open_rows = self._number + 1, []
+        return table
+
+
 class ReviewAnswers:
     """All answers in the folder of a run, of this process and of others. Safe for threads."""
 
     def __init__(self, folder: Place):
-        self._folder = folder
-        self._writer = uuid.uuid4().hex[:12]
-        self._number = 0
-        self._open = list[dict[str, Any]]()
+        writer = uuid.uuid4().hex[:12]
+        self._folder, self._writer = folder, writer
+        self._answers = _Parts(folder, f"answers-{writer}", REVIEWS_SCHEMA, FOOTER_KEY)
+        self._shown = _Parts(folder.at(SHOWN), f"shown-{writer}", SHOWN_SCHEMA, SHOWN_KEY)
         self._own = list[pa.Table]()
         self._others = dict[str, tuple[str, pa.Table]]()
         self._last = datetime.min.replace(tzinfo=UTC)
@@ -188,14 +218,15 @@ class ReviewAnswers:
         """
         with self._lock:
             now = max(datetime.now(UTC), self._last + timedelta(microseconds=1))
-            rows = [*self._open, {**answer, "answered_at": now}]
-            table = pa.Table.from_pylist(rows, schema=REVIEWS_SCHEMA)
-            part = self._folder.at(f"answers-{self._writer}-{self._number:05d}.parquet")
-            write_table(part, table, {FOOTER_KEY: json.dumps({"version": 1})})
-            self._last, self._open = now, rows
-            if len(rows) >= PART_ROWS:
-                self._own.append(table)
-                self._number, self._open = self._number + 1, []
+            full = self._answers.add({**answer, "answered_at": now})
+            self._last = now
+            if full is not None:
+                self._own.append(full)
+
+    def log_shown(self, reviewer: str, sha256: str, key: str) -> None:
+        """Write into the access log that a picture is sent to the browser of a person. As durable as `add`."""
+        with self._lock:
+            self._shown.add({"reviewer": reviewer, "sha256": sha256, "key": key, "sent_at": datetime.now(UTC)})
 
     def refresh(self) -> None:
         """Read what other processes have written. LabelsError names a damaged part."""
@@ -210,7 +241,7 @@ class ReviewAnswers:
     def table(self) -> pa.Table:
         """Return all answers in `REVIEWS_SCHEMA`, by time."""
         with self._lock:
-            open_part = pa.Table.from_pylist(self._open, schema=REVIEWS_SCHEMA)
+            open_part = pa.Table.from_pylist(self._answers.open_rows, schema=REVIEWS_SCHEMA)
             parts = [part for _, part in self._others.values()]
             return pa.concat_tables([*parts, *self._own, open_part]).sort_by("answered_at")
 

@@ -75,24 +75,21 @@ def test_shards_named_like_a_release_s_own_files_are_reported_before_anything_is
         assert not out.exists()
 
 
-def test_of_a_tree_s_loose_files_only_what_would_be_released_is_reported(
+def test_json_of_a_loose_picture_named_like_a_release_s_own_file_is_left_out(
     tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, run, out = tmp_path / "source", tmp_path / "run", tmp_path / "out"
-    source.mkdir()
-    (source / "1.jpg").write_bytes(jpeg(1))
-    (source / "release.json").write_text("{}")  # of no picture, so it stays behind
+    (source / "below").mkdir(parents=True)
+    for name in ("1.jpg", "croissant.jpg", "below/croissant.jpg"):
+        (source / name).write_bytes(jpeg(1))
+    for name in ("1.json", "croissant.json", "below/croissant.json", "release.json"):
+        (source / name).write_text("{}")  # the last one is of no picture, so it stays behind
     scan_in_process(source, run)
-    args = ("filter", run, "--policy", policy, "--out", out)
-    assert privsieve(*args) == 0
-    assert released(out).keys() == {"1.jpg"}
-    (source / "release.jpg").write_bytes(jpeg(2))
-    again = tmp_path / "again"
-    scan_in_process(source, again)
-    capsys.readouterr()
-    assert privsieve("filter", again, *args[2:-1], tmp_path / "other") == 2
-    assert "the source holds release.json, which a release has of its own" in capsys.readouterr().err
-    assert not (tmp_path / "other").exists()
+    assert privsieve("filter", run, "--policy", policy, "--out", out) == 0
+    below = {"below/croissant.jpg", "below/croissant.json"}
+    assert released(out).keys() == {"1.jpg", "1.json", "croissant.jpg", *below}
+    assert "left out next to the images: 1 json" in capsys.readouterr().out
+    assert privsieve("verify", out) == 0
 
 
 def test_a_second_filter_into_the_same_folder_is_refused(

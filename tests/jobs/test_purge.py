@@ -33,6 +33,7 @@ def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     answers = ReviewAnswers(place(str(run / "reviews")))
     for row in rows(run)[:3]:
         answer = {"sha256": row["sha256"], "key": row["key"], "annotator": "rita", "private": 1, "answer": "private"}
+        answers.log_shown("rita", str(row["sha256"]), str(row["key"]))
         answers.add(answer | {"queue": "sql", "is_gold": False})
     return run
 
@@ -56,7 +57,7 @@ def test_only_the_figures_and_a_record_are_left(run: Path, reviewed: Path, capsy
     assert privsieve("purge", run, "--yes", "--quiet") == 0
     output = capsys.readouterr().out
     assert "  deleted  scores  1 file\n" in output
-    assert "  deleted  reviews  1 file\n" in output
+    assert "  deleted  reviews  2 files\n" in output
     assert "  not of privsieve, so it stays: my notes.txt\n" in output
     assert output.endswith(f"{run} is purged; its figures are in figures/report.json, the record is purged.json\n")
     after = files(run)

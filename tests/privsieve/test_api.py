@@ -3,8 +3,10 @@
 import importlib.util
 import io
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -269,3 +271,32 @@ def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert found.counts.num_images == 3
     assert capsys.readouterr().out.startswith("3 images in ")
     assert (tmp_path / "report.html").exists()
+
+
+def test_a_picture_is_taken_out_of_a_release_and_the_run_is_purged(
+    run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    release, copy, policy = tmp_path / "release", tmp_path / "copy", tmp_path / "policy.yaml"
+    policy.write_text("name: all\nrules: []\ndefault: keep\nquarantined: drop\n")
+    privsieve.filter(run, policy, release, executor="inline")
+    shutil.copytree(release, copy)
+    for path in copy.iterdir():
+        if path.suffix != ".tar":
+            path.unlink()
+    (tmp_path / "list.txt").write_text("000000001\nunknown\n")
+    taken = privsieve.takedown(release, tmp_path / "list.txt", why="objection", received="2026-11-02")
+    assert (taken.num_pictures, taken.num_shards, taken.unknown) == (1, 1, (2,))
+    assert privsieve.verify(release).faults == ()
+    with tarfile.open(copy / "00000.tar") as archive:
+        member = archive.extractfile("000000001.jpg")
+        assert member is not None
+        (tmp_path / "picture.jpg").write_bytes(member.read())
+    assert [m.state for m in privsieve.lookup(release, str(tmp_path / "picture.jpg"), exact=True).matches] == [
+        "taken down"
+    ]
+    assert privsieve.apply_removals(copy, release / "removed.parquet").num_pictures == 1
+    assert privsieve.purge(run).deleted["scores"] == 2
+    assert (run / "scores").exists()
+    privsieve.purge(run, yes=True)
+    assert not (run / "scores").exists()
+    assert capfd.readouterr() == ("", "")

@@ -201,7 +201,7 @@ def test_two_servers_of_one_run_store_every_answer(run: Path) -> None:
 def test_a_folder_or_part_that_is_no_review_is_one_line(run: Path, tmp_path: Path) -> None:
     with served(run, reviewer="ana") as server:
         Person(server.address).say(0, "private")
-    (part,) = (run / "reviews").iterdir()
+    (part,) = (run / "reviews").glob("*.parquet")
     good = part.read_bytes()
     labels = pq.read_table(part)
     wrong = labels.set_column(labels.schema.get_field_index("answer"), "answer", pa.array(["<b>secret</b>"]))
@@ -238,7 +238,7 @@ def test_the_commands_take_the_folder_as_labels(run: Path, tmp_path: Path, capsy
     assert output["annotators"] == ["ana", "ben"]
     assert privsieve("evaluate", run, "--labels", reviews) == 2  # two people: a consensus first
     assert "labels consensus" in capsys.readouterr().err
-    (part,) = reviews.iterdir()
+    (part,) = reviews.glob("*.parquet")
     pq.write_table(pq.read_table(part).filter(pc.field("annotator") == "ben"), part)
     assert privsieve("evaluate", run, "--labels", reviews) == 0
     assert "6 of 6 rows have a label" in capsys.readouterr().out
@@ -295,3 +295,25 @@ def test_everybody_is_asked_the_pictures_for_a_second_look_first(tmp_path: Path)
             ben.say(number, "private")
         enough = ben.get("/api/progress").json["enough"]
     assert (enough["second_look"], enough["twice"]) == (len(second), len(second))
+
+
+def test_the_access_log_says_which_picture_was_sent_to_whom(run: Path) -> None:
+    with served(run) as server:
+        ana, ben = (Person(server.address, name) for name in ("ana", "ben"))
+        hashes = server.review.asking.hashes
+        for person, number in ((ana, 0), (ben, 2), (ana, 0)):
+            person.look(number)
+        ana.say(1, "public")
+    (log,) = (pq.read_table(part) for part in (run / "reviews" / "shown").glob("*.parquet"))
+    sent = [(row["reviewer"], row["sha256"]) for row in log.to_pylist()]
+    assert sent == [("ana", hashes[0]), ("ben", hashes[2]), ("ana", hashes[0]), ("ana", hashes[1])]
+    assert log["sent_at"].to_pylist() == sorted(log["sent_at"].to_pylist())
+    assert read_reviews(place(str(run / "reviews"))).num_rows == 1
+
+
+def test_a_picture_is_not_sent_if_the_access_log_cannot_be_written(run: Path) -> None:
+    with served(run) as server:
+        ana = Person(server.address, "ana")
+        (run / "reviews").write_text("no folder")
+        answer = ana.get("/api/picture/0")
+        assert (answer.status, answer.headers["content-type"]) == (503, "application/json")
