@@ -66,7 +66,7 @@ class ScoreResult(ScoreMetrics):
 
 @dataclass(frozen=True)
 class GroupResult:
-    """The pictures of one class or category."""
+    """The pictures of one class, category or group of people."""
 
     group: str
     """Its name; "none" for pictures without."""
@@ -79,6 +79,9 @@ class GroupResult:
 
     mae: float | None
     """Mean absolute error of the score; None without one."""
+
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    """95 % interval of each share in `private` that is defined."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +186,7 @@ class Evaluation:
     """None if no attribute has labels, or the engine judges none."""
 
     by: str | None
-    """What `groups` are: class or category."""
+    """What `groups` are: class, category, or the name of the file of groups."""
 
     groups: tuple[GroupResult, ...]
     """By name."""
