@@ -9,8 +9,8 @@ from pydantic import Field
 from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.console.request_options import TEXT_OR_JSON, takes
-from jobs.console.requests import Option, RunUrl, Seed, Url, checked_request
-from jobs.console.terminal import write_json, write_line
+from jobs.console.requests import Option, RunUrl, Seed, Url, checked_request, refuse_existing
+from jobs.console.terminal import write_document, write_json, write_line
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
     import pyarrow as pa
 
     from ingest.sample import printable
-    from jobs.console.requests import refuse_existing
     from reports.calibration.compute import calibrated
     from reports.calibration.results import CalibrationReport, thresholds_file
     from reports.evaluation.answers import ROW_COLUMNS, truth_of
@@ -129,7 +128,6 @@ def calibrate(request: CalibrateRequest, reliability: tuple[str, ...], output: s
     if output == "json":
         write_json(asdict(report), indent=1)
         return
-    from jobs.console.tables import write_document
     from reports.calibration.words import document
 
     write_document(document(report, reliability or ("private",)))

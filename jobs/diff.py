@@ -6,7 +6,7 @@ import click
 
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import HashListUrl, Option, PagePath, Url, checked_request
-from jobs.console.terminal import write_json, write_line
+from jobs.console.terminal import write_document, write_json, write_line
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ def diff(request: DiffRequest, output: str) -> None:
 
         write_json(as_json(difference), indent=1)
         return
-    from jobs.console.tables import write_document
     from reports.diff.words import document
 
     write_document(document(difference, MAX_GROUPS))

@@ -13,7 +13,7 @@ from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import HashListUrl, Option, PagePath, RunUrl, Seed, Url, Urls, checked_request
-from jobs.console.terminal import write_json, write_line
+from jobs.console.terminal import write_document, write_json, write_line
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 
 if TYPE_CHECKING:
@@ -200,7 +200,6 @@ def evaluate(request: EvaluateRequest, output: str) -> None:
 
         write_json(as_json(evaluation), indent=1)
         return
-    from jobs.console.tables import write_document
     from reports.evaluation.words import document
 
     write_document(document(evaluation))

@@ -9,8 +9,7 @@ import click
 from ingest.errors import IncompleteError, RunError, number_of
 from ingest.storage.web import named
 from jobs.console.request_options import QUIET
-from jobs.console.tables import write_rows, write_table
-from jobs.console.terminal import write_line
+from jobs.console.terminal import write_line, write_rows, write_table
 from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import SILENT, Feedback, on_terminal, weights_shown
 from scoring.engines.vlm.adapter import adapter_in

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from ingest.errors import QueryError
-from jobs.console.option_types import WholeRange
-from jobs.console.tables import write_rows, write_table
-from jobs.console.terminal import write_cautions, write_line, write_lines
+from jobs.console.request_options import WholeRange
+from jobs.console.terminal import write_cautions, write_line, write_lines, write_rows, write_table
 
 MAX_TEXT_ROWS = 1_000
 """Limit on the rows of a table on a screen; csv and json give every row."""

@@ -12,7 +12,7 @@ from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import Option, Seed, Url, checked_request, refuse_existing
-from jobs.console.terminal import write_json, write_line
+from jobs.console.terminal import write_json, write_line, write_table
 from scoring.taxonomy import KEYS, TAXONOMY_VARIABLE, given_taxonomy
 
 if TYPE_CHECKING:
@@ -87,7 +87,6 @@ def fit(request: TaxonomyRequest, output: str) -> None:
 
     Example: privsieve taxonomy fit labels.parquet --taxonomy mine.yaml --out fitted.yaml
     """
-    from jobs.console.tables import write_table
 
     result = run_taxonomy_fit(request)
     if output == "json":

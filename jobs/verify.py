@@ -23,14 +23,13 @@ from ingest.storage.place import Place, place
 from jobs.console.request_options import takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
-from jobs.filter.checksums import local_file, signer_of, sums
+from jobs.filter.checksums import local_file, sha256_of, signer_of, sums
 from jobs.filter.record import TAKEDOWN_JOURNAL, UNFINISHED, ReleasedName, Sha256, UrlCounts
 from jobs.filter.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from scoring.policies.policy import DAMAGED_SHARD
 
 MAX_FAULTS_PRINTED = 20
-BLOCK_BYTES = 2**22
 
 
 class _Written(BaseModel):
@@ -160,14 +159,6 @@ def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator
             elif sha256_of(root.at(name)) != sha256:
                 yield f"{printable(name)}: its content is not what was released"
             meter.advance(1)
-
-
-def sha256_of(file: Place) -> str:
-    digest = hashlib.sha256()
-    with file.open() as stream:
-        while block := stream.read(BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _decisions(root: Place, written: _Written) -> tuple[pa.Table | None, list[str]]:

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
-from jobs.audit.applying import run_audit_apply
 from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
-from jobs.audit.sampling import AuditSampleResult, run_audit_sample
+from jobs.audit.run import AuditSampleResult, run_audit_apply, run_audit_sample
 from jobs.console.requests import asked
 from jobs.diff import DiffRequest, run_diff
 from jobs.evaluate import EvaluateRequest, run_evaluate

@@ -17,8 +17,8 @@ from reports.evaluation.results import Evaluation
 from reports.report.compute import Report
 from reports.report.explaining import Explanation, facts_in_words
 from reports.report.page import render as report_page
-from reports.similarity.page import render as similarity_page
 from reports.similarity.results import Similarity
+from reports.similarity.words import render as similarity_page
 
 HEIGHT_PX = 700
 

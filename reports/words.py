@@ -1,7 +1,7 @@
 """Figures in words: shares, intervals, p-values, tables, documents. All texts and pages write figures this way."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MAX_DECIMALS = 6
@@ -25,6 +25,21 @@ class Table:
 
     columns_of_words: tuple[int, ...] = (0,)
     """Indices of the columns that do not hold numbers."""
+
+
+Cell = str | float | None
+"""A text as it is; a whole number is shown with thousands separators, another number with three digits, None as "–"."""
+
+
+def table(
+    title: str, heads: Sequence[str], rows: Iterable[Iterable[Cell]], columns_of_words: tuple[int, ...] = (0,)
+) -> Table:
+    """Return a table of values. Arguments as the fields of `Table`."""
+    return Table(title, list(heads), [list(map(_shown, row)) for row in rows], columns_of_words)
+
+
+def _shown(cell: Cell) -> str:
+    return cell if isinstance(cell, str) else number(cell, ",d" if isinstance(cell, int) else ".3f")
 
 
 @dataclass(frozen=True)

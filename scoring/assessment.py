@@ -148,7 +148,7 @@ ABOUT_THE_QUESTION = ("model", "protocol", "prompt_file", "thresholds", "max_pix
 class EngineOptions:
     """The user's choices for the engine; None if not given. An engine refuses what it cannot use.
 
-    Commands derive their options from these fields (`jobs.console.engine_options`), with the limits of numbers.
+    Commands derive their options from these fields (`jobs.console.requests`), with the limits of numbers.
     """
 
     model: str | None = None

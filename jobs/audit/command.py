@@ -8,10 +8,10 @@ import click
 from ingest.errors import number_of
 from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
 from jobs.console.request_options import takes
-from jobs.console.terminal import write_cautions, write_json, write_line
+from jobs.console.terminal import write_cautions, write_document, write_json, write_line, write_rows
 
 if TYPE_CHECKING:
-    from jobs.audit.sampling import Replaced
+    from jobs.audit.run import Replaced
 
 
 @click.group()
@@ -34,7 +34,7 @@ def sample(request: AuditSampleRequest) -> None:
 
     Example: privsieve audit sample my-run --n 400 --out labels.csv
     """
-    from jobs.audit.sampling import run_audit_sample
+    from jobs.audit.run import run_audit_sample
     from jobs.runtime.progress import on_terminal
 
     run, out = request.run, request.out
@@ -88,20 +88,18 @@ def apply(request: AuditApplyRequest, output: str) -> None:
 
     Example: privsieve audit apply my-run labels.csv
     """
-    from jobs.audit.applying import run_audit_apply
+    from jobs.audit.run import run_audit_apply
 
     result = run_audit_apply(request)
     if output == "json":
         write_json(asdict(result), indent=1)
     elif output == "csv":
-        from jobs.console.tables import write_rows
         from reports.audit.results import as_table
 
         write_cautions((*result.cautions, *result.notes))
         table = as_table(result)
         write_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], "csv")
     else:
-        from jobs.console.tables import write_document
         from reports.audit.words import document
 
         write_document(document(result))

@@ -1,8 +1,7 @@
 """What `browse` does: a page on this machine that shows the pictures of a run by filters, and exports what it shows.
 
     request.py    what is asked for
-    exports.py    rows -> CSV, COCO, FiftyOne, CVAT
-    server.py     addresses of the page, and what policies decide for the rows
+    server.py     addresses of the page, what policies decide for the rows, and exports: CSV, COCO, FiftyOne, CVAT
     run.py        from start to end
     page/         HTML, CSS and JavaScript
 

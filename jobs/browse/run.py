@@ -17,7 +17,7 @@ from jobs.filter.cautions import refuse_blind
 from jobs.review.local_server import LocalServer, local_server, refuse_missing
 from jobs.review.screen import Screen
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
-from jobs.runtime.listed import COLUMNS, READS_AGAIN, listings, reads_pictures, row_chunks
+from jobs.runtime.listed import COLUMNS, READS_AGAIN, listings, reads_pictures
 from jobs.runtime.pictures import PictureRef, Pictures
 from jobs.runtime.progress import SILENT, Feedback
 from reports.report.browsed_rows import BrowsedRows
@@ -94,7 +94,7 @@ def _hidden(run: OpenRun, hash_list: HashList, feedback: Feedback) -> tuple[pa.T
     if hash_list is not NOTHING:
         if reads_pictures(run.record, hash_list):
             feedback.notice(READS_AGAIN)
-        for all_rows in row_chunks(run, (*COLUMNS, Col.REASON, *([Col.PDQ] if run.record.pdq else []))):
+        for all_rows in run.chunks((*COLUMNS, Col.REASON, *([Col.PDQ] if run.record.pdq else []))):
             rows = all_rows.filter(pc.fill_null(pc.not_equal(all_rows[Col.REASON], LISTED), True))
             listed = listings(run, rows, hash_list)
             withheld.update("listed" if item == "listed" else "not_compared" for item in listed if item != "clear")

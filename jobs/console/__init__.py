@@ -1,5 +1,5 @@
 """What commands read from the command line and write to a terminal.
 
 May import: `ingest`, `scoring`, `reports`.
-Start at: `engine_options.py` for the options that commands share, `terminal.py` for output.
+Start at: `requests.py` for the options that commands share, `terminal.py` for output.
 """

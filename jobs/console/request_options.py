@@ -1,6 +1,7 @@
 """Options of a command: those of the fields of its requests (`jobs.console.requests`), and some that are shared."""
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING
 from functools import wraps
 from pathlib import Path
@@ -10,9 +11,15 @@ import click
 from click.shell_completion import CompletionItem
 from pydantic.fields import FieldInfo
 
-from jobs.console.command import OneSource
-from jobs.console.option_types import FiniteRange, WholeRange, YamlFile
+from ingest.errors import PrivsieveError
 from jobs.console.requests import Parameter, asked, parameters, text_of
+from jobs.console.terminal import write_line
+
+LARGEST = 2**63 - 1
+
+MAX_SECONDS = 10**7
+"""About four months; the clocks of some systems accept no times that are much further away."""
+
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem | str]]
 Function = Callable[..., Any]
@@ -23,6 +30,177 @@ TEXT_OR_JSON = click.option(
 """For commands that print a document; JSON holds its figures in full. The function gets `output`."""
 
 QUIET = click.option("--quiet", is_flag=True, help="No progress.")
+
+
+class Command(click.Command):
+    """A command (`cls=` of `click.command`) with options in groups."""
+
+    def __init__(self, *args: Any, headings: Mapping[str, Sequence[str]] | None = None, **kwargs: Any):
+        """Group the options. headings: heading -> long names, such as `--limit`. Others come first, below "Options"."""
+        super().__init__(*args, **kwargs)
+        self._headings = headings or {}
+        known = {name for parameter in self.params for name in parameter.opts}
+        unknown = [name for names in self._headings.values() for name in names if name not in known]
+        assert not unknown, f"headings of {self.name} name no option: {unknown}"
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        heading_of = {name: heading for heading, names in self._headings.items() for name in names}
+        records: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *self._headings)}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if isinstance(parameter, click.Option) and record is not None:
+                heading = next((heading_of[name] for name in parameter.opts if name in heading_of), "Options")
+                records[heading].append(record)
+        for heading, options in records.items():
+            if options:
+                with formatter.section(heading):
+                    formatter.write_dl(options)
+
+
+class OneSource(click.Argument):
+    """The argument SOURCE (`cls=` of `click.argument`). If several are given, the error says to quote the pattern."""
+
+    def __init__(self, names: Sequence[str], required: bool = True):
+        super().__init__(names, required=required, nargs=-1, metavar="SOURCE")
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        value_ = super().process_value(ctx, value)
+        if not value_ or len(value_) == 1:
+            return value_[0] if value_ else None
+        first = value_[0]
+        raise click.UsageError(
+            f"{len(value_)} SOURCEs, {first} first, and one is wanted: put a pattern between quotation marks, so that "
+            'the shell leaves it alone ("shards/*.tar"), or give the folder that holds them',
+            ctx,
+        )
+
+
+def with_old_spellings(new_names: Mapping[str, str], removed: Mapping[str, str] = {}) -> type[Command]:
+    """Return a class of commands (`cls=` of `click.command`) that also take each option by its old name.
+
+    new_names: old name -> new name, as `--gpus` -> `--num-engines`. removed: option that was removed -> why.
+    """
+
+    class Renamed(Command):
+        def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+            end = args.index("--") if "--" in args else len(args)
+            for option in removed.keys() & args[:end]:
+                raise click.UsageError(f"{option} was removed: {removed[option]}; leave it out", ctx)
+            return super().parse_args(ctx, [*(_renamed(argument, new_names) for argument in args[:end]), *args[end:]])
+
+    return Renamed
+
+
+def _renamed(argument: str, new_names: Mapping[str, str]) -> str:
+    name, equals, value = argument.partition("=")
+    if name not in new_names:
+        return argument
+    write_line(
+        f"{name} is called {new_names[name]} now; the old name will be refused in a later version", to_stderr=True
+    )
+    return f"{new_names[name]}{equals}{value}"
+
+
+class WholeRange(click.IntRange):
+    """A whole number of a range, and of 64 bits; click itself has no limit."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number = int(super().convert(value, param, ctx))
+        if abs(number) > LARGEST:
+            self.fail(f"{value} is too large; the largest number is {LARGEST}.", param, ctx)
+        return number
+
+
+class NumberOrAuto(click.ParamType[int | None]):
+    """A whole number from 1, or `auto` -> None."""
+
+    name = "integer|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        return None if value == "auto" else WholeRange(min=1).convert(value, param, ctx)
+
+
+class FiniteRange(click.FloatRange):
+    """A number of a range; click itself lets NaN and infinity pass."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if not math.isfinite(float(click.FLOAT.convert(value, param, ctx))):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return float(super().convert(value, param, ctx))
+
+
+class EitherOr(click.Choice[str]):
+    """One of two words -> whether it is the second."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if isinstance(value, bool) else super().convert(value, param, ctx) == self.choices[1]
+
+
+class YamlFile(click.ParamType[bytes]):
+    """A file of YAML or JSON -> its content. PrivsieveError, with option and file, if it is neither."""
+
+    name = "filename"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        from ingest.storage.given_files import given_content
+        from ingest.storage.place import place
+        from scoring.yaml_files import YamlError, load_yaml
+
+        what = f"{'' if param is None else max(param.opts, key=len)} {value}".lstrip()
+        content = given_content(place(value), what)
+        try:
+            load_yaml(content, what)  # parsed again later, where its name is not known
+        except YamlError as error:
+            raise PrivsieveError(str(error)) from None
+        return content
+
+
+class Numbers(click.ParamType[tuple[int, ...]]):
+    """`0,10,50` -> (0, 10, 50)."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(int(part) for part in value.split(","))
+        except ValueError:
+            self.fail(f'"{value}" is not a list of whole numbers, such as 0,10,50', param, ctx)
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """`en,de` -> ("en", "de")."""
+
+    name = "names"
+
+    def __init__(self, separator: str = ","):
+        self._separator = separator
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        return value if isinstance(value, tuple) else tuple(part.strip() for part in value.split(self._separator))
+
+
+class Recall(click.ParamType[float]):
+    """`recall=0.95` -> 0.95, above 0 and below 1."""
+
+    name = "recall"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        name, _, share = value.partition("=")
+        try:
+            number = float(share)
+        except ValueError:
+            number = math.nan
+        if name.strip() != "recall" or not 0 < number < 1:
+            self.fail(
+                f'"{value}" is not recall=SHARE with a share above 0 and below 1, such as recall=0.95', param, ctx
+            )
+        return number
 
 
 def offering(names: Iterable[str]) -> Complete:
@@ -61,7 +239,7 @@ def takes(*requests: type) -> Callable[[Function], Function]:
 
 
 def headings(*requests: type) -> dict[str, tuple[str, ...]]:
-    """Return heading -> names of options, for `jobs.console.command.Command`."""
+    """Return heading -> names of options, for `jobs.console.request_options.Command`."""
     by_heading: dict[str, tuple[str, ...]] = {}
     for item in (parameter for request in requests for parameter in parameters(request)):
         if heading := item.spelled("heading"):

@@ -17,8 +17,7 @@ from pydantic import Field, InstanceOf
 from ingest import __version__
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.storage.place import Place, place
-from jobs.console.command import Command
-from jobs.console.request_options import headings, takes
+from jobs.console.request_options import Command, headings, takes
 from jobs.console.requests import Count, Name, Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.fetch.download import IMG2DATASET, LOCAL, Workers, default_folder, download, python_of, requirements

@@ -17,8 +17,19 @@ from ingest.storage.place import Place, place
 NAMESPACE = "privsieve-release"
 """What the signature is for: one that the same key made for another purpose is not accepted."""
 
+BLOCK_BYTES = 2**22
+
 SSH_LIMIT_S = 120
 """A key with a passphrase, or one on a token, waits for a person."""
+
+
+def sha256_of(file: Place) -> str:
+    """Return the hash of a file of a release, in hex."""
+    digest = hashlib.sha256()
+    with file.open() as stream:
+        while block := stream.read(BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def sums(release: bytes) -> bytes:

@@ -18,6 +18,7 @@ from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.place import Place, reason_of
 from jobs.filter.bar import Bar
+from jobs.filter.checksums import sha256_of
 from jobs.filter.decisions import (
     DECISIONS_SCHEMA,
     KeptHash,
@@ -223,7 +224,7 @@ class ShardCopier:
         except ValueError:
             return None
         files = [(self.out.at(name), sha256) for name, sha256 in written.files.items()] if written else []
-        return written if all(file.exists() and _sha256(file) == sha256 for file, sha256 in files) else None
+        return written if all(file.exists() and sha256_of(file) == sha256 for file, sha256 in files) else None
 
 
 def table_of(out: Place, share: Share, name: str) -> Place:
@@ -233,11 +234,3 @@ def table_of(out: Place, share: Share, name: str) -> Place:
 
 def _file_of(out: Place, share: Share, ending: str) -> Place:
     return out.at(DONE, f"{hashlib.sha256(share.shard.encode('utf-8', 'surrogateescape')).hexdigest()}{ending}")
-
-
-def _sha256(written: Place) -> str:
-    digest = hashlib.sha256()
-    with written.open() as stream:
-        for block in iter(lambda: stream.read(2**22), b""):
-            digest.update(block)
-    return digest.hexdigest()

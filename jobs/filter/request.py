@@ -5,7 +5,7 @@ from typing import Annotated
 
 from ingest.errors import PrivsieveError
 from jobs.console.engine_options import HEADING, ChosenOptions
-from jobs.console.option_types import Recall
+from jobs.console.request_options import Recall
 from jobs.console.requests import HashListUrl, Option, RunUrl, Url, checked_request
 from jobs.filter.guaranteeing import BY, GuaranteeRequest, Share
 from jobs.filter.record import GroupsBy
@@ -18,7 +18,6 @@ from scoring.policies.shipped import SHIPPED
 INLINE_BYTES = 10**9
 INLINE_IMAGES = 20_000
 """A release of at most this many bytes and images is copied in this process: Ray alone would take longer to start."""
-
 
 DEFAULT_CONFIDENCE = 0.9
 

@@ -4,8 +4,7 @@ import click
 
 from ingest.errors import number_of
 from jobs.console.request_options import QUIET, takes
-from jobs.console.tables import write_table
-from jobs.console.terminal import write_line
+from jobs.console.terminal import write_line, write_table
 from jobs.labels.request import BalancedRequest, BenchmarkRequest, DialoguesRequest, KeywordsRequest, VisprRequest
 from jobs.runtime.progress import on_terminal
 from reports.words import percent

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ingest.errors import PrivsieveError, number_of
-from jobs.console.option_types import Names
-from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
-from jobs.console.tables import write_table
-from jobs.console.terminal import answered_yes, write_json, write_line
+from jobs.console.request_options import QUIET, TEXT_OR_JSON, Names, takes
+from jobs.console.terminal import answered_yes, write_json, write_line, write_table
 from jobs.labels.build_commands import build
 from jobs.labels.request import (
     AgreementRequest,

@@ -18,8 +18,7 @@ from jobs.console.requests import refuse_existing
 from jobs.labels.request import DialoguesRequest
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
-from jobs.tune_set.joining import labels_by_picture, targets_of
-from jobs.tune_set.labelled_pictures import labelled_pictures
+from jobs.tune_set.labelled_pictures import labelled_pictures, labels_by_picture, targets_of
 from scoring.assessment import EngineDescription, ReportsTokenUsage, Unscored, View
 from scoring.engines import engine_module
 from scoring.engines.picture import DEFAULT_MAX_PIXELS

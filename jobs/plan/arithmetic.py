@@ -1,27 +1,26 @@
 """From measurements to figures with ranges.
 
-A range covers chance in the sample only: 5th to 95th percentile of 2,000 bootstrap resamples of the listed shards, the
-sampled images and the timed batches together. It does not cover that another machine may be faster or slower.
+A range covers chance in the sample only: 90 % of samples as large give a figure within it. It follows from the spread
+of the listed shards, the sampled images and the timed batches. Relative errors of independent factors add as squares.
+It does not cover that another machine may be faster or slower.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ingest.errors import number_of
 from jobs.plan.measuring import Measured
 from reports.statistics.shares import clopper_pearson
 from scoring.screen.record import ScreenRecord
 
-NUM_RESAMPLES = 2_000
-LOW_PERCENT, HIGH_PERCENT = 5, 95
+CONFIDENCE = 0.9
+Z = 1.645
+"""Standard errors on each side of a figure in a range of this confidence."""
+
 SECONDS_PER_HOUR = 3600
-
-
-_Draws = npt.NDArray[np.float64]
-"""Shape (NUM_RESAMPLES,): the same figure from each resample."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +28,29 @@ class Figure:
     """A figure and its range; where it is exact, low and high are the figure itself."""
 
     value: float
-
     low: float
-    """5th percentile."""
-
     high: float
-    """95th percentile."""
+
+
+@dataclass(frozen=True)
+class _Rough:
+    """A number, and how far chance can move it."""
+
+    value: float
+
+    error: float = 0.0
+    """Relative standard error."""
+
+    def __mul__(self, other: "_Rough | float") -> "_Rough":
+        factor = other if isinstance(other, _Rough) else _Rough(other)
+        return _Rough(self.value * factor.value, math.hypot(self.error, factor.error))
+
+    def __truediv__(self, other: "_Rough") -> "_Rough":
+        return _Rough(self.value / other.value, math.hypot(self.error, other.error))
+
+    def figure(self) -> Figure:
+        reach = Z * self.error * self.value
+        return Figure(self.value, max(0.0, self.value - reach), self.value + reach)
 
 
 @dataclass(frozen=True)
@@ -138,55 +154,51 @@ class PlanResult:
 
 def plan_of(measured: Measured, gpus: int, price_per_hour: float | None) -> PlanResult:
     """Work out the plan. The same measurements always give the same plan."""
-    rng = np.random.default_rng(0)
     is_counted = len(measured.listed) == measured.num_shards
     is_stated = not is_counted and measured.num_stated is not None
-    images = float(sum(measured.listed)) if is_counted else _mean(measured.listed) * measured.num_shards
-    num_reads = measured.num_reads
-    images_drawn = np.full(NUM_RESAMPLES, images) if is_counted else _means(measured.listed, rng) * measured.num_shards
-    if is_stated:
-        images = float(measured.num_stated or 0)
-        images_drawn = np.full(NUM_RESAMPLES, images)
-    num_bytes, bytes_drawn = _mean(measured.num_bytes), _means(measured.num_bytes, rng)
-    decode_s, decode_drawn = _mean(measured.decode_s), _means(measured.decode_s, rng)
-    downscale_s, downscale_drawn = _mean(measured.downscale_s), _means(measured.downscale_s, rng)
+    if is_counted or is_stated:
+        images = _Rough(float(sum(measured.listed) if is_counted else measured.num_stated or 0))
+    else:
+        images = _mean(measured.listed) * measured.num_shards
+    num_bytes, decode_s, downscale_s = map(_mean, (measured.num_bytes, measured.decode_s, measured.downscale_s))
+    terabytes = images * num_bytes * 1e-12
     host = measured.host_cost
-    host_s = [] if host is None else [host.ms(seen) / 1e3 for seen in measured.seen_megapixels]
-    speed, speed_drawn, origin = _speed(measured, rng)
-    hours = images / (speed * gpus) / SECONDS_PER_HOUR
-    hours_drawn = images_drawn / (speed_drawn * gpus) / SECONDS_PER_HOUR
+    host_s = _mean([] if host is None else [host.ms(seen) / 1e3 for seen in measured.seen_megapixels])
+    speed, origin = _speed(measured)
+    hours = images / (speed * (gpus * SECONDS_PER_HOUR))
     price = None if price_per_hour is None else price_per_hour * gpus
     num_slices = measured.num_slices * measured.num_shards / len(measured.listed)
     megapixels = np.array(measured.megapixels or (0.0,))
+    cpu_s = (decode_s.value, downscale_s.value + host_s.value)
     return PlanResult(
         num_shards=measured.num_shards,
         num_listed_shards=len(measured.listed),
         num_sampled=measured.num_sampled,
         images_are_counted=is_counted,
         images_are_stated=is_stated,
-        images=_figure(images, images_drawn),
-        terabytes=_figure(images * num_bytes / 1e12, images_drawn * bytes_drawn / 1e12),
-        read_terabytes=_figure(images * num_bytes / 1e12 * num_reads, images_drawn * bytes_drawn / 1e12 * num_reads),
-        bytes_per_image=_figure(num_bytes, bytes_drawn),
-        megapixels=_figure(float(megapixels.mean()), megapixels),
+        images=images.figure(),
+        terabytes=terabytes.figure(),
+        read_terabytes=(terabytes * measured.num_reads).figure(),
+        bytes_per_image=num_bytes.figure(),
+        megapixels=Figure(float(megapixels.mean()), *map(float, np.percentile(megapixels, (5, 95)))),
         formats=measured.formats,
         broken=measured.broken,
         broken_share=sum(measured.broken.values()) / measured.num_sampled,
-        decode_ms=_figure(decode_s * 1e3, decode_drawn * 1e3),
-        downscale_ms=_figure(downscale_s * 1e3, downscale_drawn * 1e3) if measured.downscale_s else None,
-        host_ms=_figure(_mean(host_s) * 1e3, _means(host_s, rng) * 1e3) if host_s else None,
+        decode_ms=(decode_s * 1e3).figure(),
+        downscale_ms=(downscale_s * 1e3).figure() if measured.downscale_s else None,
+        host_ms=(host_s * 1e3).figure() if host is not None and measured.seen_megapixels else None,
         host_origin="" if host is None else f"not measured here: {host.origin}",
-        images_per_s=_figure(speed, speed_drawn),
+        images_per_s=speed.figure(),
         speed_origin=origin,
         speed_is_measured=measured.speed is None,
         gpus=gpus,
-        hours=_figure(hours, hours_drawn),
-        cost=None if price is None else _figure(hours * price, hours_drawn * price),
-        cpus_per_gpu=speed * (decode_s + downscale_s + _mean(host_s)),
-        result_gigabytes=(images * measured.row_bytes + num_slices * measured.slice_bytes) / 1e9,
+        hours=hours.figure(),
+        cost=None if price is None else (hours * price).figure(),
+        cpus_per_gpu=speed.value * sum(cpu_s),
+        result_gigabytes=(images.value * measured.row_bytes + num_slices * measured.slice_bytes) / 1e9,
         screen=None
         if measured.screen is None
-        else _screened(measured, measured.screen, images, speed, gpus, price, (decode_s, downscale_s + _mean(host_s))),
+        else _screened(measured, measured.screen, images.value, speed.value, gpus, price, cpu_s),
     )
 
 
@@ -205,9 +217,10 @@ def _screened(
     image; and of preparing, for images that the engine sees. If the engine uses no GPU, the screen shares its process
     and takes its time; next to a GPU it takes CPUs.
     """
-    labelled, screen_s = screen.labelled, _mean(measured.screen_s)
+    labelled, measured_s = screen.labelled, _mean(measured.screen_s)
+    screen_s = measured_s.value
     num_seen = labelled.num_pictures - labelled.num_screened
-    ends = clopper_pearson(num_seen, labelled.num_pictures, (HIGH_PERCENT - LOW_PERCENT) / 100)
+    ends = clopper_pearson(num_seen, labelled.num_pictures, CONFIDENCE)
     shares = [num_seen / labelled.num_pictures, *(float(end) for end in ends)]
     seen = Figure(*(share + screen.guard_share * (1 - share) for share in shares))
 
@@ -221,7 +234,7 @@ def _screened(
 
     taken = Figure(hours(seen.value), hours(seen.low), hours(seen.high))
     return ScreenPlan(
-        screen_ms=_figure(screen_s * 1e3, _means(measured.screen_s, np.random.default_rng(0)) * 1e3),
+        screen_ms=(measured_s * 1e3).figure(),
         seen_share=seen,
         hours=taken,
         cost=None if price is None else Figure(taken.value * price, taken.low * price, taken.high * price),
@@ -230,29 +243,25 @@ def _screened(
     )
 
 
-def _speed(measured: Measured, rng: np.random.Generator) -> tuple[float, _Draws, str]:
-    """Return images per second of one GPU or engine process."""
+def _speed(measured: Measured) -> tuple[_Rough, str]:
+    """Return images per second of one GPU or engine process, and where the number comes from."""
     if measured.speed is not None:
-        constant = measured.speed.images_per_s
-        return constant, np.full(NUM_RESAMPLES, constant), f"not measured here: {measured.speed.origin}"
-    batches = np.array(measured.batches, dtype=np.float64)
-    resampled = batches[rng.integers(0, len(batches), (NUM_RESAMPLES, len(batches)))].sum(axis=1)
-    num_images, seconds = batches.sum(axis=0)
-    origin = f"measured on this machine with one engine process, {number_of(int(num_images), 'image')}"
-    return float(num_images / seconds), resampled[:, 0] / resampled[:, 1], origin
+        return _Rough(measured.speed.images_per_s), f"not measured here: {measured.speed.origin}"
+    counts, seconds = zip(*measured.batches, strict=True)
+    origin = f"measured on this machine with one engine process, {number_of(sum(counts), 'image')}"
+    return _Rough(1.0) / _mean(seconds, counts), origin
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+def _mean(values: Sequence[float], sizes: Sequence[float] | None = None) -> _Rough:
+    """Return the mean of values, or the sum of values for each unit of their sizes; 0 without values.
 
-
-def _means(values: Sequence[float], rng: np.random.Generator) -> _Draws:
-    """Return the means of resamples, each with as many values as were given."""
-    given = np.array(values or (0.0,), dtype=np.float64)
-    means: _Draws = given[rng.integers(0, len(given), (NUM_RESAMPLES, len(given)))].mean(axis=1)
-    return means
-
-
-def _figure(value: float, draws: _Draws) -> Figure:
-    low, high = np.percentile(draws, (LOW_PERCENT, HIGH_PERCENT))
-    return Figure(value, float(low), float(high))
+    The error is that of a ratio of two sums (Cochran, "Sampling Techniques", 3rd ed. 1977, section 2.11).
+    """
+    if not values:
+        return _Rough(0.0)
+    amounts, units = np.array(values, np.float64), np.array(sizes or [1.0] * len(values), np.float64)
+    rate, num = float(amounts.sum() / units.sum()), len(amounts)
+    if num < 2 or not rate:
+        return _Rough(rate)
+    deviation = math.sqrt(float(((amounts - rate * units) ** 2).sum()) / (num - 1))
+    return _Rough(rate, deviation / math.sqrt(num) / (float(units.mean()) * rate))

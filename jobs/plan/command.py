@@ -14,11 +14,10 @@ from pydantic import Field
 from ingest.errors import EngineError, number_of
 from ingest.formats import open_source, refuse_without_pictures
 from ingest.images.pixels import ImageLimits
-from jobs.console.command import with_old_spellings
 from jobs.console.engine_options import ChosenOptions, EngineName
-from jobs.console.request_options import QUIET, TEXT_OR_JSON, headings, takes
+from jobs.console.request_options import QUIET, TEXT_OR_JSON, headings, takes, with_old_spellings
 from jobs.console.requests import Count, EngineCpus, EngineGpus, Name, Option, Seed, Url, checked_request
-from jobs.console.terminal import escaped, write_json
+from jobs.console.terminal import write_json, write_table
 from jobs.plan.arithmetic import Figure, PlanResult, ScreenPlan, plan_of
 from jobs.plan.measuring import EngineUnderTest, measure
 from jobs.runtime.progress import SILENT, Feedback, on_terminal, weights_shown
@@ -187,12 +186,6 @@ def plan(request: PlanRequest, output: str, quiet: bool) -> None:
 
 
 def _write_text(result: PlanResult) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    from jobs.console.tables import console
-
     stated = f"stated next to the shards, and right for the {result.num_listed_shards} that were listed"
     counted = (
         "counted"
@@ -232,12 +225,7 @@ def _write_text(result: PlanResult) -> None:
         *(_with_screen(result.screen) if result.screen else []),
         ("results", _sized(Figure(*[result.result_gigabytes / 1000] * 3))[0], "", "rows of the sample as zstd Parquet"),
     ]
-    table = Table(box=box.SIMPLE)
-    for head in ("", "estimate", "range 5–95 %", "how"):
-        table.add_column(Text(head), justify="right" if head.startswith(("e", "r")) else "left", overflow="fold")
-    for line in lines:
-        table.add_row(*(Text(escaped(cell)) for cell in line))
-    console().print(table)
+    write_table(["", "estimate", "range 5–95 %", "how"], lines, {1, 2})
 
 
 def _at_other_speeds(result: PlanResult) -> Iterator[tuple[str, str, str, str]]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from jobs.console.request_options import takes
-from jobs.console.tables import write_table
-from jobs.console.terminal import write_cautions, write_json, write_line
+from jobs.console.terminal import write_cautions, write_json, write_line, write_rows, write_table
 from jobs.report.request import ReportRequest
+from reports.words import percent, percent_within, shortened, spread, with_interval
 
 if TYPE_CHECKING:
     from reports.report.results import Report
@@ -59,8 +59,7 @@ def _write(report: "Report", output: str) -> None:
 
         write_json(report_facts(report), indent=1)
     else:
-        from jobs.console.tables import write_rows
-        from reports.report.accuracy import audit_cautions
+        from reports.report.headline import audit_cautions
         from reports.report.results import HEADS, group_rows
 
         write_cautions((*report.cautions, *audit_cautions(report)))
@@ -69,7 +68,6 @@ def _write(report: "Report", output: str) -> None:
 
 def write_report(report: "Report") -> None:
     from reports.report import words
-    from reports.words import percent, shortened
 
     for line in words.headlines(report):
         write_line(line)
@@ -106,7 +104,6 @@ def write_report(report: "Report") -> None:
 
 
 def _attributes(report: "Report") -> None:
-    from reports.words import percent
 
     def line(row: "Prevalence") -> list[str]:
         share = "never found" if row.is_never_found else percent(row.share, row.is_lower_bound)
@@ -119,7 +116,6 @@ def _attributes(report: "Report") -> None:
 
 
 def _rates(report: "Report", title: str, rates: "tuple[Rate, ...]") -> None:
-    from reports.words import percent_within, shortened, spread
 
     columns = {
         report.by_label if len(report.by_label) <= 20 else "group": [shortened(rate.group) for rate in rates],
@@ -145,7 +141,6 @@ def _interval(report: "Report", rate: "Rate") -> tuple[float | None, float | Non
 
 
 def _total(report: "Report") -> str:
-    from reports.words import percent, with_interval
 
     total = report.total
     rate = "no rate" if total.privacy_rate is None else percent(total.privacy_rate)
@@ -160,7 +155,6 @@ def _total(report: "Report") -> str:
 
 def _reasons(report: "Report") -> None:
     """Write the reasons of the first groups, each on a line."""
-    from reports.words import shortened
 
     groups: dict[str, list[str]] = {}
     for item in report.evidence:
@@ -174,7 +168,6 @@ def _reasons(report: "Report") -> None:
 
 def _corrected(report: "Report") -> None:
     from reports.report.words import correction_note, labels_of, population
-    from reports.words import percent, percent_within, shortened, spread
 
     never_ruled_out = {row.attribute for row in report.prevalence if row.is_lower_bound}
 

@@ -1,12 +1,19 @@
-"""`report`: a run in figures and, if wanted, as a page."""
+"""`report`: a run in figures and, if wanted, as a page.
 
-from collections.abc import Mapping
+With `--digest-endpoint` a language model puts the counts of evidence into words, one group at a time. It gets the names
+of the kinds of evidence and their counts, nothing else: no picture, no key, no name of a group. What it writes is shown
+as its own words. The Places365 audit of Samson et al., "Privacy-Aware Visual Language Models", does this with a model's
+stored reasons.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ingest.errors import LabelsError, QueryError
+from ingest.errors import LabelsError, QueryError, StorageError
+from ingest.sample import printable
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from jobs.report.request import ReportRequest
@@ -14,8 +21,11 @@ from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from reports.report.compute import MAX_GROUPS, Details
 from reports.report.opened import OpenRun, open_run
+from reports.report.page import Digest
 from reports.report.results import Report
 from reports.run.design import SourceSizes
+from reports.run.figures import EvidenceCount
+from scoring.endpoints.endpoint import Endpoint, NoAnswerError, RefusedError, checked_url
 from scoring.labels.csv_cells import text_columns, unescaped
 from scoring.sql.limits import limits_of_command
 from scoring.taxonomy import KEYS
@@ -30,6 +40,17 @@ COLUMNS = ("category", "images")
 MAX_BYTES = 20 * 2**20
 MAX_DIGITS = 16
 """Limit of digits of a number below 2**53; Python converts none of more than 4,300."""
+
+OPTION = "--digest-endpoint"
+MAX_CHARACTERS = 600
+"""Limit of the words about a group that the page shows."""
+
+MAX_TOKENS = 150
+
+_SYSTEM = (
+    "You summarise statistics for a privacy officer. Write two plain sentences about why images of one category were "
+    "found private. Use only the kinds of evidence and the counts that you are given. Name no person and no place."
+)
 
 
 @dataclass(frozen=True)
@@ -78,8 +99,7 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
 
 def report_facts(report: Report) -> dict[str, Any]:
     """Return everything that a report says, as JSON types."""
-    from reports.report.accuracy import audit_cautions
-    from reports.report.headline import headline_of
+    from reports.report.headline import audit_cautions, headline_of
     from reports.report.words import findings
 
     first = {
@@ -118,7 +138,6 @@ def _refuse_sizes(report: Report, request: ReportRequest) -> None:
 
 
 def _extras(opened: OpenRun, report: Report, request: ReportRequest, feedback: Feedback) -> "Extras":
-    from jobs.report.digest import digest_of
     from jobs.report.gallery import pictures
     from reports.report.page import Extras
 
@@ -159,3 +178,41 @@ def category_sizes(url: str) -> Mapping[str, int]:
             raise QueryError(f"{url}, line {line}: the category was named before; give each category one line")
         sizes[unescaped(name)] = int(text)
     return sizes
+
+
+def digest_of(evidence: Sequence[EvidenceCount], endpoint: str, model: str, titles: Mapping[str, str]) -> Digest | None:
+    """Ask about each group; None if there is no evidence. EngineError or StorageError if the endpoint does not answer.
+
+    titles: name of a kind -> words for it.
+    """
+    groups: dict[str, list[EvidenceCount]] = {}
+    for item in evidence:
+        groups.setdefault(item.group, []).append(item)
+    if not groups:
+        return None
+    server = Endpoint(checked_url(endpoint, OPTION), model, num_connections=1, option=OPTION)
+    answers = tuple((group, _asked(kinds, server, model, titles)) for group, kinds in groups.items())
+    return Digest(model, answers)
+
+
+def _asked(kinds: Sequence[EvidenceCount], server: Endpoint, model: str, titles: Mapping[str, str]) -> str:
+    lines = [
+        f"{titles.get(kind.kind, kind.kind)}: {kind.num_images} of {kind.num_private} private images" for kind in kinds
+    ]
+    messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": "\n".join(lines)}]
+    body = {"model": model, "temperature": 0, "max_tokens": MAX_TOKENS, "messages": messages}
+    try:
+        text = _text_of(server.chat(body))
+    except (NoAnswerError, RefusedError) as error:
+        raise StorageError(f"{OPTION}: {server.url}: {error}") from None
+    return printable(" ".join(text.split()))[:MAX_CHARACTERS]
+
+
+def _text_of(answer: Any) -> str:
+    try:
+        text = answer["choices"][0]["message"]["content"]
+    except (LookupError, TypeError):
+        text = None
+    if not isinstance(text, str) or not text.strip():
+        raise StorageError(f"{OPTION}: what the server sent is no chat completion")
+    return text

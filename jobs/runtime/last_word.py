@@ -14,7 +14,6 @@ BY_RAY = (
     "--resume)"
 )
 
-
 _SHELL = 'while IFS= read -r line; do [ -n "$line" ] || exit 0; set -- "$line"; done; printf "%s\\n" "$1" >&2'
 """Keeps the newest line of its input, and writes it if the input ends without an empty line."""
 

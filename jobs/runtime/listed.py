@@ -4,7 +4,7 @@ sha256 is compared with the rows, and so are PDQ hashes if the scan stored them 
 pictures are read again from where the run was scanned, and hashed as the scan would have done.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -19,9 +19,6 @@ from scoring.runs.record import RunRecord
 from scoring.table import LISTED, Col
 
 COLUMNS = (Col.SHARD, Col.INDEX, Col.SHA256, Col.KEY)
-
-ROWS_AT_ONCE = 16_384
-"""Rows that are compared or decided together: a run has many small files, and fewer rows take as long as these."""
 
 READS_AGAIN = (
     "pictures are read again to compare them with the PDQ hashes of --hash-list, since the scan stored no such hashes; "
@@ -103,7 +100,7 @@ def withheld(run: OpenRun, hash_list: HashList) -> Withheld:
     if hash_list is NOTHING and not was_compared:
         return Withheld()
     listed, not_compared = set[str](), set[str]()
-    for all_rows in row_chunks(run, (*COLUMNS, Col.PDQ) if run.record.pdq else COLUMNS):
+    for all_rows in run.chunks((*COLUMNS, Col.PDQ) if run.record.pdq else COLUMNS):
         rows = all_rows.filter(pc.field(Col.SHA256).is_valid())
         hashes = rows[Col.SHA256].to_pylist()
         of_rows = listings(run, rows, hash_list)
@@ -190,16 +187,3 @@ def _stored(run: OpenRun, rows: pa.Table) -> list[PdqOfFile | None]:
         columns = run.connection.sql(statement).to_arrow_table().to_pydict()
     of_sha256 = dict(zip(columns[Col.SHA256], columns[Col.PDQ], strict=True))
     return [of_sha256.get(sha256) for sha256 in rows[Col.SHA256].to_pylist()]
-
-
-def row_chunks(run: OpenRun, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the rows of a run, many at once."""
-    waiting, num_waiting = list[pa.Table](), 0
-    for batch in run.batches(columns):
-        waiting.append(pa.Table.from_batches([batch]))
-        num_waiting += batch.num_rows
-        if num_waiting >= ROWS_AT_ONCE:
-            yield pa.concat_tables(waiting)
-            waiting, num_waiting = [], 0
-    if waiting:
-        yield pa.concat_tables(waiting)

@@ -14,7 +14,6 @@ from scoring.runs.attempts import EngineTime
 
 SLICE_SECONDS_BOUNDARIES = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]
 
-
 TOKEN_KINDS = ("prompt", "cached", "generated")
 
 

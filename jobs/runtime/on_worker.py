@@ -31,7 +31,6 @@ NOTICE_AFTER_S = 120.0
 TRIES = 2
 """A process that ends may have been on a machine that was taken away; if it ends twice, it would always end."""
 
-
 SAY_EVERY_S = 1.0
 
 

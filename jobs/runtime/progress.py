@@ -7,10 +7,12 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, Task
@@ -18,12 +20,85 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from jobs.console.terminal import write_line
-from jobs.runtime.pace import Pace
 from scoring.weights.cache import in_bytes
 from scoring.weights.fetching import Listener, with_listener
 
+RATE_WINDOW_S = 30.0
+"""Seconds over which the shown rate is measured."""
+
+ESTIMATE_WINDOW_S = 300.0
+"""Seconds over which the rate for the time left is measured, so that one slow batch does not change it much."""
+
+MIN_GAP_S = 0.5
+"""Counts that come faster are joined."""
+
 LINE_EVERY_S = 60.0
 MAX_BAR_WIDTH = 20
+
+
+class _Mark(NamedTuple):
+    """How many images were done at a time."""
+
+    at_s: float
+    num_images: int
+
+
+class Pace:
+    """Pace of work that begins with the first mark. Images done before it count for no rate."""
+
+    def __init__(self) -> None:
+        self._first: _Mark | None = None
+        self._marks = deque[_Mark]()
+
+    def mark(self, at_s: float, num_images: int) -> None:
+        """Note how many images are done at this moment, on a clock that does not go back."""
+        mark = _Mark(at_s, num_images)
+        if self._first is None:
+            self._first = mark
+            self._marks.append(mark)
+            return
+        if num_images <= self._marks[-1].num_images:  # less: the images of a slice that is begun again
+            return
+        if len(self._marks) > 1 and at_s - self._marks[-2].at_s < MIN_GAP_S:
+            self._marks.pop()
+        self._marks.append(mark)
+        while len(self._marks) > 2 and self._marks[1].at_s <= at_s - ESTIMATE_WINDOW_S:
+            self._marks.popleft()
+
+    def images_per_s(self, now_s: float) -> float | None:
+        """Return the rate over the last `RATE_WINDOW_S` in which images were done; it falls while none is. None if
+        unknown."""
+        return self._rate(RATE_WINDOW_S, now_s)
+
+    def overall_images_per_s(self) -> float | None:
+        """Return the rate from the first mark to the last; None if nothing was done between them."""
+        if self._first is None:
+            return None
+        return _rate_between(self._first, self._marks[-1], self._marks[-1].at_s)
+
+    def seconds_left(self, num_images: int, now_s: float) -> float | None:
+        """Return the seconds until all `num_images` are done. It counts down while none is done. None if unknown."""
+        if not self._marks:
+            return None
+        last = self._marks[-1]
+        rate = self._rate(ESTIMATE_WINDOW_S, last.at_s)
+        if rate is None:
+            return None
+        left_s = (num_images - last.num_images) / rate - (now_s - last.at_s)
+        return left_s if left_s >= 0 else None
+
+    def _rate(self, window_s: float, now_s: float) -> float | None:
+        if len(self._marks) < 2:
+            return None
+        last = self._marks[-1]
+        within = last.at_s - window_s
+        since = next((mark for mark in reversed(self._marks) if mark.at_s <= within), self._marks[0])
+        return _rate_between(since, last, now_s if now_s - last.at_s > window_s else last.at_s)
+
+
+def _rate_between(first: _Mark, last: _Mark, end_s: float) -> float | None:
+    seconds, num_images = end_s - first.at_s, last.num_images - first.num_images
+    return num_images / seconds if seconds > 0 and num_images > 0 else None
 
 
 class Meter:
@@ -59,14 +134,14 @@ class Meter:
         """
         with self._lock:
             self._phase, self._is_logged = text, is_logged
-            self._pace.restart()
+            self._pace = Pace()
             self._show()
 
     def resume(self, num_before: int, num_images: int | None) -> None:
         """Set the images done before this work began, which count for no rate, and those of the whole work."""
         with self._lock:
             self.num_done, self._num_images = num_before, num_images
-            self._pace.restart()
+            self._pace = Pace()
             if not self._phase:
                 self._pace.mark(self._clock(), num_before)
             self._show()

@@ -8,8 +8,7 @@ import shlex
 import click
 
 from ingest.errors import number_of
-from jobs.console.command import with_old_spellings
-from jobs.console.request_options import headings, takes
+from jobs.console.request_options import headings, takes, with_old_spellings
 from jobs.console.terminal import write_line
 from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import duration, on_terminal, weights_shown

@@ -29,11 +29,14 @@ MAX_PAUSE_S = 60.0
 """Limit on the pause of an actor without an engine: none for the first slice, 1 s for the next, and so on."""
 
 
-class EngineStates:
-    """An actor that knows which engines are being loaded or were loaded. Its name is the title of its process."""
+class ScanStates:
+    """The one actor of a scan: which engines are being loaded or were loaded, and how far slices are. Its name is the
+    title of its process. If it is lost, Ray starts another, and progress is by whole slices for a moment."""
 
     def __init__(self) -> None:
         self._by_actor: dict[str, tuple[str, str]] = {}
+        self._num_done: dict[str, int] = {}
+        self._is_begun = False
 
     def report(self, actor_id: str, node_id: str, state: str) -> None:
         """Note the state of an engine. state: loading, loaded or failed."""
@@ -47,13 +50,25 @@ class EngineStates:
         """Forget all engines: those of the pass before have ended."""
         self._by_actor.clear()
 
+    def on_progress(self, slice_name: str, num_images: int) -> None:
+        """Take progress, as `jobs.scan.slice_scanner.OnProgress`."""
+        self._is_begun = True
+        if slice_name:
+            self._num_done[slice_name] = num_images
+
+    def under_way(self, ended: list[str]) -> dict[str, int] | None:
+        """Return images by slice, and forget those that have ended; None before an engine is loaded."""
+        for name in ended:
+            self._num_done.pop(name, None)
+        return self._num_done if self._is_begun else None
+
 
 class HandedBack:
     """The driver's part."""
 
     def __init__(self, num_cpus: float, num_gpus: float, notice: Callable[[str], None]):
-        """Start the actor of states. num_cpus, num_gpus: of an engine."""
-        self.states = ray.remote(num_cpus=0, max_restarts=-1)(EngineStates).remote()
+        """Start the actor. num_cpus, num_gpus: of an engine."""
+        self.states = ray.remote(num_cpus=0, max_restarts=-1)(ScanStates).remote()
         self.numbers: set[int] = set()
         """Numbers of shards of which something was handed back in this pass."""
         self._num_cpus, self._num_gpus, self._notice = num_cpus, num_gpus, notice

@@ -4,9 +4,8 @@ Only locators and counts travel; bytes are read where they are scored. One row i
 nor merge (`jobs.runtime.cluster` keeps blocks at one row). Ray repeats what a lost machine did. That is harmless, since
 a slice always gives the same file. Failures travel as data, since Ray would drop the cause of an exception.
 
-For progress alone, one small actor holds the number of images done in slices that have not ended. Engines send theirs
-at most once a second and wait for no answer; the driver asks once a second. If the actor is lost, progress is by whole
-slices, as without it.
+A small actor (`jobs.scan.handed_back.ScanStates`) holds the number of images done in slices that have not ended.
+Engines send theirs at most once a second and wait for no answer; the driver asks once a second.
 """
 
 import json
@@ -119,8 +118,8 @@ def scan_slices(
         if show is None:
             yield from _passes(settings, left, chosen, ledger, slice_scanner.no_progress, engines, handed_back)
             return
-        with closing(ActorUnderWay(show)) as under_way:
-            reports = Reports(under_way.actor)
+        with closing(SlicesUnderWay(handed_back.states, show)) as under_way:
+            reports = Reports(handed_back.states)
             for counts in _passes(settings, left, chosen, ledger, reports, engines, handed_back):
                 under_way.ended(counts.name)
                 yield counts
@@ -244,26 +243,6 @@ EVERY_S = 1.0
 ANSWER_LIMIT_S = 10.0
 
 
-class SliceProgress:
-    """The actor of progress. Its name is the title of its process."""
-
-    def __init__(self) -> None:
-        self._num_done: dict[str, int] = {}
-        self._is_begun = False
-
-    def on_progress(self, slice_name: str, num_images: int) -> None:
-        """Take progress, as `jobs.scan.slice_scanner.OnProgress`."""
-        self._is_begun = True
-        if slice_name:
-            self._num_done[slice_name] = num_images
-
-    def under_way(self, ended: list[str]) -> dict[str, int] | None:
-        """Return images by slice, and forget those that have ended; None before an engine is loaded."""
-        for name in ended:
-            self._num_done.pop(name, None)
-        return self._num_done if self._is_begun else None
-
-
 class Reports:
     """The engine's part: sends to the actor what it has done, once a second."""
 
@@ -278,12 +257,11 @@ class Reports:
             self._actor.on_progress.remote(slice_name, num_images)
 
 
-class ActorUnderWay:
+class SlicesUnderWay:
     """The driver's part: asks the actor, and shows the sum."""
 
-    def __init__(self, show: ShowUnderWay):
-        self.actor = ray.remote(num_cpus=0, max_restarts=-1)(SliceProgress).remote()
-        self._show = show
+    def __init__(self, actor: Any, show: ShowUnderWay):
+        self._actor, self._show = actor, show
         self._lock = threading.Lock()
         self._num_done: dict[str, int] = {}
         self._ended: list[str] = []
@@ -301,14 +279,13 @@ class ActorUnderWay:
     def close(self) -> None:
         self._is_over.set()
         self._thread.join(ANSWER_LIMIT_S)
-        ray.kill(self.actor)
 
     def _follow(self) -> None:
         while not self._is_over.wait(EVERY_S):
             with self._lock:
                 sent = list(self._ended)
             try:
-                answer = ray.get(self.actor.under_way.remote(sent), timeout=ANSWER_LIMIT_S)
+                answer = ray.get(self._actor.under_way.remote(sent), timeout=ANSWER_LIMIT_S)
             except ray.exceptions.RayError:
                 continue
             with self._lock:

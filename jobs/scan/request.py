@@ -9,7 +9,7 @@ from pydantic import Field
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.images.pixels import ImageLimits
 from jobs.console.engine_options import ChosenOptions, EngineName
-from jobs.console.option_types import MAX_SECONDS, NumberOrAuto
+from jobs.console.request_options import MAX_SECONDS, NumberOrAuto
 from jobs.console.requests import Count, EngineCpus, EngineGpus, HashListUrl, Name, Option, Seed, Url, checked_request
 from jobs.runtime.cluster import Executor, refuse_address
 from scoring.assessment import EngineOptions

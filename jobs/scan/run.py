@@ -219,7 +219,7 @@ class _Scan:
         """Raise IncompleteError if the guard of the screen contradicts its bound: more rows would prove as little."""
         if self._prepared.screen is None:
             return
-        from reports.screening.drift import broken_bound
+        from reports.screening.bounds import broken_bound
 
         broken = broken_bound(self._guard, self._prepared.screen.record)
         if broken is not None:
@@ -228,7 +228,7 @@ class _Scan:
     def _notice_drift(self, guard: GuardCounts) -> None:
         if self._prepared.screen is None or not self._num_new:
             return
-        from reports.screening.drift import drifted_share
+        from reports.screening.bounds import drifted_share
 
         drifted = drifted_share(guard, self._prepared.screen.record)
         if drifted is not None:

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
-from jobs.console.terminal import write_json, write_line
+from jobs.console.terminal import write_document, write_json, write_line
 from jobs.runtime.progress import on_terminal
 from jobs.screen.request import EvaluateScreenRequest, FitRequest
 
@@ -35,7 +35,6 @@ def fit(request: FitRequest, output: str, quiet: bool) -> None:
     if output == "json":
         write_json(_record(result.screen.record.model_dump(), [asdict(each) for each in result.made.choices]), indent=1)
         return
-    from jobs.console.tables import write_document
 
     write_document(fit_document(result.made, result.num_labelled))
     write_line(f"screen written to {request.out}; next: privsieve scan CORPUS --run RUN --screen {request.out}")
@@ -64,6 +63,5 @@ def evaluate(request: EvaluateScreenRequest, output: str, quiet: bool) -> None:
     if output == "json":
         write_json(asdict(result.evaluation), indent=1)
         return
-    from jobs.console.tables import write_document
 
     write_document(evaluation_document(result.evaluation, result.screen.record))

@@ -2,10 +2,8 @@
 
     request.py     what is asked for
     changing.py    changed versions that the command makes itself
-    pairing.py     which changed picture belongs to which original
-    comparing.py   one pair -> where it differs, and its numbers
-    run.py         all pairs -> the tables of `compare`
-    ranking.py     the same numbers against people
+    comparing.py   which changed picture belongs to which original; where a pair differs, and its numbers
+    run.py         all pairs -> the tables of `compare`; `rank`: the same numbers against people
     training.py    labelled versions -> an encoder
 
 May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`.

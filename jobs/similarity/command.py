@@ -6,7 +6,7 @@ import click
 
 from ingest.errors import number_of
 from jobs.console.request_options import TEXT_OR_JSON, takes
-from jobs.console.terminal import write_json, write_line
+from jobs.console.terminal import write_document, write_json, write_line
 from jobs.runtime.progress import on_terminal
 from jobs.similarity.request import CompareRequest, RankRequest, SimilarityTrainRequest
 
@@ -40,7 +40,6 @@ def compare(request: CompareRequest, output: str, quiet: bool) -> None:
     if output == "json":
         write_json(asdict(similarity), indent=1)
         return
-    from jobs.console.tables import write_document
     from reports.similarity.words import document
 
     write_document(document(similarity))
@@ -60,13 +59,12 @@ def rank(request: RankRequest, output: str) -> None:
 
     Example: privsieve similarity rank pairs.parquet --labels votes.csv
     """
-    from jobs.similarity.ranking import run_rank
+    from jobs.similarity.run import run_rank
 
     ranking = run_rank(request)
     if output == "json":
         write_json(asdict(ranking), indent=1)
         return
-    from jobs.console.tables import write_document
     from reports.similarity.words import rank_document
 
     write_document(rank_document(ranking))

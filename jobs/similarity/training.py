@@ -15,8 +15,7 @@ from ingest.machine import install_command
 from ingest.storage.place import place
 from jobs.console.requests import refuse_existing
 from jobs.runtime.progress import SILENT, Feedback
-from jobs.similarity.comparing import MAX_SIDE_PX
-from jobs.similarity.pairing import Corpus
+from jobs.similarity.comparing import MAX_SIDE_PX, Corpus
 from jobs.similarity.request import SimilarityTrainRequest
 from scoring.similarity.card import EncoderCard
 from scoring.similarity.encoders import FROZEN_SHA256, frozen_encoder

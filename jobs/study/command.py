@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobs.console.option_types import Numbers
-from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
-from jobs.console.terminal import write_json, write_line
+from jobs.console.request_options import QUIET, TEXT_OR_JSON, Numbers, takes
+from jobs.console.terminal import write_json, write_line, write_table
 from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import on_terminal, weights_shown
 from jobs.study.request import (
@@ -66,7 +65,6 @@ def leave_one_class_out(request: StudyRequest, classes: tuple[str, ...], output:
     if output == "json":
         write_json(asdict(result), indent=1)
         return
-    from jobs.console.tables import write_table
     from jobs.study.studies import leave_one_out_finding
 
     write_line(leave_one_out_finding(result))
@@ -111,7 +109,6 @@ def _asked_in_words(request: PromptsRequest, kind: "Kind", output: str, quiet: b
     if output == "json":
         write_json(asdict(result), indent=1)
         return
-    from jobs.console.tables import write_table
     from jobs.study.asking_again import prompts_finding
     from reports.evaluation.words import interval_cell
 
@@ -143,7 +140,6 @@ def counterfactual(request: CounterfactualRequest, output: str, quiet: bool) -> 
     if output == "json":
         write_json(asdict(result), indent=1)
         return
-    from jobs.console.tables import write_table
 
     write_line(counterfactual_finding(result))
     write_line(f"{result.num_candidates:,} pictures are of level 1 in all runs; {result.num_asked:,} were asked about")
@@ -223,7 +219,6 @@ def cost(request: CostRequest, output: str) -> None:
 
 
 def _write_points(points: "Sequence[PointResult]") -> None:
-    from jobs.console.tables import write_table
 
     names = {
         "mcc": "MCC",

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ingest.errors import LabelsError
 from jobs.console.engine_options import HEADING, EngineName
-from jobs.console.option_types import Names, Numbers
+from jobs.console.request_options import Names, Numbers
 from jobs.console.requests import Below, Count, HashListUrl, Option, Seed, Url, Urls, checked_request
 from scoring.assessment import SET_BY_SCANS, EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS

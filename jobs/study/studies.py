@@ -23,7 +23,7 @@ from ingest.storage.place import place
 from jobs.runtime.progress import Feedback
 from jobs.study.points import PointResult, begin, draw_set, tuned, untuned
 from jobs.study.request import CostRequest, StudyRequest
-from jobs.tune_set.joining import labels_by_picture
+from jobs.tune_set.labelled_pictures import labels_by_picture
 from reports.words import number
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.engines.vlm.adapter import adapter, check_fits

@@ -21,8 +21,8 @@ from ingest.formats.released import Kept
 from ingest.sample import printable
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
+from jobs.filter.checksums import sha256_of
 from jobs.filter.record import TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, ReleasedName, Sha256
-from jobs.verify import sha256_of
 from scoring.runs.lease import Lease
 
 BLOCK_BYTES = 2**22

@@ -22,7 +22,7 @@ from jobs.console.requests import Count, Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import Feedback, on_terminal, weights_shown
-from jobs.tune.uploading import refuse_read_only, staging_folder, upload
+from jobs.tune.on_ray import refuse_read_only, staging_folder, upload
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import adapter, check_fits
 from scoring.engines.vlm.adapter_card import BEGUN, CARD, PACKAGES, PAGE, Card, card_at, page, scan_command

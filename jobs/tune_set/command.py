@@ -11,14 +11,20 @@ from ingest import __version__
 from ingest.errors import LabelsError, number_of
 from ingest.formats import open_source
 from ingest.storage.place import place
-from jobs.console.option_types import EitherOr
-from jobs.console.request_options import QUIET, takes
+from jobs.console.request_options import QUIET, EitherOr, takes
 from jobs.console.requests import Below, HashListUrl, Option, Url, Urls, checked_request
 from jobs.console.terminal import write_line
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import Feedback, on_terminal
-from jobs.tune_set.joining import Targets, labels_by_picture, targets_of
-from jobs.tune_set.labelled_pictures import EvaluationPictures, LabelledPictures, evaluation_pictures, labelled_pictures
+from jobs.tune_set.labelled_pictures import (
+    EvaluationPictures,
+    LabelledPictures,
+    Targets,
+    evaluation_pictures,
+    labelled_pictures,
+    labels_by_picture,
+    targets_of,
+)
 from jobs.tune_set.writing import set_folder, write_shards
 from scoring.labels.contradictions import contradictions_of
 from scoring.labels.table import labels_sha256, read_labels

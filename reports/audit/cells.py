@@ -1,4 +1,4 @@
-"""SQL that puts each row of a run into a cell of `reports.statistics.cells`, and the number of rows in each cell.
+"""SQL that puts each row of a run into a cell of `reports.statistics.estimates`, and the number of rows in each cell.
 
 The subjects are the private decision and the attributes. DuckDB counts in one pass over the rows for each question, so
 that memory does not grow with the run.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.run.warehouse import Run
-from reports.statistics.cells import ABSENT, EDGES, NEAR, NOT_JUDGED, NUM_BINS, NUM_CELLS, PRESENT, UNCLEAR, Counts
+from reports.statistics.estimates import ABSENT, EDGES, NEAR, NOT_JUDGED, NUM_BINS, NUM_CELLS, PRESENT, UNCLEAR, Counts
 from scoring.privacy import PRIVATE_LEVELS, PROBABILITY_SQL, private_sql
 from scoring.runs.audit_sample import NOT_JUDGED_CELL, PRIVATE, SUBJECTS
 from scoring.runs.audit_sample import NUM_CELLS as NUM_STORED_CELLS

@@ -30,9 +30,8 @@ from reports.audit.results import (
 )
 from reports.labels.agreed import in_words, num_undecided_of
 from reports.run.warehouse import STALE_AUDIT, Run
-from reports.statistics.cells import IS_YES, Counts, Flags
-from reports.statistics.estimates import Estimate, standard_error
-from reports.statistics.prior_shift import ShiftTest, shift_test
+from reports.statistics.category_rates import ShiftTest, shift_test
+from reports.statistics.estimates import IS_YES, Counts, Estimate, Flags, standard_error
 from scoring.labels.table import JudgedLabels
 from scoring.privacy import follows_taxonomy
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample

@@ -19,7 +19,7 @@ from ingest import __version__
 from ingest.errors import RunError
 from reports.audit.cells import audit_sql, cell_counts
 from reports.run.warehouse import Run
-from reports.statistics.cells import Counts, Numbers, guesses
+from reports.statistics.estimates import Counts, Numbers, guesses
 from scoring.privacy import private_condition
 from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditDesign, AuditSample, Purpose
 from scoring.sql.names import literal

@@ -9,10 +9,17 @@ import pyarrow as pa
 from reports.audit.cells import CellCounts, RawCounts
 from reports.audit.labelled import LabelledSample
 from reports.audit.population import CategoryWeights
-from reports.statistics.category_rates import CategoryEstimate, LabelsOfCategories, category_estimates
-from reports.statistics.cells import Counts, Numbers
-from reports.statistics.estimates import Estimate, Evidence, evidence, prevalence, sensitivity, specificity
-from reports.statistics.prior_shift import can_tell
+from reports.statistics.category_rates import CategoryEstimate, LabelsOfCategories, can_tell, category_estimates
+from reports.statistics.estimates import (
+    Counts,
+    Estimate,
+    Evidence,
+    Numbers,
+    evidence,
+    prevalence,
+    sensitivity,
+    specificity,
+)
 from reports.statistics.second_looks import NONE, SecondLooks, allowing_for, allowing_for_part, second_looks
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample
 

@@ -10,7 +10,7 @@ from ingest.errors import LabelsError
 from reports.audit.results import LabelCounts
 from reports.labels.agreed import agreed
 from reports.labels.joining import join
-from reports.statistics.cells import Counts, Flags, Numbers
+from reports.statistics.estimates import Counts, Flags, Numbers
 from scoring.labels.picture_index import are_named, hashes_by_name
 from scoring.labels.table import JudgedLabels, attribute_values
 from scoring.privacy import private_of_labels

@@ -11,8 +11,7 @@ from reports.audit.population import with_quarantined
 from reports.audit.results import FEW_LABELS, NO_LABELS, NOT_IDENTIFIED, SCORED, Audit, CategoryRates, SubjectRates
 from reports.labels.agreed import in_words, num_undecided_of
 from reports.run.warehouse import STALE_AUDIT, Run
-from reports.statistics.cells import IS_YES, Counts, Flags, Numbers
-from reports.statistics.estimates import Estimate, evidence
+from reports.statistics.estimates import IS_YES, Counts, Estimate, Flags, Numbers, evidence
 from reports.statistics.rogan_gladen import Errors, counted_errors, errors_of, rogan_gladen, weighted_errors
 from reports.statistics.second_looks import NONE
 from scoring.labels.table import JudgedLabels

@@ -23,8 +23,7 @@ from reports.audit.results import SCORED_OF_SOURCE, Audit, SubjectRates
 from reports.run.design import SAMPLES, Kind
 from reports.run.drawn_shards import degrees_sql, effective_size_sql, fraction_of, residual_sql
 from reports.run.warehouse import Run
-from reports.statistics.cells import Numbers
-from reports.statistics.estimates import Estimate
+from reports.statistics.estimates import Estimate, Numbers
 from reports.statistics.shares import Stratum, post_stratified, sampled, with_both_errors
 from scoring.runs.audit_sample import SUBJECTS
 

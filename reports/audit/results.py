@@ -5,8 +5,8 @@ from typing import Literal
 
 import pyarrow as pa
 
+from reports.statistics.category_rates import ShiftTest
 from reports.statistics.estimates import Estimate
-from reports.statistics.prior_shift import ShiftTest
 from reports.statistics.second_looks import SecondLooks
 from scoring.runs.corrected_rates import CORRECTED_SCHEMA
 

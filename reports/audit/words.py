@@ -16,7 +16,7 @@ from reports.audit.results import (
 )
 from reports.statistics.estimates import Estimate
 from reports.statistics.second_looks import MIN_TWICE
-from reports.words import Document, Table, decimals_of, percent, shortened
+from reports.words import Cell, Document, Table, decimals_of, percent, shortened, table
 from scoring.runs.audit_sample import PRIVATE, SUBJECTS
 
 MAX_CATEGORIES_SHOWN = 20
@@ -73,13 +73,13 @@ def _counted(counts: LabelCounts) -> str:
 def tables(audit: Audit) -> Iterator[Table]:
     """Yield the rates of the whole run, then the private rates of categories if there are any."""
     heads = ["", "raw", "corrected", "labels", "positive", "sensitivity", "specificity"]
-    rows = [
+    rows: list[list[Cell]] = [
         [
             subject.subject,
             percent(subject.raw_rate, subject.is_raw_lower_bound),
             _cell(subject.corrected),
-            f"{subject.num_labels:,}",
-            f"{subject.num_positive:,}",
+            subject.num_labels,
+            subject.num_positive,
             *map(_cell, (subject.sensitivity, subject.specificity)),
         ]
         for subject in audit.subjects
@@ -88,7 +88,7 @@ def tables(audit: Audit) -> Iterator[Table]:
     title = f"Share of {audit.population}, as the run answers and corrected by the labels (95 % intervals)"
     if any(subject.is_raw_lower_bound for subject in audit.subjects if subject.num_labels):
         title += "; ≥: never ruled out, so at least"
-    yield Table(title, heads, rows)
+    yield table(title, heads, rows)
     with_rate = [
         category
         for category in audit.categories
@@ -104,7 +104,7 @@ def tables(audit: Audit) -> Iterator[Table]:
         )
         title = f"Private by category, highest lower bound first{more}"
         heads = ["category", "scored", "labels", "raw", "corrected", "by", "note"]
-        yield Table(title, heads, [_category(item) for item in shown], (0, heads.index("note")))
+        yield table(title, heads, [_category(item) for item in shown], (0, heads.index("note")))
 
 
 def endnotes(audit: Audit) -> tuple[str, ...]:
@@ -151,9 +151,14 @@ def _listed(subjects: Sequence[str]) -> str:
     return ", ".join(subjects)
 
 
-def _category(rates: CategoryRates) -> list[str]:
-    cells = [percent(rates.raw_rate, rates.is_raw_lower_bound), _cell(rates.corrected), rates.method, rates.note or ""]
-    return [shortened(printable(rates.category)), f"{rates.num_scored:,}", f"{rates.num_labels:,}", *cells]
+def _category(rates: CategoryRates) -> list[Cell]:
+    cells = [
+        percent(rates.raw_rate, rates.is_raw_lower_bound),
+        _cell(rates.corrected),
+        rates.method,
+        rates.note or "",
+    ]
+    return [shortened(printable(rates.category)), rates.num_scored, rates.num_labels, *cells]
 
 
 def _cell(estimate: Estimate) -> str:

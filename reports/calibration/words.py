@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from reports.calibration.results import CalibrationReport, SubjectCalibration
 from reports.labels.agreed import in_words
 from reports.statistics.calibration import ReliabilityBin
-from reports.words import Document, Table, number
+from reports.words import Cell, Document, Table, number, table
 
 
 def document(report: CalibrationReport, reliability_of: Sequence[str]) -> Document:
@@ -38,7 +38,7 @@ def tables(report: CalibrationReport, reliability_of: Sequence[str]) -> Iterator
     reliability_of: subjects that get a reliability table.
     """
     present = "present" if report.has_attributes else "private"
-    yield Table(
+    yield table(
         "Before → after. After: each picture by a map fitted on the other four fifths. "
         f"Threshold: {present} with a probability of {report.at:g} or more",
         ["subject", "pictures", present, "map", "Brier", "ECE", "wrong answers", "threshold"],
@@ -84,12 +84,12 @@ def use_of(threshold: float) -> str:
     return f"use it in evaluate --threshold {threshold:g}, or in a policy as when: prob_private >= {threshold:g}"
 
 
-def _row(subject: SubjectCalibration) -> list[str]:
+def _row(subject: SubjectCalibration) -> list[Cell]:
     after = subject.after
     return [
         subject.subject,
-        f"{subject.num_pictures:,}",
-        f"{subject.num_present:,}",
+        subject.num_pictures,
+        subject.num_present,
         f"{subject.method or '–'}{', pooled' if subject.pooled_with else ''}",
         _change(subject.before.brier, after.brier if after else None),
         _change(subject.before.ece, after.ece if after else None),
@@ -104,7 +104,7 @@ def _change(before: float | None, after: float | None) -> str:
 
 def _reliability(subject: SubjectCalibration) -> Table:
     after: Sequence[ReliabilityBin | None] = subject.after.bins if subject.after else [None] * len(subject.before.bins)
-    return Table(
+    return table(
         f"Reliability of {subject.subject} ({subject.probability})",
         ["probability", "pictures", "mean", "share so", "pictures after", "mean after", "share so after"],
         [
@@ -114,7 +114,5 @@ def _reliability(subject: SubjectCalibration) -> Table:
     )
 
 
-def _cells(bin_: ReliabilityBin | None) -> list[str]:
-    if bin_ is None:
-        return ["–", "–", "–"]
-    return [f"{bin_.num_pictures:,}", number(bin_.mean_probability), number(bin_.share)]
+def _cells(bin_: ReliabilityBin | None) -> list[Cell]:
+    return [None] * 3 if bin_ is None else [bin_.num_pictures, bin_.mean_probability, bin_.share]

@@ -84,7 +84,7 @@ def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str,
         CASE WHEN status = 'scored' THEN CAST(({condition}) AS BOOLEAN) END AS is_private, {values}
     FROM incoming WHERE {part.condition}"""
     num_rows = 0
-    for table in _chunks(run, columns):
+    for table in run.chunks(columns, ROWS_AT_ONCE):
         numbers = pa.array(range(num_rows, num_rows + table.num_rows), pa.int64())
         database.register("incoming", table.append_column("n", numbers))
         target = f"INSERT INTO {name}" if num_rows else f"CREATE TABLE {name} AS"
@@ -92,19 +92,6 @@ def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str,
         database.unregister("incoming")
         num_rows += table.num_rows
     return MEANINGS[private]
-
-
-def _chunks(run: OpenRun, columns: list[str]) -> Iterator[pa.Table]:
-    """Yield the rows in tables; at least one table, which may have no rows."""
-    reader = run.batches(columns)
-    waiting, num_waiting = [reader.schema.empty_table()], 0
-    for batch in reader:
-        waiting.append(pa.Table.from_batches([batch]))
-        num_waiting += batch.num_rows
-        if num_waiting >= ROWS_AT_ONCE:
-            yield pa.concat_tables(waiting)
-            waiting, num_waiting = [reader.schema.empty_table()], 0
-    yield pa.concat_tables(waiting)
 
 
 SIDES: tuple[Name, Name] = ("a", "b")

@@ -8,7 +8,6 @@ from reports.words import percent, shortened
 MAX_GROUPS = 2_000
 """Number of groups on the page, which stays below 1.5 MB; JSON has all."""
 
-
 MINOR = frozenset(
     ["pictures", "known", "only A", "only B", "doubt", "κ", "p", "in A, open in B", "in B, open in A", "95 % interval"]
 )

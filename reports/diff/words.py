@@ -15,7 +15,7 @@ from reports.diff.results import (
 )
 from reports.evaluation.words import interval_cell
 from reports.statistics.intervals import NUM_FEW
-from reports.words import Document, Table, number, p_text, percent, shortened
+from reports.words import Cell, Document, Table, number, p_text, percent, shortened, table
 from scoring.taxonomy import LEVELS
 
 MAX_SETTINGS = 20
@@ -181,7 +181,7 @@ def tables(difference: RunDifference, most_groups: int | None = None) -> Iterato
     for score in difference.scores:
         yield _scores(difference, score, most_groups)
     if difference.pictures:
-        yield Table(
+        yield table(
             "Pictures whose level changed most",
             ["picture", shortened(difference.by), "level in A", "level in B"],
             [[shortened(p.key), shortened(p.group), str(p.level_a), str(p.level_b)] for p in difference.pictures],
@@ -262,20 +262,17 @@ def _equals(p_value: float | None) -> str:
 
 
 def _counts(difference: RunDifference) -> Table:
-    def row(words: str, of_a: int, of_b: int) -> list[str]:
-        return [words, f"{of_a:,}", f"{of_b:,}"]
-
-    def sides(words: str, name: str) -> list[str]:
-        return row(words, getattr(difference.a, name), getattr(difference.b, name))
+    def sides(words: str, name: str) -> list[Cell]:
+        return [words, getattr(difference.a, name), getattr(difference.b, name)]
 
     def rate(side: Side) -> str:
         return percent(side.num_private / side.num_known if side.num_known else None)
 
-    return Table(
+    return table(
         "Rows of each run",
         ["rows", "A", "B"],
         [
-            row("compared", difference.num_pairs, difference.num_pairs),
+            ["compared", difference.num_pairs, difference.num_pairs],
             sides("copies of these or of others", "num_copies"),
             sides("only in this run", "num_only_here"),
             sides("without a hash, name ambiguous", "num_ambiguous"),
@@ -289,10 +286,10 @@ def _counts(difference: RunDifference) -> Table:
 
 def _transitions(title: str, states: Sequence[str], counts: Sequence[Sequence[int]], words: dict[str, str]) -> Table:
     shown = [index for index in range(len(states)) if sum(counts[index]) or sum(row[index] for row in counts)]
-    return Table(
+    return table(
         title,
         ["A", *(states[index] for index in shown)],
-        [[words.get(states[row], states[row]), *(f"{counts[row][column]:,}" for column in shown)] for row in shown],
+        [[words.get(states[row], states[row]), *(counts[row][column] for column in shown)] for row in shown],
     )
 
 
@@ -308,7 +305,7 @@ def _attributes(difference: RunDifference) -> Table:
         "were assessed by both runs in no picture": len(difference.attributes) - len(assessed),
     }
     has_reasons = any(item.seldom_denied_in for item in shown.values())
-    return Table(
+    return table(
         "; ".join(
             ["Attributes, over the pictures in which both runs assessed them"]
             + [f"{num} others {words}" for words, num in left.items() if num]
@@ -318,13 +315,13 @@ def _attributes(difference: RunDifference) -> Table:
         [
             [
                 key,
-                f"{change.num_assessed:,}",
-                f"{change.num_present_a:,}",
-                f"{change.num_present_b:,}",
-                f"{change.num_appeared:,}",
-                f"{change.num_vanished:,}",
-                f"{change.num_doubt_changed:,}",
-                number(change.kappa),
+                change.num_assessed,
+                change.num_present_a,
+                change.num_present_b,
+                change.num_appeared,
+                change.num_vanished,
+                change.num_doubt_changed,
+                change.kappa,
                 p_text(change.p_value),
                 p_text(change.p_holm),
                 *_reason_cells(
@@ -340,16 +337,16 @@ def _num_open(change: AttributeChange) -> int:
     return change.num_present_a_open_b + change.num_present_b_open_a
 
 
-def _reason_cells(num_open_b: int, num_open_a: int, seldom_denied_in: Sequence[str], has_reasons: bool) -> list[str]:
+def _reason_cells(num_open_b: int, num_open_a: int, seldom_denied_in: Sequence[str], has_reasons: bool) -> list[Cell]:
     runs = " and ".join(name.upper() for name in seldom_denied_in)
     reason = f"{runs} seldom {'says' if len(seldom_denied_in) == 1 else 'say'} no" if runs else ""
-    return [f"{num_open_b:,}", f"{num_open_a:,}", reason] if has_reasons else []
+    return [num_open_b, num_open_a, reason] if has_reasons else []
 
 
 def _groups(difference: RunDifference, shown: Sequence[GroupChange]) -> Table:
     left = len(difference.groups) - len(shown)
     has_reasons = any(item.seldom_denied_in for item in shown)
-    return Table(
+    return table(
         f"Share of private pictures by {difference.by}, smallest p first"
         + (f"; {left:,} more are not listed" if left else ""),
         [shortened(difference.by), "pictures", "known", "in A", "in B", "only A", "only B", "p", "p (Holm)"]
@@ -357,12 +354,12 @@ def _groups(difference: RunDifference, shown: Sequence[GroupChange]) -> Table:
         [
             [
                 shortened(item.group),
-                f"{item.num_pairs:,}",
-                f"{item.num_pictures:,}",
+                item.num_pairs,
+                item.num_pictures,
                 percent(item.rate_a),
                 percent(item.rate_b),
-                f"{item.num_only_a:,}",
-                f"{item.num_only_b:,}",
+                item.num_only_a,
+                item.num_only_b,
                 p_text(item.p_value),
                 p_text(item.p_holm),
                 *_reason_cells(
@@ -377,16 +374,16 @@ def _groups(difference: RunDifference, shown: Sequence[GroupChange]) -> Table:
 def _scores(difference: RunDifference, score: ScoreChange, most_groups: int | None) -> Table:
     shown = score.groups if most_groups is None else score.groups[:most_groups]
     left = len(score.groups) - len(shown)
-    return Table(
+    return table(
         f"Mean severity ({SCORES[score.column]}) by {difference.by}, largest change first, of pictures that both scored"
         + (f"; {left:,} more are not listed" if left else ""),
         [shortened(difference.by), "pictures", "mean in A", "mean in B", "B − A", "95 % interval"],
         [
             [
                 shortened(item.group),
-                f"{item.num_pictures:,}",
-                number(item.mean_a),
-                number(item.mean_b),
+                item.num_pictures,
+                item.mean_a,
+                item.mean_b,
                 number(item.change, "+.3f"),
                 _interval(item),
             ]

@@ -14,9 +14,8 @@ from reports.evaluation.compute import OF_BOTH_SIDES, EvaluationOptions, JudgedR
 from reports.evaluation.results import Comparison, Evaluation, Flips, RunsSpread
 from reports.statistics import binary
 from reports.statistics.bayesian_bootstrap import Draws
-from reports.statistics.binary import rejections_as_wrong
+from reports.statistics.binary import rejections_as_wrong, spread
 from reports.statistics.paired import difference, mcnemar
-from reports.statistics.stability import spread
 from scoring.taxonomy import KEYS
 
 METRICS = ("mcc", "balanced_accuracy", "f1", "recall", "precision", "specificity")

@@ -18,11 +18,10 @@ from reports.evaluation.results import Evaluation, GroupResult, PrivateResult, S
 from reports.labels.joining import Joined, join
 from reports.report.opened import open_run
 from reports.statistics.bayesian_bootstrap import Draws
-from reports.statistics.binary import Numbers, binary_metrics, cells, rejections_as_wrong
+from reports.statistics.binary import FRACTIONS, Numbers, binary_metrics, cells, rejections_as_wrong, stability
 from reports.statistics.calibration import calibration
 from reports.statistics.classes import classwise, per_class
 from reports.statistics.intervals import NUM_FEW, Interval, of_private, of_scores, of_shares
-from reports.statistics.stability import FRACTIONS, stability
 from scoring.table import SCREENED, Col
 from scoring.taxonomy import KEYS
 

@@ -7,12 +7,11 @@ from typing import Any
 from reports.evaluation.attributes import AttributeMetrics, AttributeSummary
 from reports.evaluation.severity import ScoreMetrics
 from reports.labels.joining import JoinCounts
-from reports.statistics.binary import BinaryMetrics
+from reports.statistics.binary import BinaryMetrics, Spread, Stability
 from reports.statistics.calibration import Calibration
 from reports.statistics.classes import Classwise, PrivateClass
 from reports.statistics.intervals import Interval
 from reports.statistics.paired import Difference, McNemar
-from reports.statistics.stability import Spread, Stability
 
 
 @dataclass(frozen=True)

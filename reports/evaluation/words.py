@@ -7,7 +7,7 @@ from reports.evaluation import severity
 from reports.evaluation.results import Comparison, Evaluation, PrivateResult, RunsSpread, ScoreResult
 from reports.statistics import binary
 from reports.statistics.intervals import NUM_FEW, Interval
-from reports.words import Document, Table, number, percent, shortened
+from reports.words import Document, Table, number, percent, shortened, table
 
 NAMES = {
     "mcc": "MCC",
@@ -20,7 +20,6 @@ NAMES = {
     "level_accuracy": "level accuracy",
 }
 """Metric -> how it is shown; others are shown by their own name."""
-
 
 _FEW = "few"
 FEW_NOTE = (
@@ -68,7 +67,7 @@ def tables(evaluation: Evaluation) -> Iterator[Table]:
 
 def _errors(evaluation: Evaluation) -> Table:
     left_out = f"; {evaluation.errors_note}" if evaluation.errors_note else ""
-    return Table(
+    return table(
         f"Wrong answers, the surest first{left_out}",
         ["picture", "labelled", "answered", "how sure", "attributes found"],
         [
@@ -112,43 +111,43 @@ def _private(private: PrivateResult) -> Iterator[Table]:
             f"{private.num_rejected:,} {are} without an answer (quarantined, or unknown to the run) and {wrong} as "
             "answered wrong"
         )
-    yield Table(
+    yield table(
         f"Private or public: {number_of(private.num_pictures, 'picture')}, {sides}; {unanswered}{asked}",
         ["metric", "value", "95 % interval", "of the answered"],
         [
             [
                 _name(metric),
-                number(getattr(private, metric)),
+                getattr(private, metric),
                 _interval(private.intervals, metric),
-                number(getattr(private.answered, metric)),
+                getattr(private.answered, metric),
             ]
             for metric in binary.METRICS
         ],
     )
-    yield Table(
+    yield table(
         "Answers by label",
         ["label", "answered private", "answered public", "no answer"],
         [
             [
                 "private",
-                f"{answered.num_true_positive:,}",
-                f"{answered.num_false_negative:,}",
-                f"{num_private - answered.num_true_positive - answered.num_false_negative:,}",
+                answered.num_true_positive,
+                answered.num_false_negative,
+                num_private - answered.num_true_positive - answered.num_false_negative,
             ],
             [
                 "public",
-                f"{answered.num_false_positive:,}",
-                f"{answered.num_true_negative:,}",
-                f"{num_public - answered.num_false_positive - answered.num_true_negative:,}",
+                answered.num_false_positive,
+                answered.num_true_negative,
+                num_public - answered.num_false_positive - answered.num_true_negative,
             ],
         ],
     )
     if (sides_of := private.classwise) is not None:
-        yield Table(
+        yield table(
             "Precision, recall and F1 of both sides (overall: weighted by support)",
             ["side", "precision", "recall", "F1", "support"],
             [
-                [name, number(side.precision), number(side.recall), number(side.f1), f"{side.support:,}"]
+                [name, side.precision, side.recall, side.f1, side.support]
                 for name, side in (
                     ("private", sides_of.private),
                     ("public", sides_of.public),
@@ -157,25 +156,30 @@ def _private(private: PrivateResult) -> Iterator[Table]:
             ],
         )
     if private.per_class:
-        yield Table(
+        yield table(
             "Each private class against batches of as many public pictures (means over batches)",
             ["class", "pictures", "batches", "MCC", "F1", "recall", "precision", "specificity", "MCC, all"],
             [
                 [
                     shortened(row.name),
-                    f"{row.num_pictures:,}",
-                    f"{row.num_batches:,}",
-                    *map(number, (row.mcc, row.f1, row.recall, row.precision, row.specificity, row.mcc_against_all)),
+                    row.num_pictures,
+                    row.num_batches,
+                    row.mcc,
+                    row.f1,
+                    row.recall,
+                    row.precision,
+                    row.specificity,
+                    row.mcc_against_all,
                 ]
                 for row in private.per_class
             ],
         )
     if private.stability:
-        yield Table(
+        yield table(
             "MCC over random parts of the pictures, drawn without replacement",
             ["share of the pictures", "parts", "mean", "standard deviation"],
             [
-                [f"{100 * row.fraction:.0f} %", f"{row.num_splits:,}", number(row.mcc_mean), f"{row.mcc_sd:.4f}"]
+                [f"{100 * row.fraction:.0f} %", row.num_splits, row.mcc_mean, f"{row.mcc_sd:.4f}"]
                 for row in private.stability
             ],
         )
@@ -183,13 +187,10 @@ def _private(private: PrivateResult) -> Iterator[Table]:
 
 def _score(score: ScoreResult) -> Table:
     missing = f"; {score.num_not_scored:,} more have no score" if score.num_not_scored else ""
-    rows = [
-        [_name(metric), number(getattr(score, metric)), _interval(score.intervals, metric)]
-        for metric in severity.METRICS
-    ]
+    rows = [[_name(metric), getattr(score, metric), _interval(score.intervals, metric)] for metric in severity.METRICS]
     for name, pairs in (("across", score.pairwise_inter), ("inside of", score.pairwise_intra)):
-        rows.append([f"pairs {name} levels in order ({pairs.num_pairs:,})", number(pairs.accuracy), "–"])
-    return Table(
+        rows.append([f"pairs {name} levels in order ({pairs.num_pairs:,})", pairs.accuracy, "–"])
+    return table(
         f"Severity ({score.column}): {number_of(score.num_pictures, 'picture')}{missing}",
         ["metric", "value", "95 % interval"],
         rows,
@@ -205,23 +206,25 @@ def _attributes(evaluation: Evaluation) -> Table:
     rows = [
         [
             key,
-            f"{metrics.num_labelled:,}",
-            f"{metrics.num_not_answered:,}",
-            f"{metrics.num_present:,}",
-            f"{metrics.num_present_not_answered:,}",
-            *map(number, (metrics.precision, metrics.recall, metrics.f1)),
+            metrics.num_labelled,
+            metrics.num_not_answered,
+            metrics.num_present,
+            metrics.num_present_not_answered,
+            metrics.precision,
+            metrics.recall,
+            metrics.f1,
             _interval(metrics.intervals, "f1"),
-            number(metrics.kappa),
-            number(metrics.calibration.ece if metrics.calibration else None),
+            metrics.kappa,
+            metrics.calibration.ece if metrics.calibration else None,
         ]
         for key, metrics in evaluation.attributes.items()
     ]
     heads = ["attribute", "labelled", "no answer", "present", "of these no answer"]
-    return Table(title, [*heads, "precision", "recall", "F1", "95 % of F1", "κ", "ECE"], rows)
+    return table(title, [*heads, "precision", "recall", "F1", "95 % of F1", "κ", "ECE"], rows)
 
 
 def _groups(evaluation: Evaluation) -> Table:
-    return Table(
+    return table(
         f"By {evaluation.by} (pictures without an answer count as answered wrong)",
         [
             *("group", "pictures", "private", "no answer", "MCC", "F1", "recall", "95 % of recall"),
@@ -234,16 +237,18 @@ def _groups(evaluation: Evaluation) -> Table:
                     ["–"] * 9
                     if (metrics := group.private) is None
                     else [
-                        f"{metrics.num_pictures:,}",
-                        f"{metrics.num_true_positive + metrics.num_false_negative:,}",
-                        f"{group.num_rejected:,}",
-                        *map(number, (metrics.mcc, metrics.f1, metrics.recall)),
+                        metrics.num_pictures,
+                        metrics.num_true_positive + metrics.num_false_negative,
+                        group.num_rejected,
+                        metrics.mcc,
+                        metrics.f1,
+                        metrics.recall,
                         _interval(group.intervals, "recall"),
-                        number(metrics.specificity),
+                        metrics.specificity,
                         _interval(group.intervals, "specificity"),
                     ]
                 ),
-                number(group.mae),
+                group.mae,
             ]
             for group in evaluation.groups
         ],
@@ -251,16 +256,11 @@ def _groups(evaluation: Evaluation) -> Table:
 
 
 def _spread(spread: RunsSpread) -> Table:
-    return Table(
+    return table(
         f"Spread over {len(spread.runs)} runs",
         ["metric", "mean", "standard deviation (n − 1)", *(f"run {index}" for index in range(1, len(spread.runs) + 1))],
         [
-            [
-                _name(metric),
-                number(spread_of_metric.mean),
-                number(spread_of_metric.sd),
-                *map(number, spread_of_metric.values),
-            ]
+            [_name(metric), spread_of_metric.mean, spread_of_metric.sd, *spread_of_metric.values]
             for metric, spread_of_metric in {**spread.private, **spread.score}.items()
         ],
     )
@@ -273,15 +273,15 @@ def _comparison(comparison: Comparison) -> Iterator[Table]:
         tested = "there is nothing to test"
         if test.p_value is not None:
             tested = f"McNemar's exact test p = {test.p_value:.3g}"
-        yield Table(
+        yield table(
             f"After (this run) against before ({shortened(comparison.run)}), on {pictures} of both: only after is "
             f"right in {test.num_only_after_right:,}, only before in {test.num_only_before_right:,}; {tested}",
             ["metric", "before", "after", "after − before", "95 % interval"],
             [
                 [
                     _name(metric),
-                    number(difference.before),
-                    number(difference.after),
+                    difference.before,
+                    difference.after,
                     number(difference.difference, "+.3f"),
                     interval_cell(difference.interval, "+.3f"),
                 ]
@@ -290,13 +290,10 @@ def _comparison(comparison: Comparison) -> Iterator[Table]:
         )
     changed = {key: flips for key, flips in comparison.attributes.items() if flips.num_fixed or flips.num_broken}
     if changed:
-        yield Table(
+        yield table(
             f"Attributes whose answers changed from wrong to right or back since {shortened(comparison.run)}",
             ["attribute", "pictures", "now right", "now wrong"],
-            [
-                [key, f"{flips.num_pictures:,}", f"{flips.num_fixed:,}", f"{flips.num_broken:,}"]
-                for key, flips in changed.items()
-            ],
+            [[key, flips.num_pictures, flips.num_fixed, flips.num_broken] for key, flips in changed.items()],
         )
 
 

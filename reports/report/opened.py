@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from reports.report.compute import Details, Rate, Report
 
+ROWS_AT_ONCE = 16_384
+"""Rows that are compared or decided together: a run has many small files, and fewer rows take as long as these."""
 
 MayName = Callable[["OpenRun", pa.Table], Sequence[bool]]
 """Function that decides for each row of a run whether it may be named. The rows have the columns shard, index, sha256
@@ -143,6 +145,19 @@ class OpenRun:
             raise QueryError("name at least one column, and none twice")
         schema = pa.schema([SCHEMA.field(name) for name in chosen])
         return pa.RecordBatchReader.from_batches(schema, self._batches(chosen))
+
+    def chunks(self, columns: Sequence[str], num_rows: int = ROWS_AT_ONCE) -> Iterator[pa.Table]:
+        """Yield the same rows in tables of about this many. At least one table, which may be empty."""
+        reader = self.batches(columns)
+        waiting, num_waiting, num_tables = list[pa.RecordBatch](), 0, 0
+        for batch in reader:
+            waiting.append(batch)
+            num_waiting += batch.num_rows
+            if num_waiting >= num_rows:
+                yield pa.Table.from_batches(waiting)
+                waiting, num_waiting, num_tables = [], 0, num_tables + 1
+        if waiting or not num_tables:
+            yield pa.Table.from_batches(waiting, reader.schema)
 
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         for part in row_ranges(self._run.listed):

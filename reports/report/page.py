@@ -15,9 +15,8 @@ from typing import Any
 from ingest.errors import number_of
 from reports.page.pages import fill, text_of
 from reports.report import words
-from reports.report.accuracy import audit_cautions
 from reports.report.answers import LAWS
-from reports.report.headline import headline_of
+from reports.report.headline import audit_cautions, headline_of
 from reports.report.results import HEADS, Report, group_rows
 from reports.run.figures import Pair
 from reports.words import percent, shortened

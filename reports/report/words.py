@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from ingest.errors import number_of
 from reports.audit.results import CONTRADICTED
-from reports.report.accuracy import audit_cautions, quality_note
-from reports.report.headline import Headline, headline_of
+from reports.report.headline import Headline, audit_cautions, headline_of, quality_note
 from reports.report.results import Report
 from reports.run.figures import Rate
 from reports.words import percent, percent_within, shortened, spread, with_interval

@@ -31,8 +31,7 @@ import pyarrow as pa
 from ingest.errors import PrivsieveError, QueryError, RunError, StorageError
 from ingest.storage.place import Place
 from reports.run.drawn_shards import degrees_sql, effective_size_sql, of_t_sql, residual_sql
-from reports.run.run_files import RUN_URL, RunFiles, score_rows
-from reports.run.statements import check_is_select, refuse
+from reports.run.run_files import RUN_URL, RunFiles, check_is_select, refuse, score_rows
 from scoring.privacy import private_condition, private_sql
 from scoring.runs import record
 from scoring.runs.audit_sample import AuditedRows

@@ -1,12 +1,10 @@
 """Fits a screen on labels, and says what the labels prove of it. Arrays and features in, numbers out.
 
-    compute.py      labelled pictures -> a screen: the steps in order
+    compute.py      labelled pictures -> a screen: the steps in order; heads, curves and fusion
     pictures.py     labelled pictures with their features; which ones a screen learns from
-    fitting.py      heads, curves and fusion, chosen on validation
-    bounds.py       the threshold by the exact bound, by level and category
+    bounds.py       the threshold by the exact bound, by level and category; whether a scan contradicts the bound
     evaluation.py   how good a screen is on other labels
     margins.py      which labels are probably wrong
-    drift.py        whether the answers about guarded pictures contradict the bound
     words.py        all of this in words
 
 May import: `ingest`, `reports.statistics`, `scoring.screen`.

@@ -1,4 +1,9 @@
-"""Makes a screen from labelled pictures: the parts, the predictor, its thresholds, and its record."""
+"""Makes a screen from labelled pictures: the parts, the predictor, its thresholds, and its record.
+
+Heads learn from the training pictures. They are compared on the validation pictures, on which the curves are fitted,
+too. Fusions are compared by the log loss over five folds of the validation pictures, each predicted by a fit on the
+others. Otherwise stacking and gate would be judged by the pictures that they have learnt from.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,13 +20,19 @@ from reports.screening.bounds import (
     promised_levels,
     together,
 )
-from reports.screening.fitting import FusionChoice, fitted_predictor
-from reports.screening.pictures import BOUND, TRAINING, VALIDATION, LabelledFeatures, parts
-from reports.statistics.binary import Flags, Numbers
+from reports.screening.pictures import BOUND, TRAINING, VALIDATION, Groups, LabelledFeatures, chosen, parts
+from reports.statistics.binary import Flags, Numbers, cells, known, rates
+from reports.statistics.probability_maps import EDGE, NUM_FOLDS, Points, folds_of, platt
 from reports.statistics.recall_bound import num_needed
 from reports.words import percent
-from scoring.screen.model import Predictor
-from scoring.screen.record import MissBound, ModalityName, ScreenRecord
+from scoring.screen.features import Features
+from scoring.screen.fusion import KINDS, Fusion, FusionKind, fitted_fusion
+from scoring.screen.heads import Head, balanced, fitted_heads
+from scoring.screen.model import MAX_LOGIT, Predictor, Vectors, curved
+from scoring.screen.record import LogisticCurve, MissBound, ModalityName, ModalityRecord, ScreenRecord
+
+MIN_WITH_MODALITY = 10
+"""Number of private, and of public, pictures that a modality needs in training and in validation."""
 
 ONCE = "a picture and its near duplicates count once"
 ASSUMPTION = {
@@ -29,6 +40,168 @@ ASSUMPTION = {
     "audit": "the scanned pictures are those of the run whose audit drew the labelled ones, and of the drawn pictures "
     f"those without a label are like the others; {ONCE}",
 }
+
+
+@dataclass(frozen=True)
+class FusionChoice:
+    """How one fusion does on validation pictures that it was not fitted on."""
+
+    name: str
+    """A kind of fusion; "single" with the modality that is best alone."""
+
+    log_loss: float
+    """Smaller is better; the smallest is taken."""
+
+    f1: float | None
+    """F1 of private where the joined probability is 0.5 or more."""
+
+    accuracy: float | None
+    passed: float
+    """Share of all pictures that would go to the engine if the screen missed exactly the target share of these private
+    ones. A figure for the choice: it proves nothing."""
+
+    is_taken: bool = False
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A predictor and how it was chosen."""
+
+    predictor: Predictor
+    choices: tuple[FusionChoice, ...]
+
+
+def fitted_predictor(
+    pictures: LabelledFeatures,
+    part: Groups,
+    identities: Mapping[ModalityName, Mapping[str, str]],
+    lengths: Mapping[ModalityName, int],
+    target_miss: float,
+    seed: int,
+) -> Fitted:
+    """Fit the predictor of a screen.
+
+    part: of `parts`. identities, lengths: of each modality. LabelsError if too few pictures have a modality.
+    """
+    training, validation = part == TRAINING, part == VALIDATION
+    records, heads = list[ModalityRecord](), dict[ModalityName, Head]()
+    for name, identity in identities.items():
+        label, head, curve = _fitted_head(name, pictures, training, validation, lengths[name], seed)
+        heads[name] = head
+        records.append(
+            ModalityRecord(name=name, identity=dict(identity), length=lengths[name], head=label, curve=curve)
+        )
+    flat = LogisticCurve(slope=1.0, intercept=0.0)
+    before = Predictor(tuple(records), heads, Fusion("mean", {}), flat)
+    views = chosen(pictures.views, validation)
+    singles = np.array([before.single_probabilities(vectors) for vectors in views]).reshape(len(views), len(records))
+    is_seen = ~np.isnan(singles).all(axis=1)
+    truth, weights = pictures.is_private[validation][is_seen], pictures.weights[validation][is_seen]
+    singles, groups = singles[is_seen], pictures.groups[validation][is_seen]
+    kinds: tuple[FusionKind, ...] = KINDS if len(records) > 1 else ("single",)
+    choices = [_choice(kind, singles, truth, weights, groups, target_miss, seed) for kind in kinds]
+    best = int(np.argmin([choice.log_loss for choice in choices]))
+    fusion = fitted_fusion(kinds[best], singles, truth, weights, seed)
+    curve = _curve(_logits(fusion.joined(singles)), truth, weights)
+    named = [
+        FusionChoice(
+            _named(kind, singles, truth, weights, records, seed),
+            choice.log_loss,
+            choice.f1,
+            choice.accuracy,
+            choice.passed,
+            number == best,
+        )
+        for number, (kind, choice) in enumerate(zip(kinds, choices, strict=True))
+    ]
+    return Fitted(Predictor(tuple(records), heads, fusion, curve), tuple(named))
+
+
+def _named(
+    kind: FusionKind, singles: Numbers, truth: Flags, weights: Numbers, records: list[ModalityRecord], seed: int
+) -> str:
+    if kind != "single":
+        return kind
+    fusion = fitted_fusion(kind, singles, truth, weights, seed)
+    return f"single: {records[int(fusion.parameters['modality'][0])].name}"
+
+
+def _fitted_head(
+    name: ModalityName, pictures: LabelledFeatures, training: Flags, validation: Flags, length: int, seed: int
+) -> tuple[str, Head, LogisticCurve]:
+    """Return the name of the head that is best on validation, the head, and its curve."""
+    has = np.array([views[0].get(name) is not None for views in pictures.views], dtype=np.bool_)
+    for members, of_part in ((training, "learn from"), (validation, "choose by")):
+        for is_private, what in ((True, "private"), (False, "public")):
+            num = int((has & members & (pictures.is_private == is_private)).sum())
+            if num < MIN_WITH_MODALITY:
+                raise LabelsError(
+                    f"the modality {name} needs {MIN_WITH_MODALITY} {what} pictures to {of_part} that have a {name}; "
+                    f"there are {num}; leave it out, or label more"
+                )
+    vectors = _vectors(pictures, has & training, name)
+    own, held = has & training, has & validation
+    heads = fitted_heads(vectors, length, pictures.is_private[own], pictures.weights[own], seed)
+    truth, weights = pictures.is_private[held], pictures.weights[held]
+    of_validation = _vectors(pictures, held, name)
+    logits = [np.array([head.logit(each) for each in of_validation]) for _, head in heads]
+    errors = [_log_loss(_sigmoid(logit), truth, balanced(truth, weights)) for logit in logits]
+    best = int(np.argmin(errors))
+    return heads[best][0], heads[best][1], _curve(logits[best], truth, weights)
+
+
+def _vectors(pictures: LabelledFeatures, members: Flags, name: ModalityName) -> list[Features]:
+    vectors: list[Vectors] = chosen(pictures.views, members)
+    return [each for vector in vectors if (each := vector[name]) is not None]
+
+
+def _choice(
+    kind: FusionKind,
+    singles: Numbers,
+    truth: Flags,
+    weights: Numbers,
+    groups: Groups,
+    target_miss: float,
+    seed: int,
+) -> FusionChoice:
+    joined = np.zeros(len(truth))
+    folds = folds_of(Points(truth, joined, weights, groups), seed)
+    for fold in range(NUM_FOLDS):
+        held = folds == fold
+        if not truth[~held].any() or truth[~held].all():
+            raise LabelsError("nearly all validation pictures are near duplicates of each other; label others")
+        fusion = fitted_fusion(kind, singles[~held], truth[~held], weights[~held], seed)
+        curve = _curve(_logits(fusion.joined(singles[~held])), truth[~held], weights[~held])
+        joined[held] = [curved(logit, curve) for logit in _logits(fusion.joined(singles[held])).tolist()]
+    counts = (cells(truth, joined >= 0.5) * weights[:, None]).sum(axis=0)
+    threshold = np.quantile(joined[truth], target_miss)
+    return FusionChoice(
+        kind,
+        _log_loss(joined, truth, weights / weights.sum()),
+        known(rates(counts)["f1"]),
+        known(rates(counts)["accuracy"]),
+        float(weights[joined >= threshold].sum() / weights.sum()),
+    )
+
+
+def _curve(logits: Numbers, truth: Flags, weights: Numbers) -> LogisticCurve:
+    fitted = platt(truth, _sigmoid(np.clip(logits, -MAX_LOGIT, MAX_LOGIT)), weights)
+    return LogisticCurve(slope=fitted.slope, intercept=fitted.intercept)
+
+
+def _logits(probabilities: Numbers) -> Numbers:
+    inside = np.clip(probabilities, EDGE, 1 - EDGE)
+    return np.asarray(np.log(inside / (1 - inside)), dtype=np.float64)
+
+
+def _sigmoid(logits: Numbers) -> Numbers:
+    return np.asarray(1 / (1 + np.exp(-np.clip(logits, -50, 50))), dtype=np.float64)
+
+
+def _log_loss(probabilities: Numbers, truth: Flags, weights: Numbers) -> float:
+    """Return the log loss. weights: sum to 1."""
+    inside = np.clip(probabilities, EDGE, 1 - EDGE)
+    return float(-(weights * np.log(np.where(truth, inside, 1 - inside))).sum())
 
 
 @dataclass(frozen=True)

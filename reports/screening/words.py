@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from ingest.sample import printable
-from reports.screening.compute import MadeScreen
+from reports.screening.compute import FusionChoice, MadeScreen
 from reports.screening.evaluation import IS_PRIVATE_FROM, PredictorRates, ScreenEvaluation, SideRates
-from reports.screening.fitting import FusionChoice
-from reports.words import Document, Table, number, percent, shortened, spread
+from reports.words import Document, Table, number, percent, shortened, spread, table
 from scoring.screen.record import LevelBound, MissBound, ScreenRecord
 
 NOT_BUILT = "not built, of those that the paper compares: Concat, PCNH, DMFP, ViLBERT"
@@ -67,19 +66,15 @@ def _category(name: str) -> str:
 
 
 def _choices(choices: tuple[FusionChoice, ...]) -> Table:
-    return Table(
+    return table(
         "Fusion, on validation pictures that it was not fitted on; the smallest log loss is taken",
         ["fusion", "log loss", "F1 private", "accuracy", "passes at the target", "taken"],
         [
-            [each.name, number(each.log_loss), number(each.f1), number(each.accuracy), percent(each.passed), _yes(each)]
+            [each.name, each.log_loss, each.f1, each.accuracy, percent(each.passed), "yes" if each.is_taken else ""]
             for each in choices
         ],
         (0, 5),
     )
-
-
-def _yes(choice: FusionChoice) -> str:
-    return "yes" if choice.is_taken else ""
 
 
 def evaluation_document(evaluation: ScreenEvaluation, record: ScreenRecord) -> Document:
@@ -101,37 +96,34 @@ def evaluation_document(evaluation: ScreenEvaluation, record: ScreenRecord) -> D
 
 def _sides(predictors: tuple[PredictorRates, ...]) -> Table:
     heads = [f"{rate} {side}" for side in ("private", "public", "weighted") for rate in ("P", "R", "F1")]
-    return Table(
+    return table(
         f"Private from a probability of {IS_PRIVATE_FROM:g} on; P precision, R recall; weighted by number of pictures",
         ["predictor", "pictures", *heads, "accuracy"],
         [
-            [
-                each.name,
-                f"{each.num_pictures:,}",
-                *_cells(each.private, each.public, each.weighted),
-                number(each.accuracy),
-            ]
+            [each.name, each.num_pictures, *_cells(each.private, each.public, each.weighted), each.accuracy]
             for each in predictors
         ],
     )
 
 
-def _cells(*sides: SideRates) -> Iterator[str]:
+def _cells(*sides: SideRates) -> Iterator[float | None]:
     for side in sides:
-        yield from (number(side.precision), number(side.recall), number(side.f1))
+        yield from (side.precision, side.recall, side.f1)
 
 
 def _categories(evaluation: ScreenEvaluation) -> Table:
-    return Table(
+    return table(
         "By category; missed: private pictures that the screen leaves out, at most: upper end of their share",
         ["category", "pictures", "private", "F1", "F1 private", "F1 public", "missed", "at most"],
         [
             [
                 _category(each.category),
-                f"{each.num_pictures:,}",
-                f"{each.num_private:,}",
-                *(number(value) for value in (each.f1, each.f1_private, each.f1_public)),
-                f"{each.num_missed:,}",
+                each.num_pictures,
+                each.num_private,
+                each.f1,
+                each.f1_private,
+                each.f1_public,
+                each.num_missed,
                 percent(each.miss_high),
             ]
             for each in evaluation.categories

@@ -4,7 +4,7 @@ recognise.
     results.py      what is known of each pair, each set and all
     compute.py      pairs, one after the other -> results
     ranks.py        figures of sets against what was recognised
-    words.py, page.py   the results in words
+    words.py        the results in words, and the page
 
 May import: `ingest`, `reports.page`, `reports.statistics`.
 Start at: `results.py`.

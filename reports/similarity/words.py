@@ -1,11 +1,12 @@
-"""Results of `similarity` as tables of text, for the terminal and the page."""
+"""Results of `similarity` as tables of text, for the terminal and the page, and the page itself."""
 
 from collections.abc import Iterator
 
 from ingest.errors import number_of
+from reports.page.pages import fill
 from reports.similarity.ranks import METRIC_NAMES, Ranking
 from reports.similarity.results import SetSimilarity, Similarity
-from reports.words import Document, Table, number, percent, shortened, spread
+from reports.words import Cell, Document, Table, number, percent, shortened, spread, table
 
 MIN_SETS = 14
 """Sets with which the source of the ranks compared metrics; with fewer, chance orders them as well as a good metric."""
@@ -29,42 +30,43 @@ def tables(similarity: Similarity) -> Iterator[Table]:
     heads = ["set", "pairs", "nearest", "95 %", "SemSim", "SSIM", "PSNR dB", "MSE", "LPIPS", "FID"]
     if not similarity.has_lpips:
         heads.remove("LPIPS")
-    rows = [[shortened(of_set.name), *_figures(of_set, similarity.has_lpips)] for of_set in similarity.sets]
-    yield Table("How alike changed pictures and originals are", heads, rows)
+    rows: list[list[Cell]] = [
+        [shortened(of_set.name), *_figures(of_set, similarity.has_lpips)] for of_set in similarity.sets
+    ]
+    yield table("How alike changed pictures and originals are", heads, rows)
     if any(of_set.num_detected_in for of_set in similarity.sets):
-        cells = [
-            [shortened(of_set.name), f"{of_set.num_detected_in:,}", percent(of_set.still_detected)]
+        cells: list[list[Cell]] = [
+            [shortened(of_set.name), of_set.num_detected_in, percent(of_set.still_detected)]
             for of_set in similarity.sets
         ]
-        yield Table("What detectors still find of what they find in the originals", ["set", "pairs", "found"], cells)
+        yield table("What detectors still find of what they find in the originals", ["set", "pairs", "found"], cells)
     if any(set(of_set.counts) - {"compared"} or of_set.num_originals_without for of_set in similarity.sets):
         names = ["compared", "same", "unreadable", "withheld", "no_original"]
         rows = [
             [
                 shortened(of_set.name),
-                *(f"{of_set.counts.get(name, 0):,}" for name in names),  # type: ignore[call-overload]  # of PairState
-                f"{of_set.num_originals_without:,}",
+                *(of_set.counts.get(name, 0) for name in names),  # type: ignore[call-overload]  # of PairState
+                of_set.num_originals_without,
             ]
             for of_set in similarity.sets
         ]
         heads = ["set", "compared", "equal", "unreadable", "withheld", "without original", "originals without"]
-        yield Table("What became of the pictures", heads, rows)
+        yield table("What became of the pictures", heads, rows)
 
 
-def _figures(of_set: SetSimilarity, has_lpips: bool) -> list[str]:
+def _figures(of_set: SetSimilarity, has_lpips: bool) -> list[Cell]:
     share = of_set.num_nearest / of_set.num_nearest_of if of_set.num_nearest_of else None
-    cells = [
-        f"{of_set.num_compared:,}",
+    return [
+        of_set.num_compared,
         percent(share),
         spread(of_set.nearest_low, of_set.nearest_high),
-        number(of_set.means["semsim"]),
-        number(of_set.means["ssim"]),
+        of_set.means["semsim"],
+        of_set.means["ssim"],
         number(of_set.means["psnr"], FORMS["psnr"]),
         number(of_set.means["mse"], FORMS["mse"]),
-        *([number(of_set.means["lpips"])] if has_lpips else []),
-        number(of_set.fid),
+        *([of_set.means["lpips"]] if has_lpips else []),
+        of_set.fid,
     ]
-    return cells
 
 
 def notes(similarity: Similarity) -> Iterator[str]:
@@ -106,30 +108,30 @@ def _rank_headlines(ranking: Ranking) -> Iterator[str]:
 def _rank_tables(ranking: Ranking) -> Iterator[Table]:
     for each in ranking.collections:
         heads = ["metric", "Kendall τ", "without any one set", "Spearman ρ", "AUC of pairs"]
-        rows = [
+        rows: list[list[Cell]] = [
             [
                 METRIC_NAMES[metric],
-                number(ranks.of_sets.kendall),
+                ranks.of_sets.kendall,
                 _range(ranks.of_sets.kendall_low, ranks.of_sets.kendall_high),
-                number(ranks.of_sets.spearman),
-                number(ranks.of_pairs),
+                ranks.of_sets.spearman,
+                ranks.of_pairs,
             ]
             for metric, ranks in each.metrics.items()
         ]
-        yield Table(f"Agreement with what was recognised: {shortened(each.name)}", heads, rows)
+        yield table(f"Agreement with what was recognised: {shortened(each.name)}", heads, rows)
         ordered = sorted(each.sets, key=lambda of_set: -of_set.recognised)
         shown = list(each.metrics)
-        cells = [
+        cells: list[list[Cell]] = [
             [
                 shortened(of_set.name),
-                f"{of_set.num_pairs:,}",
+                of_set.num_pairs,
                 percent(of_set.recognised),
                 *(number(of_set.means[metric], FORMS.get(metric, ".3f")) for metric in shown),
             ]
             for of_set in ordered
         ]
         heads = ["set", "pairs", "recognised", *(METRIC_NAMES[metric] for metric in shown)]
-        yield Table(f"Sets: {shortened(each.name)}", heads, cells)
+        yield table(f"Sets: {shortened(each.name)}", heads, cells)
 
 
 def _range(low: float | None, high: float | None) -> str:
@@ -144,3 +146,19 @@ def _rank_notes(ranking: Ranking) -> Iterator[str]:
             f"{shortened(few[0].name)} has {len(few[0].sets)} sets: below {MIN_SETS} a high figure can be chance; "
             "compare more methods and strengths."
         )
+
+
+def render(similarity: Similarity) -> str:
+    """Return the results as one HTML page, which needs no other file and may load none. It holds no picture."""
+    shares = [
+        (of_set.name, of_set.num_nearest / of_set.num_nearest_of) for of_set in similarity.sets if of_set.num_nearest_of
+    ]
+    return fill(
+        "similarity",
+        {"percent": percent},
+        headlines=list(headlines(similarity)),
+        notes=list(notes(similarity)),
+        tables=list(tables(similarity)),
+        shares=shares,
+        version=similarity.version,
+    )

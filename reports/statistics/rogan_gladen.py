@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.statistics.cells import IS_YES, Flags, Numbers
-from reports.statistics.estimates import NUM_DRAWS, PRIOR, Estimate, Evidence, share_in
+from reports.statistics.estimates import IS_YES, NUM_DRAWS, PRIOR, Estimate, Evidence, Flags, Numbers, share_in
 
 MAX_SENSELESS = 0.025
 """Limit on the share of the draws: with more, sensitivity and specificity may as well be those of a coin, and no

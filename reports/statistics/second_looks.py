@@ -12,8 +12,7 @@ the rate moves most if all wrong labels are of one kind.
 
 from dataclasses import dataclass
 
-from reports.statistics.cells import Counts, Numbers
-from reports.statistics.estimates import Estimate
+from reports.statistics.estimates import Counts, Estimate, Numbers
 from reports.statistics.shares import clopper_pearson, kish_size, with_both_errors
 
 MIN_TWICE = 20

@@ -15,8 +15,8 @@ import pytest
 from ingest.errors import RunError
 from ingest.storage.place import place
 from reports.audit.other_run import audit_of_other_run
-from reports.report.accuracy import audit_cautions
 from reports.report.compute import summarise
+from reports.report.headline import audit_cautions
 from reports.run.warehouse import open_run, setup_statements
 from scoring.assessment import Assessment
 from scoring.labels.reviews import ReviewAnswers

@@ -12,9 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from reports.audit.drawing import EVEN_SHARE, densities
-from reports.statistics.cells import ABSENT, EDGES, NUM_BINS, PRESENT, Counts, Flags, Numbers
-from reports.statistics.estimates import evidence, prevalence, standard_error
-from reports.statistics.prior_shift import category_rates
+from reports.statistics.category_rates import by_prior_shift
+from reports.statistics.estimates import (
+    ABSENT,
+    EDGES,
+    NUM_BINS,
+    PRESENT,
+    Counts,
+    Flags,
+    Numbers,
+    evidence,
+    prevalence,
+    standard_error,
+)
 from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, Purpose
 from scoring.taxonomy import KEYS
 
@@ -162,7 +172,7 @@ def category_outcome(num_draws: int, seed: int) -> CategoryOutcome:
     errors, held = [], []
     for places, probabilities in samples(made, "private", num_draws, seed):
         one = evidence(counts.sum(axis=0), cells[places], truth[places].astype(np.float64), probabilities)
-        found = category_rates(one, counts, random)
+        found = by_prior_shift(one, counts, random)
         value, low, high = np.array([[e.value, e.low, e.high] for e in found], dtype=np.float64).T
         errors.append(float(np.abs(value - true_rates).mean()))
         held.append(float(((low <= true_rates) & (true_rates <= high)).mean()))

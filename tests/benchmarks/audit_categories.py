@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.statistics.cells import Counts, Flags, Numbers
-from reports.statistics.prior_shift import ShiftTest, shift_test
+from reports.statistics.category_rates import ShiftTest, shift_test
+from reports.statistics.estimates import Counts, Flags, Numbers
 
 NUM_IMAGES, NUM_LABELS = 20_000, 400
 LEVEL, NUM_PERMUTATIONS = 0.05, 199

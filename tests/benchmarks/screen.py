@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from reports.screening.bounds import broken_bound, drifted_share
 from reports.screening.compute import FitSettings, MadeScreen, is_screened, made_screen, scores_of
-from reports.screening.drift import broken_bound, drifted_share
 from reports.screening.pictures import LabelledFeatures
 from scoring.screen.features import Features
 from scoring.screen.guard import GuardCounts

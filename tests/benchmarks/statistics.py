@@ -16,10 +16,23 @@ import pyarrow as pa
 from reports.audit.compute import private_rate
 from reports.audit.drawing import PRIVATE_SHARE, densities
 from reports.audit.population import CategoryWeights, of_source
-from reports.statistics.category_rates import LabelsOfCategories, category_estimates
-from reports.statistics.cells import ABSENT, EDGES, IS_YES, NOT_JUDGED, NUM_BINS, PRESENT, Counts, Flags, Numbers
-from reports.statistics.estimates import Estimate, evidence, prevalence, sensitivity, specificity
-from reports.statistics.prior_shift import can_tell
+from reports.statistics.category_rates import LabelsOfCategories, can_tell, category_estimates
+from reports.statistics.estimates import (
+    ABSENT,
+    EDGES,
+    IS_YES,
+    NOT_JUDGED,
+    NUM_BINS,
+    PRESENT,
+    Counts,
+    Estimate,
+    Flags,
+    Numbers,
+    evidence,
+    prevalence,
+    sensitivity,
+    specificity,
+)
 from reports.statistics.shares import Counted, Stratum, post_stratified, standings
 from scoring.labels.table import JudgedLabels, to_labels
 from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditDesign, AuditSample

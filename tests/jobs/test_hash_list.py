@@ -20,9 +20,9 @@ from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from ingest.storage.place import place
-from jobs.browse.exports import MEDIA_TYPES, exported
 from jobs.browse.request import BrowseRequest
 from jobs.browse.run import prepared as prepared_to_browse
+from jobs.browse.server import MEDIA_TYPES, exported
 from jobs.cli import VERBS
 from jobs.review.request import ReviewRequest
 from jobs.review.run import prepared

@@ -8,8 +8,7 @@ import pytest
 from click.testing import CliRunner
 from pydantic import Field
 
-from jobs.console.command import Command
-from jobs.console.request_options import headings, takes
+from jobs.console.request_options import Command, headings, takes
 from jobs.console.requests import Below, Count, Option, Url
 
 

@@ -10,9 +10,8 @@ from html.parser import HTMLParser
 import pytest
 
 from jobs.report.command import write_report
-from reports.report.accuracy import quality_note
 from reports.report.compute import Details, Report, facts_of, summarise
-from reports.report.headline import Headline, headline_of
+from reports.report.headline import Headline, headline_of, quality_note
 from reports.report.page import Digest, Extras, PagePicture, matrix, render
 from reports.report.results import HEADS, group_rows
 from reports.report.words import findings

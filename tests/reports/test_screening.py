@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 from ingest.errors import LabelsError
-from reports.screening.bounds import category_bounds, miss_bound, miss_high, no_bound, together
-from reports.screening.drift import broken_bound, drifted_share, miss_rate
+from reports.screening.bounds import (
+    broken_bound,
+    category_bounds,
+    drifted_share,
+    miss_bound,
+    miss_high,
+    miss_rate,
+    no_bound,
+    together,
+)
 from reports.statistics.recall_bound import bound_of
 from scoring.screen.guard import GuardCounts
 from scoring.screen.record import MissBound, ScreenRecord

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from ingest.errors import QueryError, RunError, StorageError
-from reports.run.statements import VIEWS
+from reports.run.run_files import VIEWS
 from reports.run.warehouse import Run, open_run, setup_statements
 from scoring.table import SCHEMA
 from scoring.taxonomy import ATTRIBUTES

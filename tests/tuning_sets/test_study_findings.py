@@ -4,7 +4,7 @@ from jobs.study.asking_again import PromptsResult, prompts_finding
 from jobs.study.points import PointResult
 from jobs.study.studies import CurveResult, LeaveOneOutResult, curve_finding, leave_one_out_finding
 from reports.evaluation.results import RunsSpread
-from reports.statistics.stability import spread
+from reports.statistics.binary import spread
 
 
 def point(size: int, mcc: float | None, left_out: str | None = None, recall: float | None = None) -> PointResult:

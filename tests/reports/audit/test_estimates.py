@@ -5,8 +5,13 @@ import pytest
 import quapy
 from scipy.stats import beta, binom, hypergeom
 
-from reports.statistics.cells import ABSENT, NOT_JUDGED, PRESENT, UNCLEAR, Counts
+from reports.statistics.category_rates import mixture_shares, shift_test
 from reports.statistics.estimates import (
+    ABSENT,
+    NOT_JUDGED,
+    PRESENT,
+    UNCLEAR,
+    Counts,
     Estimate,
     evidence,
     prevalence,
@@ -14,7 +19,6 @@ from reports.statistics.estimates import (
     specificity,
     standard_error,
 )
-from reports.statistics.prior_shift import mixture_shares, shift_test
 from reports.statistics.rogan_gladen import Errors, counted_errors, rogan_gladen
 from scoring.runs.audit_sample import NUM_CELLS
 from tests.benchmarks.audit import PREVALENCES, category_outcome, private_outcome

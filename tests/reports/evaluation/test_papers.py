@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from reports.evaluation.severity import score_metrics
-from reports.statistics.binary import Numbers, rates
+from reports.statistics.binary import Numbers, rates, spread, stability
 from reports.statistics.classes import classwise, per_class
-from reports.statistics.stability import spread, stability
 
 NUM = 160
 """Pictures of each side in PrivBench and PrivBench-H."""

@@ -1,28 +1,38 @@
-"""`audit sample`: draws the pictures, and writes an empty labels file for people to fill in."""
+"""`audit sample` draws pictures into an empty labels file; `audit apply` corrects the rates of a run by labels."""
 
 import posixpath
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ingest.errors import LabelsError, RunError
+from ingest.errors import LabelsError, PrivsieveError, RunError
 from ingest.storage.place import Place, place
-from jobs.audit.request import AuditSampleRequest
+from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
 from jobs.console.requests import refuse_existing
 from jobs.labels.run import refuse_as_output
+from jobs.report.run import category_sizes
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.listed import clear_of
 from jobs.runtime.progress import SILENT, Feedback
+from reports.audit.compute import audit_of_sample
 from reports.audit.drawing import draw
+from reports.audit.other_run import audit_of_other_run
+from reports.audit.population import audit_of_source, drawn_fractions
+from reports.audit.results import Audit, as_table
 from reports.report.opened import OpenRun
+from reports.run.design import SAMPLES, SourceSizes, design_of
 from reports.run.warehouse import Run, open_run
+from scoring.labels.contradictions import contradictions
 from scoring.labels.csv_cells import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
-from scoring.labels.table import to_labels
+from scoring.labels.table import LABELS_SCHEMA, JudgedLabels, checked, read_judged, to_labels
 from scoring.runs.audit_sample import AuditSample, has_sample, keep_as_earlier, read_sample, write_sample
-from scoring.runs.corrected_rates import read_stored, remove_corrected_rates
+from scoring.runs.corrected_rates import LabelGaps, State, read_stored, remove_corrected_rates, write_corrected_rates
 from scoring.runs.layout import AUDIT_LEASE
 from scoring.runs.lease import Lease, lease
 from scoring.taxonomy import KEYS
@@ -202,3 +212,78 @@ def _paths(drawn: pa.Table) -> dict[str, str]:
     """Return sha256 -> path below the source, for a folder tree."""
     rows = drawn.select(["sha256", "shard", "key"]).to_pylist()
     return {row["sha256"]: posixpath.normpath(posixpath.join(row["shard"], row["key"])) for row in rows}
+
+
+def run_audit_apply(request: AuditApplyRequest) -> Audit:
+    """Correct the rates of the images that the run is a sample of, and store those of the scored images in the run.
+
+    Raise errors in one line; the run then keeps the rates of an earlier audit.
+    """
+    labels = _read(request.labels, is_drawn=request.sensitivity_from is None)
+    sizes = None if request.category_sizes is None else category_sizes(request.category_sizes)
+    run = open_run(request.run)
+    with OpenRun(run) as opened:
+        if sizes is not None and not run.record.per_category:
+            raise PrivsieveError("--category-sizes is for a run of scan --sample N --per-category; leave it out")
+        if sizes is not None and not opened.coverage.is_complete:
+            raise PrivsieveError("--category-sizes: the run is not finished, or its source cannot be listed; scan on")
+        num_rows = run.num_rows()
+        cautions = tuple(filter(None, (*opened.cautions, contradictions(labels.labels))))
+        if request.sensitivity_from is None:
+            audit = audit_of_sample(run, read_sample(run.root), labels, sizes, cautions)
+        else:
+            other = open_run(request.sensitivity_from)
+            with OpenRun(other):
+                audit = audit_of_other_run(run, other, labels, request.private, cautions)
+        coverage = opened.coverage
+        kind = design_of(run.record, audit.num_images, coverage.is_complete, coverage.has_all, SourceSizes()).kind
+        fractions = drawn_fractions(run, audit.private)
+    state = State(
+        settings=run.record.settings_hash(),
+        num_rows=num_rows,
+        rows_sha256=run.rows_sha256,
+        private=audit.private,
+        date=datetime.now(UTC).date().isoformat(),
+        gaps=_gaps(audit, is_of_sample=request.sensitivity_from is None),
+        category_sizes=sizes or {},
+        has_source_intervals=True,
+    )
+    corrected = audit_of_source(audit, kind, fractions)
+    write_corrected_rates(run.root, as_table(audit, corrected if kind in SAMPLES else None), state)
+    return corrected
+
+
+def _read(urls: Sequence[str], is_drawn: bool) -> JudgedLabels:
+    """Read the labels of all files together. LabelsError if a person is in two of them with the same picture."""
+    every = [read_judged(url, is_drawn) for url in urls]
+    if len(every) == 1:
+        return every[0]
+    tables = [_with_annotator(judged.labels, url) for judged, url in zip(every, urls, strict=True)]
+    parts = zip(*((judged.is_unclear, judged.is_complete, judged.is_skipped) for judged in every), strict=True)
+    return JudgedLabels(checked(pa.concat_tables(tables), "the labels together"), *map(np.concatenate, parts))
+
+
+def _with_annotator(labels: pa.Table, url: str) -> pa.Table:
+    """Name the annotator after the file if it names none: such a file is taken for one person."""
+    stem = pa.scalar(posixpath.splitext(posixpath.basename(url.rstrip("/")))[0])
+    names = labels["annotator"]
+    index = LABELS_SCHEMA.names.index("annotator")
+    named = pc.if_else(pc.equal(names, "labels"), stem, names)
+    return labels.set_column(index, LABELS_SCHEMA.field(index), named)
+
+
+def _gaps(audit: Audit, is_of_sample: bool) -> LabelGaps:
+    counts = audit.labels
+    num_undecided = {subject.subject: subject.num_undecided for subject in audit.subjects if subject.num_undecided}
+    if not is_of_sample:  # any picture of the other run can have a label, so none lacks one
+        return LabelGaps(num_undecided=num_undecided)
+    looks = audit.subjects[0].second_looks
+    return LabelGaps(
+        num_drawn=counts.num_drawn,
+        num_without_label=counts.num_empty + counts.num_without_row,
+        num_undecided=num_undecided,
+        num_judged_twice=looks.num_pictures,
+        share_differing=looks.share_differing,
+        kappa=looks.kappa,
+        allows_for_errors=bool(looks.reach_high),
+    )
