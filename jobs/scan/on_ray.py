@@ -156,7 +156,7 @@ class ScansRows:
         return asdict(self._scanner.scan(task))
 
 
-_KINDS = {field.name: type(field.default) for field in fields(SliceCounts)}
+_KINDS: dict[str, type[Any]] = {field.name: type(field.default) for field in fields(SliceCounts)}
 """Field of `SliceCounts` -> its type in Python; Ray has others."""
 
 _TASK_TEXTS = ("name", "listing_digests", "version_mark", "fingerprint")
