@@ -20,7 +20,6 @@ from jobs.screen.run import run_screen_fit
 from scoring.assessment import EngineOptions
 from tests.screens import planted_corpus, write_labels
 
-
 NO_GUARD = 1e-9
 """An untuned model calls nearly every picture private, so that the guard would stop the scan, as it should."""
 
