@@ -2,8 +2,8 @@
 
 With `--digest-endpoint` a language model puts the counts of evidence into words, one group at a time. It gets the names
 of the kinds of evidence and their counts, nothing else: no picture, no key, no name of a group. What it writes is shown
-as its own words. With `--digest-sample` it gets the kinds of a random sample of images, each with all that it shows. The
-Places365 audit of Samson et al., "Privacy-Aware Visual Language Models", gives 250 sentences of a model for each
+as its own words. With `--digest-sample` it gets the kinds of a random sample of images, each with all that it shows.
+The Places365 audit of Samson et al., "Privacy-Aware Visual Language Models", gives 250 sentences of a model for each
 category; no run stores sentences here, since they can repeat what a picture shows.
 """
 
