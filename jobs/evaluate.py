@@ -1,5 +1,6 @@
 """The verb `evaluate`: how good the answers of a run are, judged by labels."""
 
+import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,6 +17,8 @@ from jobs.console.terminal import write_document, write_json, write_line
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from jobs.runtime.hash_list import HashList
     from reports.evaluation.results import Evaluation, WrongAnswer
 
@@ -44,6 +47,9 @@ class EvaluateRequest:
     by: Literal["class", "category"] | None = None
     """Also per class of the labels, or category."""
 
+    groups: Annotated[Url | None, Option(metavar="FILE")] = None
+    """Also per group of people: labels whose class is the group, such as skin tone, age, gender or script."""
+
     threshold: Annotated[float, Field(ge=0, le=1)] | None = None
     """Take a picture as private from this prob_private on."""
 
@@ -69,6 +75,8 @@ class EvaluateRequest:
     def __post_init__(self) -> None:
         if self.run in (self.compare, *self.runs):
             raise PrivsieveError(f"{self.run} is given twice; compare it with another run")
+        if self.groups is not None and self.by is not None:
+            raise PrivsieveError("--by and --groups exclude each other: give one of them")
 
 
 def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Evaluation":
@@ -94,7 +102,10 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Eval
         if not labels.num_rows:
             there = f"there are: {', '.join(sorted(splits))}" if splits else "the labels name no split"
             raise LabelsError(f'{request.labels}: no label is of the split "{request.split}"; {there}')
-    options = EvaluationOptions(request.seed, request.num_draws, request.threshold, request.by, request.ambiguous)
+    grouped = groups_of(request.groups)
+    options = EvaluationOptions(
+        request.seed, request.num_draws, request.threshold, request.by, grouped, request.ambiguous
+    )
     judged_run = judged(request.run, labels, options)
     evaluation = evaluation_of(judged_run, options)
     of_labels = filter(None, (contradictions(labels), caution_of_chosen(place(request.labels))))
@@ -106,7 +117,7 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Eval
         errors, left_out = may_be_named(request.run, wrong_answers(judged_run), request.errors, hash_list, feedback)
         evaluation = replace(evaluation, errors=errors, errors_note=left_out)
     if request.runs:
-        without_draws = replace(options, num_draws=0, by=None)
+        without_draws = replace(options, num_draws=0, by=None, groups=None)
         others = (judged(url, labels, without_draws) for url in request.runs)
         spread = spread_of([evaluation, *(evaluation_of(other, without_draws) for other in others)])
         evaluation = replace(evaluation, spread=spread)
@@ -120,6 +131,19 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Eval
         pictures = pictures_of(request.run, evaluation.errors, feedback)
         write_page(render(evaluation, pictures), request.html)
     return evaluation
+
+
+def groups_of(url: str | None) -> "tuple[str, pa.Table] | None":
+    """Read the labels of --groups. Return the name of the file without its ending, and the table. LabelsError if they
+    name no group."""
+    from scoring.labels.table import read_labels
+
+    if url is None:
+        return None
+    labels = read_labels(url)
+    if labels["class"].null_count == labels.num_rows:
+        raise LabelsError(f"--groups {url}: the column class, which is the group of a picture, is empty or not there")
+    return printable(posixpath.splitext(place(url).name)[0]), labels
 
 
 def may_be_named(

@@ -41,6 +41,7 @@ def evaluate(
     compare: Url | None = None,
     runs: Sequence[Url] = (),
     by: Literal["class", "category"] | None = None,
+    groups: Url | None = None,
     threshold: float | None = None,
     ambiguous: Literal["absent", "present"] = "absent",
     num_draws: int = 1000,

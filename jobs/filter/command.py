@@ -15,6 +15,7 @@ from jobs.filter.plan import Counts
 from jobs.filter.record import GuaranteeRecord, UrlCounts
 from jobs.filter.request import FilterRequest, FilterResources
 from jobs.filter.run import FilterPlan, carry_out, check_destination, plan_filter
+from jobs.filter.shift import shift_in_words
 from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import duration, on_terminal
 from scoring.engines.detectors.covering import STEPS
@@ -63,6 +64,8 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
     _print_urls(result.urls)
     _print_unseen(result.counts, planned.policy)
     _print_left_out(result.left_out)
+    for line in shift_in_words(result.shift) if result.shift is not None else ():
+        write_line(f"shift: {line}")
     if (changes := result.changes) is not None:
         counts = f"{changes.num_added:,} added, {changes.num_removed:,} removed, {changes.num_changed:,} changed"
         write_line(f"since the release before: {counts} (changes.parquet)")
@@ -121,10 +124,13 @@ def _print_urls(counted: UrlCounts | None) -> None:
         return
     actions = ", ".join(f"{number:,} {action}" for action, number in counted.actions.items() if number) or "none judged"
     write_line(
-        f"list: of {counted.num_listed:,} rows {actions}; without a judged picture: {counted.num_failed:,} failed "
-        f"downloads, {counted.num_not_scanned:,} not scanned, {counted.num_without_url:,} without a URL"
+        f"list: of {counted.num_listed:,} rows {actions}; without a judged picture: "
+        f"{number_of(counted.num_failed, 'failed download')}, {counted.num_not_scanned:,} not scanned, "
+        f"{counted.num_without_url:,} without a URL"
     )
-    write_line(f"      {counted.num_released:,} rows in the list{' (--flags-only)' if counted.flags_only else ''}")
+    write_line(
+        f"      {number_of(counted.num_released, 'row')} in the list{' (--flags-only)' if counted.flags_only else ''}"
+    )
 
 
 def _print_unseen(counts: Counts, policy: Policy) -> None:

@@ -34,9 +34,11 @@ from jobs.filter.decisions import (
 from jobs.filter.plan import Share
 from jobs.filter.record import DONE, OWN_NAMES, UrlCounts
 from jobs.filter.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewriter_of
+from jobs.filter.shift import COLUMNS, Shift
 from scoring.captions import masked
 from scoring.policies.policy import Policy
 from scoring.runs.footers import blocks_at
+from scoring.table import SCHEMA
 
 NOTHING = Written(0, {}, {}, {})
 
@@ -58,6 +60,9 @@ class Copied:
     unseen_kinds: tuple[tuple[str, int], ...] = ()
     """(kind, images) of this content."""
 
+    shift: Shift = field(default_factory=Shift)
+    """Categories and captions before and after."""
+
     changed: str = ""
     """Why the shard cannot be released; the other shards are copied all the same."""
 
@@ -68,14 +73,16 @@ class Copied:
         """Return JSON, ASCII only: undecodable file names survive as lone surrogate escapes."""
         written = self.written.to_json()
         unseen = [self.num_unseen, self.unseen_kinds]
-        return json.dumps([self.number, written, self.by_rule, *unseen, self.changed, self.failure])
+        shift = [self.shift.before, self.shift.after, self.shift.captions]
+        return json.dumps([self.number, written, self.by_rule, *unseen, shift, self.changed, self.failure])
 
     @staticmethod
     def from_json(text: str) -> "Copied":
-        number, written, by_rule, num_unseen, unseen_kinds, changed, failure = json.loads(text)
+        number, written, by_rule, num_unseen, unseen_kinds, shift, changed, failure = json.loads(text)
         rules = tuple((action, rule, count) for action, rule, count in by_rule)
         kinds = tuple((kind, count) for kind, count in unseen_kinds)
-        return Copied(number, Written.from_json(written), rules, num_unseen, kinds, changed, failure)
+        counts = Shift(*map(Counter, shift))
+        return Copied(number, Written.from_json(written), rules, num_unseen, kinds, counts, changed, failure)
 
 
 class _Decided(NamedTuple):
@@ -86,6 +93,8 @@ class _Decided(NamedTuple):
     """`unseen_in` of it."""
 
     rewrite: Rewriter | None
+    facts: pa.Table
+    """Columns of `jobs.filter.shift` of each row."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +120,7 @@ class ShardCopier:
     def outcome(self, number: int, share: Share) -> Copied:
         """Copy a shard. Errors become text: an exception that leaves a worker of Ray arrives without its message."""
         try:
-            written, by_rule, unseen = self._copy(share)
+            written, by_rule, unseen, shift = self._copy(share)
         except IncompleteError as error:
             return Copied(number, changed=str(error))
         except PrivsieveError as error:
@@ -120,10 +129,11 @@ class ShardCopier:
         written = replace(written, dropped={}, pictures=RewriteRecord())
         rules = tuple((action, rule, n) for (action, rule), n in sorted(by_rule.items()))
         kinds = Counter(kind for kinds in unseen.values() for kind in kinds)
-        return Copied(number, written, rules, len(unseen), tuple(sorted(kinds.items())))
+        return Copied(number, written, rules, len(unseen), tuple(sorted(kinds.items())), shift)
 
-    def _copy(self, share: Share) -> tuple[Written, Counter[tuple[str, str]], dict[int, list[str]]]:
-        """Copy a shard. Also return index -> kinds of each released image with content that was not scanned."""
+    def _copy(self, share: Share) -> tuple[Written, Counter[tuple[str, str]], dict[int, list[str]], Shift]:
+        """Copy a shard. Also return index -> kinds of each released image with content that was not scanned, and the
+        counts before and after."""
         decided = self._decided(share)
         if self.urls is not None:
             written = Written(share.num_kept, {}, {}, {})
@@ -146,7 +156,9 @@ class ShardCopier:
             with table_of(self.out, share, name).create() as stream:
                 pq.write_table(table, stream, compression="zstd", write_page_checksum=True)
         gone = written.dropped.keys() | written.pictures.refused.keys()
-        return written, counted(decisions), {i: kinds for i, kinds in decided.unseen.items() if i not in gone}
+        shift = Shift()
+        shift.add(decided.facts, decisions)
+        return written, counted(decisions), {i: kinds for i, kinds in decided.unseen.items() if i not in gone}, shift
 
     def _refuse_replaced(self, share: Share) -> None:
         """Raise IncompleteError if the shard's content is not what it was when it was scanned.
@@ -162,8 +174,9 @@ class ShardCopier:
     def _decided(self, share: Share) -> _Decided:
         """Decide for a shard. IncompleteError if the decisions are not those that were counted."""
         tables, kept, unseen = [DECISIONS_SCHEMA.empty_table()], KeptHash(share.shard), dict[int, list[str]]()
-        rewriters = dict[int, Mapping[str, Any]]()
-        for rows in row_chunks(self.run, share.rows, self.policy, self.bar):
+        rewriters, facts = dict[int, Mapping[str, Any]](), [SCHEMA.empty_table().select(COLUMNS)]
+        for rows in row_chunks(self.run, share.rows, self.policy, self.bar, more=frozenset(COLUMNS)):
+            facts.append(rows.select(COLUMNS))
             tables.append(decisions_of(rows, self.policy, self.bar))
             kept.update(tables[-1])
             unseen |= unseen_in(rows, tables[-1])
@@ -177,7 +190,7 @@ class ShardCopier:
         rewrite = (
             Rewriter(self.policy, rewriters, self.verify) if self.policy.writes_again and self.urls is None else None
         )
-        return _Decided(pa.concat_tables(tables), unseen, rewrite)
+        return _Decided(pa.concat_tables(tables), unseen, rewrite, pa.concat_tables(facts))
 
     def _released(self, share: Share, decided: _Decided) -> Written:
         """Write what is kept of a shard, and a record of it. IncompleteError if the source has changed."""

@@ -13,6 +13,7 @@ from ingest.errors import number_of
 from ingest.formats.released import CHANGES, DECISIONS, RELEASE
 from ingest.sample import printable
 from ingest.storage.place import Place
+from jobs.filter.shift import shift_in_words
 from scoring.taxonomy import KEYS
 
 CARD = "README.md"
@@ -147,6 +148,8 @@ def _measured(release: Mapping[str, Any], engine: Mapping[str, Any]) -> Iterator
             f"{changes['num_added']:,} added, {changes['num_removed']:,} removed, {changes['num_changed']:,} changed"
         )
         yield f"- Pictures since the release before: {counts} (`{CHANGES}`)."
+    for line in shift_in_words(release["shift"]) if release.get("shift") is not None else ():
+        yield f"- {line[:1].upper()}{line[1:]}."
     if (taken := release.get("takedowns")) is not None:
         yield f"- Taken down after the release: {number_of(sum(step['num_pictures'] for step in taken), 'picture')}."
 

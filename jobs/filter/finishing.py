@@ -24,6 +24,7 @@ from jobs.filter.decisions import DECISIONS_SCHEMA, REDACTIONS_SCHEMA
 from jobs.filter.documents import write_documents
 from jobs.filter.plan import Counts, Plan, Share
 from jobs.filter.record import DONE, UNFINISHED, ReleaseRecord
+from jobs.filter.shift import Shift
 from scoring.runs.record import RunRecord
 
 MAX_KINDS = 100
@@ -41,6 +42,7 @@ def finish(
     plan: Plan,
     counts: Counts,
     written: Sequence[Written],
+    shift: Shift,
     sign_key: str | None,
     previous: PreviousRelease | None,
 ) -> Changes | None:
@@ -66,6 +68,7 @@ def finish(
         "num_unseen_removed": counts.num_unseen if is_clean else 0,
         "num_unseen_not_recorded": plan.num_older,
         "members_left_out": left_out(written),
+        "shift": shift.as_json(),
         "num_texts_masked": sum(done.num_masked for done in written),
         "decisions_sha256": decisions_sha256,
         "redactions_sha256": redactions_sha256,

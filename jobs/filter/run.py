@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ingest.errors import IncompleteError, PolicyError, number_of
 from ingest.formats import Source, open_source
@@ -44,6 +45,7 @@ from jobs.filter.rewriting import (
     refuse_uncoverable,
     verify_engine,
 )
+from jobs.filter.shift import Shift
 from jobs.filter.url_list import count_urls, refuse_unlistable, write_urls
 from jobs.runtime.cluster import Executor
 from jobs.runtime.hash_list import NOTHING, hash_list_of
@@ -124,6 +126,9 @@ class FilterResult:
 
     urls: UrlCounts | None = None
     """As in the plan."""
+
+    shift: Mapping[str, Any] | None = None
+    """How categories and captions differ from what was scanned, as in `release.json`."""
 
 
 def run_filter(
@@ -237,15 +242,16 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
             copier = ShardCopier(
                 planned.corpus, planned.run, policy, out, request.resume, planned.bar, *looks, planned.urls
             )
-            counts, written = _copy_all(copier, planned.plan, copy, feedback, held)
+            counts, written, shift = _copy_all(copier, planned.plan, copy, feedback, held)
             if request.urls is not None and planned.urls is not None:
                 written = [*written, write_urls(request.urls, out, *made_of, planned.urls)]
             held.confirm()
             changes = finish(
-                out, identity, planned.record, planned.plan, counts, written, request.sign_key, planned.previous
+                out, identity, planned.record, planned.plan, counts, written, shift, request.sign_key, planned.previous
             )
     notes, promised = planned.cautions, planned.guarantee
-    return FilterResult(counts, policy.name, policy.members, left_out(written), notes, promised, changes, planned.urls)
+    counted = (left_out(written), notes, promised, changes, planned.urls, shift.as_json())
+    return FilterResult(counts, policy.name, policy.members, *counted)
 
 
 def _identity(planned: FilterPlan) -> ReleaseRecord:
@@ -315,14 +321,14 @@ def _copied_here(copier: ShardCopier, shares: Sequence[ShardShare]) -> Iterator[
 
 def _copy_all(
     copier: ShardCopier, plan: Plan, copy: Copy, feedback: Feedback, held: Lease
-) -> tuple[Counts, Sequence[Written]]:
-    """Copy every shard. Return the counts after the copy, and what was written.
+) -> tuple[Counts, Sequence[Written], Shift]:
+    """Copy every shard. Return the counts after the copy, what was written, and how the release differs.
 
     If a shard has changed, the others are copied all the same, and IncompleteError is raised at the end. A StorageError
     is raised at once, and so is the error that another filter has taken the release over.
     """
     by_rule, written, changed = Counter[tuple[str, str]](), dict[int, Written](), dict[int, str]()
-    num_unseen, unseen_kinds = 0, Counter[str]()
+    num_unseen, unseen_kinds, shift = 0, Counter[str](), Shift()
     with feedback.meter("filter", plan.num_kept) as meter:
         for copied in copy(copier, plan.shares):
             held.check()
@@ -335,10 +341,12 @@ def _copy_all(
             by_rule.update({(action, rule): count for action, rule, count in copied.by_rule})
             num_unseen += copied.num_unseen
             unseen_kinds.update(dict(copied.unseen_kinds))
+            shift.update(copied.shift)
             meter.advance(plan.shares[copied.number].num_kept)
     if changed:
         num_others = len(changed) - 1
         have = "has" if num_others == 1 else "have"
         others = f" ({number_of(num_others, 'more shard')} {have} such an error)" if num_others else ""
         raise IncompleteError(f"{changed[min(changed)]}{others}")
-    return counts_of(by_rule, num_unseen, unseen_kinds), [written[number] for number in sorted(written)]
+    counts = counts_of(by_rule, num_unseen, unseen_kinds)
+    return counts, [written[number] for number in sorted(written)], shift

@@ -1,6 +1,6 @@
 """Joins a run with labels, and computes every figure of its evaluation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from reports.statistics.bayesian_bootstrap import Draws
 from reports.statistics.binary import FRACTIONS, Numbers, binary_metrics, cells, rejections_as_wrong, stability
 from reports.statistics.calibration import calibration
 from reports.statistics.classes import classwise, per_class
-from reports.statistics.intervals import of_private, of_scores
+from reports.statistics.intervals import NUM_FEW, Interval, of_private, of_scores, of_shares
 from scoring.table import SCREENED, Col
 from scoring.taxonomy import KEYS
 
@@ -32,6 +32,9 @@ MAX_MODELS = 2
 """Number of models that are named: a vision-language model and its adapter. The detectors have many."""
 
 NO_GROUP = "none"
+
+MAX_FEW_SHOWN = 5
+"""Small groups that a note names."""
 
 OF_BOTH_SIDES: dict[str, Any] = dict.fromkeys(["mcc", "balanced_accuracy", "f1", "precision", "accuracy"])
 """Metrics that depend on the numbers of private and public pictures, each without a value."""
@@ -52,6 +55,9 @@ class EvaluationOptions:
 
     by: By | None = None
     """Also per class of the labels, or per category of the corpus."""
+
+    groups: tuple[str, pa.Table] | None = None
+    """Also per group of another table of labels, whose class is the group: what the groups are, and the table."""
 
     ambiguous: Ambiguous = "absent"
     """What an attribute's 0.5 counts as, in labels and answers."""
@@ -126,6 +132,7 @@ def evaluation_of(judged_run: JudgedRun, options: EvaluationOptions = DEFAULTS) 
         judged_run.truth.values, answers.values, answers.probabilities, options.ambiguous, draws
     )
     has_attributes = bool(attributes) and answers.says_attributes
+    groups = _groups(judged_run, _group_names(judged_run, options), draws)
     return Evaluation(
         run=printable(judged_run.run),
         engine=judged_run.engine,
@@ -137,9 +144,9 @@ def evaluation_of(judged_run: JudgedRun, options: EvaluationOptions = DEFAULTS) 
         formula_score=scores[1] if len(scores) > 1 else None,
         attributes=attributes if has_attributes else {},
         attribute_summary=summary if has_attributes else None,
-        by=options.by,
-        groups=_groups(judged_run, options.by) if options.by else (),
-        notes=_notes(judged_run),
+        by=options.by if options.groups is None else options.groups[0],
+        groups=groups,
+        notes=(*_notes(judged_run), *_notes_of_groups(groups)),
         seed=options.seed,
         num_draws=options.num_draws,
     )
@@ -197,25 +204,55 @@ def _score(judged_run: JudgedRun, column: str, predicted: Numbers, draws: Draws)
     )
 
 
-def _groups(judged_run: JudgedRun, by: By) -> tuple[GroupResult, ...]:
-    table = judged_run.joined.labels if by == "class" else judged_run.joined.rows
-    names = np.array([NO_GROUP if name is None else name for name in _texts(table, by)], dtype=object)
-    distinct = sorted(set(names))
+def _group_names(judged_run: JudgedRun, options: EvaluationOptions) -> npt.NDArray[np.object_] | None:
+    """Return the group of each joined row, shape (n,); None without groups. LabelsError if no row has one."""
+    joined = judged_run.joined
+    if options.groups is not None:
+        numbered = joined.rows.append_column("row", pa.array(range(joined.rows.num_rows), pa.int64()))
+        grouped = join(numbered, options.groups[1])
+        names = np.full(joined.rows.num_rows, NO_GROUP, dtype=object)
+        names[grouped.rows["row"].to_numpy()] = [name or NO_GROUP for name in _texts(grouped.labels, "class")]
+        return names
+    if options.by is None:
+        return None
+    table = joined.labels if options.by == "class" else joined.rows
+    return np.array([NO_GROUP if name is None else name for name in _texts(table, options.by)], dtype=object)
+
+
+def _groups(judged_run: JudgedRun, names: npt.NDArray[np.object_] | None, draws: Draws) -> tuple[GroupResult, ...]:
+    distinct = [] if names is None else sorted(set(names))
     if len(distinct) > MAX_GROUPS:
-        raise LabelsError(f"--by {by} makes {len(distinct):,} groups; an evaluation shows at most {MAX_GROUPS:,}")
-    return tuple(_group(judged_run, printable(name), names == name) for name in distinct)
+        raise LabelsError(f"there are {len(distinct):,} groups; an evaluation shows at most {MAX_GROUPS:,}")
+    return tuple(_group(judged_run, printable(name), names == name, draws) for name in distinct)
 
 
-def _group(judged_run: JudgedRun, name: str, members: npt.NDArray[np.bool_]) -> GroupResult:
+def _group(judged_run: JudgedRun, name: str, members: npt.NDArray[np.bool_], draws: Draws) -> GroupResult:
     labelled = members & ~np.isnan(judged_run.truth.private)
     truth, answers = judged_run.truth.private[labelled] == 1, judged_run.answers.private[labelled]
-    metrics = None
+    metrics, intervals = None, dict[str, Interval]()
     if judged_run.answers.says_private and labelled.any():
-        metrics = binary_metrics(truth, rejections_as_wrong(truth, answers))
-    predicted = main_score(judged_run.answers)
-    both = members & ~np.isnan(judged_run.truth.score) & ~np.isnan(predicted)
-    mae = float(np.abs(judged_run.truth.score - predicted)[both].mean()) if both.any() else None
-    return GroupResult(name, int(np.isnan(answers).sum()) if metrics else 0, metrics, mae)
+        predicted = rejections_as_wrong(truth, answers)
+        metrics, intervals = binary_metrics(truth, predicted), of_shares(cells(truth, predicted), draws.of(labelled))
+    predicted_scores = main_score(judged_run.answers)
+    both = members & ~np.isnan(judged_run.truth.score) & ~np.isnan(predicted_scores)
+    mae = float(np.abs(judged_run.truth.score - predicted_scores)[both].mean()) if both.any() else None
+    return GroupResult(name, int(np.isnan(answers).sum()) if metrics else 0, metrics, mae, intervals)
+
+
+def _notes_of_groups(groups: Sequence[GroupResult]) -> Iterator[str]:
+    """Yield a note about groups whose error rates rest on few pictures."""
+    few = [
+        group.group
+        for group in groups
+        if any(group.intervals[name].is_few for name in ("recall", "specificity") if name in group.intervals)
+    ]
+    if few:
+        shown = ", ".join(few[:MAX_FEW_SHOWN]) + (", …" if len(few) > MAX_FEW_SHOWN else "")
+        yield (
+            f"Fewer than {NUM_FEW} private or public pictures in {number_of(len(few), 'group')} ({shown}): differences "
+            "between groups of so few pictures can be chance. Compare the intervals of recall and specificity; of many "
+            "groups, some differ by chance alone."
+        )
 
 
 def main_score(answers: RunAnswers) -> Numbers:

@@ -65,7 +65,7 @@ class ScoreResult(ScoreMetrics):
 
 @dataclass(frozen=True)
 class GroupResult:
-    """The pictures of one class or category."""
+    """The pictures of one class, category or group of people."""
 
     group: str
     """Its name; "none" for pictures without."""
@@ -78,6 +78,9 @@ class GroupResult:
 
     mae: float | None
     """Mean absolute error of the score; None without one."""
+
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    """95 % interval of each share in `private` that is defined."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,7 @@ class Evaluation:
     """None if no attribute has labels, or the engine judges none."""
 
     by: str | None
-    """What `groups` are: class or category."""
+    """What `groups` are: class, category, or the name of the file of groups."""
 
     groups: tuple[GroupResult, ...]
     """By name."""

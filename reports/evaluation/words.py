@@ -92,6 +92,8 @@ def _intervals(evaluation: Evaluation) -> Iterator[Interval]:
     parts = (evaluation.private, evaluation.score, evaluation.formula_score, evaluation.attribute_summary)
     for part in (*parts, *evaluation.attributes.values()):
         yield from part.intervals.values() if part else ()
+    for group in evaluation.groups:
+        yield from group.intervals.values()
     if evaluation.comparison:
         yield from filter(None, (difference.interval for difference in evaluation.comparison.private.values()))
 
@@ -224,12 +226,15 @@ def _attributes(evaluation: Evaluation) -> Table:
 def _groups(evaluation: Evaluation) -> Table:
     return table(
         f"By {evaluation.by} (pictures without an answer count as answered wrong)",
-        ["group", "pictures", "private", "no answer", "MCC", "F1", "recall", "specificity", "error of score"],
+        [
+            *("group", "pictures", "private", "no answer", "MCC", "F1", "recall", "95 % of recall"),
+            *("specificity", "95 % of specificity", "error of score"),
+        ],
         [
             [
                 shortened(group.group),
                 *(
-                    ["–"] * 7
+                    ["–"] * 9
                     if (metrics := group.private) is None
                     else [
                         metrics.num_pictures,
@@ -238,7 +243,9 @@ def _groups(evaluation: Evaluation) -> Table:
                         metrics.mcc,
                         metrics.f1,
                         metrics.recall,
+                        _interval(group.intervals, "recall"),
                         metrics.specificity,
+                        _interval(group.intervals, "specificity"),
                     ]
                 ),
                 group.mae,

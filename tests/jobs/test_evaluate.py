@@ -208,3 +208,28 @@ def test_reviews_of_chosen_pictures_are_no_figures_of_the_run(run: Path, tmp_pat
         say(content, "audit" if content == "a" else "sql", annotator="ben")
     run_consensus(ConsensusRequest((str(run / "reviews"),), str(tmp_path / "agreed.parquet")))
     assert f"Of the labels: {caution}" in ran(run, "--labels", tmp_path / "agreed.parquet").stdout
+
+
+def test_error_rates_per_group_of_people_come_with_intervals_and_a_caution(
+    run: Path, labels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    groups = tmp_path / "skin_tone.csv"
+    lines = [f"{hash_of(name)},me,{tone}" for name, tone in (("a", "dark"), ("b", "light"), ("d", "dark"))]
+    groups.write_text("\n".join(["sha256,annotator,class", *lines]))
+    stored = json.loads(ran(run, "--labels", labels, "--groups", groups, "--format", "json").stdout)
+    assert stored["by"] == "skin_tone"
+    # a is private and found, b has no answer and counts as missed, c is in no group
+    shares = {
+        group["group"]: (group["private"]["recall"], group["private"]["specificity"]) for group in stored["groups"]
+    }
+    assert shares == {"dark": (1.0, None), "light": (0.0, None), "none": (None, 1.0)}
+    recall = stored["groups"][0]["intervals"]["recall"]
+    assert (round(recall["low"], 3), recall["high"], recall["is_few"]) == (0.025, 1.0, True)
+    text = ran(run, "--labels", labels, "--groups", groups).stdout
+    assert "By skin_tone (pictures without an answer count as answered wrong)" in text
+    assert "Fewer than 50 private or public pictures in 3 groups (dark, light, none)" in " ".join(text.split())
+    assert privsieve("evaluate", run, "--labels", labels, "--groups", groups, "--by", "class") == 2
+    assert "--by and --groups exclude each other" in capsys.readouterr().err
+    without = labels_file(tmp_path / "run", by_hash("a", private=[1]))
+    assert privsieve("evaluate", run, "--labels", labels, "--groups", without) == 2
+    assert "the column class, which is the group of a picture, is empty or not there" in capsys.readouterr().err

@@ -1,0 +1,89 @@
+"""How a release differs from what was scanned: the shares of categories, and of pictures with a caption."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.sample import printable
+from scoring.policies.policy import DAMAGED_SHARD, HASH_LIST, NOT_COMPARED
+from scoring.table import Col
+
+COLUMNS = (Col.CATEGORY, Col.CAPTION_KINDS)
+
+MAX_CATEGORIES = 1000
+"""Categories that are counted one by one; those with fewer images are added up."""
+
+MAX_SHOWN = 3
+OTHERS = "(other)"
+
+_NO_IMAGES = pa.array([DAMAGED_SHARD, HASH_LIST, NOT_COMPARED])
+"""Rules for rows that are no images, or of which nothing may be said."""
+
+
+@dataclass
+class Shift:
+    """Counts before and after a filter, over some shards."""
+
+    before: Counter[str] = field(default_factory=Counter)
+    """Category -> scanned images; those without a category are left out."""
+
+    after: Counter[str] = field(default_factory=Counter)
+    """Category -> images that are kept, flagged or redacted."""
+
+    captions: Counter[str] = field(default_factory=Counter)
+    """`before`, `after`: images with a caption. `all_before`, `all_after`: all images."""
+
+    def add(self, facts: pa.Table, decisions: pa.Table) -> None:
+        """Count rows. facts: of `COLUMNS`, as many rows as decisions."""
+        facts = facts.append_column("is_left", pc.not_equal(decisions["action"], "drop"))
+        facts = facts.filter(pc.invert(pc.is_in(decisions["rule"], _NO_IMAGES)))
+        for of_rows, counts, when in (
+            (facts, self.before, "before"),
+            (facts.filter(facts["is_left"]), self.after, "after"),
+        ):
+            groups = of_rows.group_by(Col.CATEGORY).aggregate([([], "count_all")]).to_pylist()
+            counts.update({group[Col.CATEGORY]: group["count_all"] for group in groups if group[Col.CATEGORY]})
+            self.captions[when] += of_rows.num_rows - of_rows[Col.CAPTION_KINDS].null_count
+            self.captions[f"all_{when}"] += of_rows.num_rows
+
+    def update(self, other: "Shift") -> None:
+        for name in ("before", "after", "captions"):
+            getattr(self, name).update(getattr(other, name))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what `release.json` says. Parts of which the source says nothing are null."""
+        kept = [category for category, _ in self.before.most_common(MAX_CATEGORIES)]
+        categories = [[category, self.before[category], self.after[category]] for category in kept]
+        if len(self.before) > len(kept):
+            others = [counts.total() - sum(counts[name] for name in kept) for counts in (self.before, self.after)]
+            categories.append([OTHERS, *others])
+        captions = {name: self.captions[name] for name in ("before", "all_before", "after", "all_after")}
+        return {
+            "categories": categories or None,
+            "total_variation": self._total_variation(),
+            "captions": captions if self.captions["before"] else None,
+        }
+
+    def _total_variation(self) -> float | None:
+        """Return half of the sum over all categories by how much their share changed, 0–1; None if nothing is left."""
+        before, after = self.before.total(), self.after.total()
+        if not before or not after:
+            return None
+        return sum(abs(n / before - self.after[name] / after) for name, n in self.before.items()) / 2
+
+
+def shift_in_words(shift: Mapping[str, Any]) -> Iterator[str]:
+    """Yield lines about `Shift.as_json`."""
+    if shift["categories"]:
+        lost = sorted(shift["categories"], key=lambda counts: (counts[2] / counts[1], -counts[1]))
+        least = ", ".join(f"{printable(name)} {after:,} of {before:,}" for name, before, after in lost[:MAX_SHOWN])
+        moved = shift["total_variation"]
+        variation = "" if moved is None else f"shares of categories differ by a total variation of {moved:.3f}; "
+        yield f"{variation}least is left of {least}"
+    if (captions := shift["captions"]) is not None and captions["all_after"]:
+        shares = [100 * captions[when] / captions[f"all_{when}"] for when in ("before", "after")]
+        yield f"with a caption: {shares[0]:.1f} % of the scanned pictures, {shares[1]:.1f} % of the released"
