@@ -27,8 +27,7 @@ from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from jobs.takedown.command import write_near, write_numbers
 from jobs.takedown.entries import Entry, entries_of, looked_for, pdq_names
 from jobs.takedown.journal import Journal, finish_takedown, put_in_place, write_rest
-from jobs.takedown.matching import NearMatch
-from jobs.takedown.pictures import HeldPicture, held_pictures
+from jobs.takedown.matching import HeldPicture, NearMatch, held_pictures
 from jobs.takedown.run import PdqDistance
 from scoring.runs.lease import lease
 

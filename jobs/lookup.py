@@ -25,7 +25,7 @@ from jobs.filter.decisions import read_decisions
 from jobs.filter.record import TAKEDOWN_JOURNAL, urls_of
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from jobs.takedown.entries import looked_for
-from jobs.takedown.pictures import held_pictures, pdq_hashes
+from jobs.takedown.matching import held_pictures, pdq_hashes
 from jobs.takedown.run import PdqDistance
 from scoring.policies.policy import TAKEDOWN
 

@@ -198,7 +198,7 @@ def clean(request: CleanRequest, output: str, quiet: bool) -> None:
 
     Example: privsieve labels clean photos/ --labels labels.csv --out suspicious.parquet
     """
-    from jobs.labels.cleaning import run_clean
+    from jobs.labels.building import run_clean
 
     result = run_clean(request, on_terminal(quiet))
     if output == "json":

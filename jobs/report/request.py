@@ -62,6 +62,9 @@ class ReportRequest:
     digest_model: Annotated[str | None, Option(metavar="NAME")] = None
     """The model to ask there."""
 
+    digest_sample: Annotated[Count | None, Option(metavar="K")] = None
+    """Give it the kinds of evidence of K random private images of each group, together, in place of counts of kinds."""
+
     timeout: Annotated[Count, Option(metavar="SECONDS")] = 3600
     """Stop the report after this many seconds; it is also stopped at 60 % of the free memory."""
 
@@ -74,3 +77,5 @@ class ReportRequest:
             raise PrivsieveError("--gallery shows images that --no-images leaves out; give one of them")
         if bool(self.digest_endpoint) != bool(self.digest_model):
             raise PrivsieveError("--digest-endpoint and --digest-model go together")
+        if self.digest_sample and not self.digest_endpoint:
+            raise PrivsieveError("--digest-sample is for --digest-endpoint; give both, or leave it out")

@@ -2,8 +2,9 @@
 
 With `--digest-endpoint` a language model puts the counts of evidence into words, one group at a time. It gets the names
 of the kinds of evidence and their counts, nothing else: no picture, no key, no name of a group. What it writes is shown
-as its own words. The Places365 audit of Samson et al., "Privacy-Aware Visual Language Models", does this with a model's
-stored reasons.
+as its own words. With `--digest-sample` it gets the kinds of a random sample of images, each with all that it shows.
+The Places365 audit of Samson et al., "Privacy-Aware Visual Language Models", gives 250 sentences of a model for each
+category; no run stores sentences here, since they can repeat what a picture shows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -146,8 +147,13 @@ def _extras(opened: OpenRun, report: Report, request: ReportRequest, feedback: F
         feedback.notice("no image shows anything, so there is no picture for --gallery")
     digest = None
     if request.digest_endpoint is not None:
-        known = {key: key.replace("_", " ") for key in KEYS}
-        digest = digest_of(report.evidence, request.digest_endpoint, request.digest_model or "", known)
+        num, groups = request.digest_sample, list(dict.fromkeys(item.group for item in report.evidence))
+        lines = evidence_lines(report.evidence)
+        if num is not None and groups:
+            drawn = opened.explanations(groups, num, request.by, request.private)
+            lines = {group: explanation_lines(drawn[group]) for group in groups if group in drawn}
+        sample = None if num is None else f"the kinds of evidence of up to {num:,} random private images of each"
+        digest = digest_of(lines, request.digest_endpoint, request.digest_model or "", sample or "the counts above")
     return Extras(
         title=request.title,
         made_on=date.today(),
@@ -180,25 +186,42 @@ def category_sizes(url: str) -> Mapping[str, int]:
     return sizes
 
 
-def digest_of(evidence: Sequence[EvidenceCount], endpoint: str, model: str, titles: Mapping[str, str]) -> Digest | None:
-    """Ask about each group; None if there is no evidence. EngineError or StorageError if the endpoint does not answer.
-
-    titles: name of a kind -> words for it.
-    """
-    groups: dict[str, list[EvidenceCount]] = {}
+def evidence_lines(evidence: Sequence[EvidenceCount]) -> dict[str, list[str]]:
+    """Return group -> a line per kind of evidence, with its count."""
+    groups = dict[str, list[str]]()
     for item in evidence:
-        groups.setdefault(item.group, []).append(item)
-    if not groups:
+        line = f"{_in_words(item.kind)}: {item.num_images} of {item.num_private} private images"
+        groups.setdefault(item.group, []).append(line)
+    return groups
+
+
+def explanation_lines(explanations: Mapping[str, int]) -> list[str]:
+    """Return a line per combination of kinds, the most frequent first. explanations: as of `OpenRun.explanations`."""
+    num_all = sum(explanations.values())
+    ordered = sorted(explanations.items(), key=lambda item: (-item[1], item[0]))
+    return [
+        f"{', '.join(map(_in_words, kinds.split('; ')))}: {num} of {num_all} private images drawn at random"
+        for kinds, num in ordered
+    ]
+
+
+def _in_words(kind: str) -> str:
+    return kind.replace("_", " ") if kind in KEYS else kind
+
+
+def digest_of(lines: Mapping[str, Sequence[str]], endpoint: str, model: str, given: str) -> Digest | None:
+    """Ask about each group; None if there is none. EngineError or StorageError if the endpoint does not answer.
+
+    lines: by group, what the model is given. given: the same in words, for readers.
+    """
+    if not lines:
         return None
     server = Endpoint(checked_url(endpoint, OPTION), model, num_connections=1, option=OPTION)
-    answers = tuple((group, _asked(kinds, server, model, titles)) for group, kinds in groups.items())
-    return Digest(model, answers)
+    answers = tuple((group, _asked(of_group, server, model)) for group, of_group in lines.items())
+    return Digest(model, answers, given)
 
 
-def _asked(kinds: Sequence[EvidenceCount], server: Endpoint, model: str, titles: Mapping[str, str]) -> str:
-    lines = [
-        f"{titles.get(kind.kind, kind.kind)}: {kind.num_images} of {kind.num_private} private images" for kind in kinds
-    ]
+def _asked(lines: Sequence[str], server: Endpoint, model: str) -> str:
     messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": "\n".join(lines)}]
     body = {"model": model, "temperature": 0, "max_tokens": MAX_TOKENS, "messages": messages}
     try:

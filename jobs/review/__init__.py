@@ -1,9 +1,8 @@
 """What `review` does: a page on this machine on which people look at pictures of a run and say what they show.
 
     request.py    what is asked for
-    queue.py      which rows are asked: of the audit sample, near the decision, by a condition; and gold pictures
+    queue.py      which rows are asked: of the audit sample, near the decision, by a condition; gold pictures
     screen.py     row -> picture for the browser, some ahead
-    assigning.py  which pictures each of several people is asked about
     asking.py     who is asked what next, and what was answered
     progress.py   counts, agreement, known answers
     handling.py, local_server.py    who may talk to the server, and what that of `browse` does alike

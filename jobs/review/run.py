@@ -13,10 +13,9 @@ from ingest.errors import number_of
 from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.review.asking import Asking
-from jobs.review.assigning import assignment, people_of
 from jobs.review.local_server import LocalServer, local_server, refuse_missing
 from jobs.review.progress import ReviewerTally, not_shown, tallies, tally_of
-from jobs.review.queue import Queue, known_answers, mixed, queue_of
+from jobs.review.queue import Queue, assignment, known_answers, mixed, people_of, queue_of
 from jobs.review.request import ReviewRequest
 from jobs.review.screen import Screen
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of

@@ -1,4 +1,4 @@
-"""The processes and machines that commands run on: Ray, progress, metrics, the hash of the source files.
+"""The processes and machines that commands run on: Ray, progress, the hash of the source files.
 
 May import: `ingest`, `scoring`, `reports`, `jobs.console`.
 Start at: `cluster.py`.

@@ -3,13 +3,12 @@
 request.py        what is asked, with what, and what came of it
 run.py            `run_scan`: the steps in order
 prepared.py       its source and lists, opened; selection.py draws samples
-recording.py      what run.json says of it; first_look.py asks a machine of the cluster before
+recording.py      what run.json says of it, and why images have no row
+first_look.py     before the run: a machine of the cluster is asked; `--dry-run`
 slice_tasks.py    shards -> slices without a result
 on_ray.py, inline.py   the two executors, with one signature
 slice_scanner.py  one slice -> its result file; engine_host.py, batch_window.py, batch.py on the way
 isolation.py, watchdog.py   pictures that kill or hang their worker
-ending.py         why images have no row
-dry_run.py        `--dry-run`
 
 May import: `ingest`, `reports.screening`, `scoring`, `jobs.console`, `jobs.doctor`, `jobs.runtime`.
 Start at: `run.py`.

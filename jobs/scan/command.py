@@ -31,7 +31,7 @@ def scan(request: ScanRequest, resources: ScanResources, supervision: Supervisio
     The same command again continues a scan that was interrupted.
     """
     if dry_run:
-        from jobs.scan.dry_run import show
+        from jobs.scan.first_look import show
 
         with weights_shown(on_terminal(quiet)):
             show(request, resources, on_terminal(quiet))

@@ -12,27 +12,33 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import ray
 import ray.data
 from ray import cloudpickle
+from ray.util.metrics import Counter, Gauge, Histogram
 
-from ingest.errors import PrivsieveError, SourceError
+from ingest.errors import SHARD_REASONS, PrivsieveError, SourceError
 from ingest.sample import Slice
 from jobs.runtime.machines import num_slicers
-from jobs.runtime.metrics import ScanMetrics
 from jobs.runtime.on_worker import code_hash
 from jobs.scan import slice_scanner
 from jobs.scan.handed_back import MAX_PASSES, HandedBack, engine_actor, on_same_program
 from jobs.scan.selection import Chosen
 from jobs.scan.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
+from scoring.runs.attempts import EngineTime
 from scoring.runs.ledger import Ledger, only_shards
 from scoring.runs.results import results
+
+SLICE_SECONDS_BOUNDARIES = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]
+
+TOKEN_KINDS = ("prompt", "cached", "generated")
+
 
 Figure = TypeVar("Figure")
 
@@ -42,6 +48,64 @@ lost, the remaining engines would otherwise hold every CPU and wait for slices t
 
 SHARDS_PER_TASK = 100
 """Limit on the shards whose listing is repeated after the loss of a machine."""
+
+
+class ScanMetrics:
+    """Owned by one engine actor; `engine` is the engine's name."""
+
+    def __init__(self, engine: str):
+        self._engine = engine
+        self._scored = Counter("privsieve_images_scored", "Images with a score", ("engine",))
+        self._quarantined = Counter("privsieve_images_quarantined", "Images without a score", ("engine", "reason"))
+        self._damaged = Counter("privsieve_damaged_parts", "Parts of shards that cannot be read", ("engine", "reason"))
+        self._seconds = Histogram(
+            "privsieve_slice_seconds", "Seconds from a slice to its file", SLICE_SECONDS_BOUNDARIES, ("engine",)
+        )
+        self._queue = Gauge("privsieve_engine_queue_images", "Images that the engine has or waits for", ("engine",))
+        self._tokens = Counter("privsieve_engine_tokens", "Tokens of the model, by kind", ("engine", "kind"))
+        self._engine_s = Counter(
+            "privsieve_engine_seconds", "Seconds of the engine, by what kept it from full steps", ("engine", "cause")
+        )
+        self._ahead = Gauge("privsieve_engine_bytes_ahead", "Most bytes read and not answered of late", ("engine",))
+        self._lock = threading.Lock()
+        self._num_queued = 0
+        self._reported: Mapping[str, int] = {}
+
+    def slice_written(self, seconds: float, num_scored: int, quarantined: Mapping[str, int]) -> None:
+        """Count a slice that has its file. quarantined: reason -> rows; reasons are those of the row, a closed set."""
+        tags = {"engine": self._engine}
+        self._seconds.observe(seconds, tags)
+        if num_scored:
+            self._scored.inc(num_scored, tags)
+        for reason, num_rows in quarantined.items():
+            if num_rows:
+                counter = self._damaged if reason in SHARD_REASONS else self._quarantined
+                counter.inc(num_rows, tags | {"reason": reason})
+
+    def queued(self, num_images: int) -> None:
+        """Add the number of images read for the engine; negative: answered."""
+        with self._lock:
+            self._num_queued += num_images
+            self._queue.set(self._num_queued, {"engine": self._engine})
+
+    def engine_time(self, more: EngineTime) -> None:
+        """Add what was measured since the last call. Cause "none": there were enough requests for a step, or more."""
+        full_s = max(0.0, more.seconds - sum(more.short_s.values()))
+        for cause, seconds in {"none": full_s, **more.short_s}.items():
+            if seconds:
+                self._engine_s.inc(seconds, {"engine": self._engine, "cause": cause})
+        self._ahead.set(more.most_bytes_ahead, {"engine": self._engine})
+
+    def tokens(self, usage: Mapping[str, int]) -> None:
+        """Report the token usage of the engine since it was loaded (`scoring.assessment.ReportsTokenUsage`)."""
+        with self._lock:
+            now = {kind: usage.get(kind, 0) for kind in TOKEN_KINDS}
+            was_loaded_again = any(now[kind] < n for kind, n in self._reported.items())
+            before = {} if was_loaded_again else self._reported
+            for kind, total in now.items():
+                if total > before.get(kind, 0):
+                    self._tokens.inc(total - before.get(kind, 0), {"engine": self._engine, "kind": kind})
+            self._reported = now
 
 
 @dataclass(frozen=True)
@@ -91,6 +155,9 @@ class ScansRows:
         task = SliceTask(Slice.from_json(row["slice"]), *texts)
         return asdict(self._scanner.scan(task))
 
+
+_KINDS: dict[str, type[Any]] = {field.name: type(field.default) for field in fields(SliceCounts)}
+"""Field of `SliceCounts` -> its type in Python; Ray has others."""
 
 _TASK_TEXTS = ("name", "listing_digests", "version_mark", "fingerprint")
 """Fields of `SliceTask` after `slice`, in order; sent as they are."""
@@ -201,19 +268,7 @@ def _scanned(
     for row in counted.iter_rows():
         yield (
             int(row["number"]),
-            SliceCounts(
-                num_rows=int(row["num_rows"]),
-                is_last=bool(row["is_last"]),
-                is_fatal=bool(row["is_fatal"]),
-                is_handed_back=bool(row["is_handed_back"]),
-                failure=str(row["failure"]),
-                name=str(row["name"]),
-                built_with=str(row["built_with"]),
-                engine_time=str(row["engine_time"]),
-                guard=str(row["guard"]),
-                machine=str(row["machine"]),
-                node_id=str(row["node_id"]),
-            ),
+            SliceCounts(**{name: kind(row[name]) for name, kind in _KINDS.items()}),
         )
 
 

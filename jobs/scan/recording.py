@@ -1,6 +1,10 @@
-"""What `run.json` says of a scan: everything that makes its rows comparable with those of another scan."""
+"""What `run.json` says of a scan: everything that makes its rows comparable with those of another scan.
+
+Also what a scan says at its end: why images have no row.
+"""
 
 import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ingest import __version__
@@ -9,13 +13,16 @@ from ingest.formats import Source
 from ingest.sample import printable
 from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.runtime.on_worker import code_hash
+from jobs.scan.prepared import no_category
 from jobs.scan.request import ScanRequest
 from scoring.assessment import EngineDescription
 from scoring.runs.ledger import finished, shard_ids_of_others
+from scoring.runs.reconcile import Tally
 from scoring.runs.record import RunRecord, ScreenSettings
 from scoring.runs.results import Results
 from scoring.screen.model import FittedScreen
 from scoring.screen.record import ScreenRecord
+from scoring.table import LISTED
 from scoring.taxonomy import TAXONOMY
 
 
@@ -109,3 +116,46 @@ def refuse_other_shards(run_url: str, shards: list[str], listed: Results) -> Non
             f"{run_url} is compacted, and the source has {number_of(len(new), 'shard')} more "
             f"({printable(new[0])} first); scan them into a run of their own"
         )
+
+
+def incomplete(
+    run_url: str,
+    shards: Sequence[str],
+    missing: Sequence[str],
+    changed: Sequence[str],
+    tally: Tally,
+    num_chosen: int | None,
+    failures: Sequence[str],
+) -> str | None:
+    """Return why the run lacks rows, in one line that says what to do; None if it is complete.
+
+    missing: the shards with slices without a result. changed: printable names of shards that changed between two scans.
+    num_chosen: images that were to be scanned; None for all. failures: why slices have no result.
+    """
+    if changed:
+        return (
+            f"{changed[0]} changed between two scans of this run ({number_of(len(changed), 'such shard')}): remove its "
+            f"results from {run_url}/scores and run the same scan again, or scan into a new run"
+        )
+    if missing:
+        why = f" ({failures[0]})" if failures else ""
+        return (
+            f"{len(missing)} of {number_of(len(shards), 'shard')} have images without a row, {printable(missing[0])} "
+            f"first{why}; `privsieve status {run_url}` lists them; run the same scan again to continue"
+        )
+    if num_chosen not in (None, tally.num_rows):
+        return (
+            f"{tally.num_rows} images have a row and {num_chosen} were chosen: the source changed between two scans of "
+            "this run; scan into a new run"
+        )
+    return None
+
+
+def category_notices(source: Source, tally: Tally) -> Iterator[str]:
+    """Yield a line for each way in which images lack a category."""
+    num_named = tally.num_images - tally.reasons.get(LISTED, 0)
+    if source.class_list is not None and tally.num_with_category < num_named:
+        without = number_of(num_named - tally.num_with_category, "image")
+        yield f"{without} of {tally.num_images:,} without a category: {source.class_list.url} does not name them"
+    if source.category is not None and num_named and not tally.num_with_category:
+        yield f"the category is null in every row: {no_category(source, source.category)}"

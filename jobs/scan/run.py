@@ -17,7 +17,6 @@ from jobs.runtime.cluster import num_cores
 from jobs.runtime.last_word import inline_session
 from jobs.runtime.machines import num_engines, refuse_impossible, share_of_gpu
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
-from jobs.scan.ending import category_notices, incomplete
 from jobs.scan.prepared import (
     check_category,
     chosen_samples,
@@ -26,7 +25,7 @@ from jobs.scan.prepared import (
     prepare,
     refuse_foreign_list,
 )
-from jobs.scan.recording import record_of, refuse_other_shards
+from jobs.scan.recording import category_notices, incomplete, record_of, refuse_other_shards
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.selection import Chosen
 from jobs.scan.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts

@@ -40,7 +40,7 @@ def no_progress(slice_name: str, num_images: int) -> None:
 
 
 class Metrics(Protocol):
-    """What a worker reports to the outside while it scans; see `jobs.runtime.metrics`."""
+    """What a worker reports to the outside while it scans; see `jobs.scan.on_ray.ScanMetrics`."""
 
     def slice_written(self, seconds: float, num_scored: int, quarantined: Mapping[str, int]) -> None: ...
 

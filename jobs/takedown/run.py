@@ -36,10 +36,9 @@ from jobs.filter.finishing import ROWS_PER_GROUP, as_json
 from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_STAGED, urls_of
 from jobs.filter.url_list import url_hashes
 from jobs.runtime.progress import SILENT, Feedback
-from jobs.takedown.entries import Entry, entries_of
+from jobs.takedown.entries import Entry, Why, entries_of, write_tombstones
 from jobs.takedown.journal import Journal, finish_takedown, put_in_place, write_rest
 from jobs.takedown.matching import Matches, NearMatch, matched, near_pictures, with_same_url
-from jobs.takedown.tombstones import Why, write_tombstones
 from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, TAKEDOWN
 from scoring.runs.lease import lease
 

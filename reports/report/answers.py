@@ -1,5 +1,6 @@
 """Turns rows of `queries/` into figures of a report. The rules of law for attributes come from `laws.yaml`."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -166,6 +167,24 @@ def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) 
         for row in rows
         if not known_only or row["kind"] in REASON_KINDS
     )
+
+
+def explanations_of(
+    run: Run, by_sql: str, private_sql: str, groups: Sequence[str], num: int
+) -> dict[str, Counter[str]]:
+    """Return up to `num` random private images of each group as the kinds of evidence of each, such as "face; date",
+    with how many have the same.
+
+    Kinds only, as with `evidence_of`. groups: their names; those without such an image are left out.
+    """
+    known_only = may_hold_own_words(run.record.engine)
+    names = ", ".join(map(literal, groups))
+    explanations = dict[str, Counter[str]]()
+    for row in run.ask("explanations", by=by_sql, private=private_sql, groups=names, most=str(num)):
+        kinds = [kind for kind in row["kinds"].split("; ") if kind and (not known_only or kind in REASON_KINDS)]
+        text = "; ".join(sorted({printable(kind)[:100] for kind in kinds})) or "no known kind"
+        explanations.setdefault(row["group_name"], Counter())[text] += 1
+    return explanations
 
 
 def copies_of(run: Run, by_sql: str, private_sql: str) -> tuple[Copies, dict[str, Row]]:

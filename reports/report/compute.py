@@ -5,7 +5,8 @@ counted as absent; a rate comes with its 95 % interval; names that a corpus give
 What is reported: `reports.report.results`.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -256,3 +257,10 @@ def _value(value: object) -> str:
 
 def _short(digest: str) -> str:
     return f"{digest[:_SHOWN_OF_HASH]}…" if len(digest) > _SHOWN_OF_HASH else digest
+
+
+def explanations(run: Run, groups: Sequence[str], num: int, by: str, private: str | None) -> dict[str, Counter[str]]:
+    """Return `answers.explanations_of`. Arguments as of `OpenRun.explanations`."""
+    condition = private_condition(run.record.engine) if private is None else private
+    by_sql, private_ = value_expression(by, IMAGE_SCHEMA), boolean_expression(condition, IMAGE_SCHEMA)
+    return answers.explanations_of(run, by_sql, private_, groups, num)

@@ -19,6 +19,8 @@ from scoring.sql.limits import NO_LIMITS, Limits, is_left_behind
 from scoring.table import SCHEMA, Col
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     import duckdb
 
     from reports.report.compute import Details, Rate, Report
@@ -223,3 +225,13 @@ class OpenRun:
         details = details or compute.NOTHING_MORE
         report = compute.summarise(self._run, by, private, min_count, top, details)
         return report.covering(self.coverage, self.record, details.sizes)
+
+    def explanations(
+        self, groups: Sequence[str], num: int, by: str = "category", private: str | None = None
+    ) -> "dict[str, Counter[str]]":
+        """Return group -> kinds of evidence that an image shows -> how many of up to `num` random private images of the
+        group show just these. by, private and errors: as with `rates`."""
+        from reports.report import compute
+
+        self._refuse_closed()
+        return compute.explanations(self._run, groups, num, by, private)

@@ -64,6 +64,8 @@ class Digest:
 
     model: str
     by_group: tuple[tuple[str, str], ...]
+    given: str = "the counts above"
+    """What the model was given, in words."""
 
 
 @dataclass(frozen=True)

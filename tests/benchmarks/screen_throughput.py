@@ -1,6 +1,7 @@
 """How much faster a scan is with a screen, at a planted share of private pictures.
 
     python -m tests.benchmarks.screen_throughput --images 400 --prevalence 0.05 --engine detectors
+    python -m tests.benchmarks.screen_throughput --engine transformers --model jobs/demo/tuning/base
 
 The pictures are random blocks, whose captions tell which ones are private, and the screen looks at captions: so the
 ratio is that of a screen that costs next to nothing compared with the engine. One process scans, without Ray.
@@ -16,15 +17,17 @@ from jobs.scan.request import ScanRequest, ScanResources
 from jobs.scan.run import run_scan
 from jobs.screen.request import FitRequest
 from jobs.screen.run import run_screen_fit
+from scoring.assessment import EngineOptions
 from tests.screens import planted_corpus, write_labels
 
+NO_GUARD = 1e-9
+"""An untuned model calls nearly every picture private, so that the guard would stop the scan, as it should."""
 
-def _scan_s(folder: Path, run: str, engine: str, screen: str | None) -> tuple[float, int]:
+
+def _scan_s(folder: Path, run: str, engine: str, model: str | None, screen: str | None) -> tuple[float, int]:
     """Seconds of a scan, and how many images the engine saw."""
-    request = asked(
-        ScanRequest,
-        {"source": str(folder / "corpus"), "run": str(folder / run), "engine": engine, "screen": screen},
-    )
+    given = {"source": str(folder / "corpus"), "run": str(folder / run), "engine": engine, "screen": screen}
+    request = asked(ScanRequest, {**given, "options": EngineOptions(model=model)})
     began = time.perf_counter()
     result = run_scan(request, asked(ScanResources, {"executor": "inline", "processes": 1}))
     return time.perf_counter() - began, result.num_scored
@@ -35,18 +38,19 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=400)
     parser.add_argument("--prevalence", type=float, default=0.05)
     parser.add_argument("--engine", default="detectors")
+    parser.add_argument("--model")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         truth = planted_corpus(folder / "labelled", 200, 400, 1, noise=0.02)
         fit = {"source": str(folder / "labelled"), "labels": str(write_labels(folder / "labels.csv", truth))}
         fit |= {"out": str(folder / "screen")}
-        run_screen_fit(asked(FitRequest, {**fit, "target_miss": 0.05, "modality": ("caption",)}))
+        run_screen_fit(asked(FitRequest, {**fit, "target_miss": 0.05, "modality": ("caption",), "guard": NO_GUARD}))
         num_private = round(given.images * given.prevalence)
         planted_corpus(folder / "corpus", num_private, given.images - num_private, 2, noise=0.02)
-        _scan_s(folder, "warm-up", given.engine, None)
-        full_s, num_full = _scan_s(folder, "full", given.engine, None)
-        screened_s, num_seen = _scan_s(folder, "screened", given.engine, str(folder / "screen"))
+        _scan_s(folder, "warm-up", given.engine, given.model, None)
+        full_s, num_full = _scan_s(folder, "full", given.engine, given.model, None)
+        screened_s, num_seen = _scan_s(folder, "screened", given.engine, given.model, str(folder / "screen"))
     print(f"without: {num_full} images in {full_s:.1f} s, {given.images / full_s:.1f} images/s")
     print(f"with:    the engine saw {num_seen} of {given.images} in {screened_s:.1f} s")
     print(f"ratio    {full_s / screened_s:.1f}, with the start of the engine in both")

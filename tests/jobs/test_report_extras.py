@@ -7,6 +7,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from PIL import Image
 
 from ingest.errors import EngineError, StorageError
 from jobs.report.gallery import thumbnail
-from jobs.report.run import digest_of
+from jobs.report.run import digest_of, evidence_lines
 from reports.report.opened import open_run
 from reports.run.figures import EvidenceCount
 from tests.jobs.in_process import scan_in_process
@@ -195,8 +196,6 @@ def server() -> Iterator[tuple[str, list[dict[str, object]]]]:
 def test_a_model_gets_counts_alone_and_its_words_are_marked(
     make_run: MakeRun, tmp_path: Path, server: tuple[str, list[dict[str, object]]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from dataclasses import replace
-
     seen = replace(answer(biometrics=1), evidence=("face, 30 px wide", "date"))
     folder, page = make_run([("beach", seen), ("office", seen)]), tmp_path / "page.html"
     options = ["--html", page, "--digest-endpoint", server[0], "--digest-model", "some-model"]
@@ -215,10 +214,28 @@ def test_a_model_gets_counts_alone_and_its_words_are_marked(
     assert not page.exists()
 
 
+def test_a_model_gets_the_kinds_of_random_images_together_if_asked(
+    make_run: MakeRun, tmp_path: Path, server: tuple[str, list[dict[str, object]]]
+) -> None:
+    both = replace(answer(biometrics=1), evidence=("face, 30 px wide", "date"))
+    face = replace(answer(biometrics=1), evidence=("face, 90 px wide",))
+    folder, page = make_run([("beach", both), ("beach", face), ("beach", face)]), tmp_path / "page.html"
+    options = ["--html", page, "--digest-endpoint", server[0], "--digest-model", "m", "--digest-sample"]
+    assert privsieve("report", folder, *options, 250) == 0
+    assert (
+        "Written by m from the kinds of evidence of up to 250 random private images of each alone" in page.read_text()
+    )
+    given = [one["messages"][1]["content"] for one in server[1]]  # type: ignore[index]
+    assert given == ["face: 2 of 3 private images drawn at random\ndate, face: 1 of 3 private images drawn at random"]
+    assert privsieve("report", folder, *options, 2) == 0
+    (drawn,) = [one["messages"][1]["content"] for one in server[1][1:]]  # type: ignore[index]
+    assert all("of 2 private images drawn at random" in line for line in drawn.splitlines())
+
+
 @pytest.mark.parametrize("url", ["http://[::1", "http://a b/v1", "http://127.0.0.1:x/v1", "http:///v1", "file:///etc"])
 def test_an_address_that_is_no_base_url_is_one_line(url: str) -> None:
     with pytest.raises(EngineError, match=r"^--digest-endpoint .*; give one such as http://127.0.0.1:8000/v1$"):
-        digest_of([EvidenceCount("beach", "face", 1, 1)], url, "m", {})
+        digest_of(evidence_lines([EvidenceCount("beach", "face", 1, 1)]), url, "m", "counts")
 
 
 @pytest.mark.parametrize(
@@ -248,7 +265,7 @@ def test_a_server_that_speaks_no_http_is_one_line_without_its_words(sent: bytes,
         for thread in threads:
             thread.start()
         with pytest.raises(StorageError) as caught:
-            digest_of([EvidenceCount("beach", "face", 1, 1)], url, "m", {})
+            digest_of(evidence_lines([EvidenceCount("beach", "face", 1, 1)]), url, "m", "counts")
         for thread in threads:
             thread.join()
     assert str(caught.value) == f"--digest-endpoint: {url}: {reason}"

@@ -8,7 +8,7 @@ import pytest
 
 from ingest.errors import LabelsError, PrivsieveError
 from jobs.fetch.selection import keywords
-from jobs.review.assigning import assignment, people_of
+from jobs.review.queue import assignment, people_of
 from jobs.review.request import ReviewRequest
 from jobs.review.run import result_of
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels

@@ -15,6 +15,12 @@ from transformers import (
     LlavaConfig,
     LlavaForConditionalGeneration,
     LlavaProcessor,
+    MllamaConfig,
+    MllamaForConditionalGeneration,
+    MllamaImageProcessor,
+    MllamaProcessor,
+    PixtralImageProcessor,
+    PixtralProcessor,
     PreTrainedTokenizerFast,
     SmolVLMConfig,
     SmolVLMForConditionalGeneration,
@@ -121,3 +127,58 @@ def make_with_code_of_its_own(folder: Path, model_type: str) -> None:
     (folder / "configuration.py").write_text("raise SystemExit('this must never run')\n")
     (folder / "modeling.py").write_text("raise SystemExit('this must never run')\n")
     (folder / "preprocessor_config.json").write_text('{"image_processor_type": "CLIPImageProcessor"}')
+
+
+def make_pixtral(folder: Path) -> None:
+    """Pixtral as transformers has it: a LLaVA whose vision tower takes any size, a token per patch and row."""
+    torch.manual_seed(0)
+    tokenizer = make_tokenizer()
+    marks = ["[IMG]", "[IMG_BREAK]", "[IMG_END]"]
+    tokenizer.add_special_tokens({"additional_special_tokens": marks})
+    vision = {"model_type": "pixtral", **SMALL, "head_dim": 32, "image_size": 4 * SIDE_PX, "patch_size": PATCH_PX}
+    image = tokenizer.convert_tokens_to_ids("[IMG]")
+    config = LlavaConfig(
+        text_config=_text("mistral", tokenizer) | {"head_dim": 32},
+        vision_config=vision,
+        image_token_index=image,
+        vision_feature_select_strategy="full",
+        vision_feature_layer=-1,
+    )
+    LlavaForConditionalGeneration(config).save_pretrained(folder)
+    PixtralProcessor(
+        PixtralImageProcessor(size={"longest_edge": 4 * SIDE_PX}, patch_size={"height": PATCH_PX, "width": PATCH_PX}),
+        tokenizer,
+        patch_size=PATCH_PX,
+        chat_template=TEMPLATE.replace(IMAGE, "[IMG]"),
+    ).save_pretrained(folder)
+
+
+def make_mllama(folder: Path) -> None:
+    """Llama 3.2-Vision: the picture is seen by cross attention and takes a single token."""
+    torch.manual_seed(0)
+    tokenizer = make_tokenizer()
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|image|>", "<|python_tag|>"], "bos_token": "<s>"})
+    text = _text("mllama_text_model", tokenizer) | {"cross_attention_layers": [1], "bos_token_id": 0}
+    vision = {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_global_layers": 1,
+        "attention_heads": 2,
+        "vision_output_dim": 128,
+        "image_size": SIDE_PX,
+        "patch_size": PATCH_PX,
+        "intermediate_layers_indices": [0],
+    }
+    image = tokenizer.convert_tokens_to_ids("<|image|>")
+    config = MllamaConfig(vision_config=vision, text_config=text, image_token_index=image)
+    model = MllamaForConditionalGeneration(config)
+    for name, gate in model.named_parameters():
+        if name.endswith("_gate"):  # 0 at the start of training: nothing would be seen of the picture
+            torch.nn.init.constant_(gate, 1.0)
+    model.save_pretrained(folder)
+    MllamaProcessor(
+        MllamaImageProcessor(size={"height": SIDE_PX, "width": SIDE_PX}, max_image_tiles=4),
+        tokenizer,
+        chat_template=TEMPLATE.replace(IMAGE, "<|image|>"),
+    ).save_pretrained(folder)

@@ -12,7 +12,7 @@ from ingest.errors import EngineError
 from scoring.assessment import Assessment, EngineOptions
 from scoring.engines import engine_module
 from scoring.protocols import protocol
-from scoring.protocols.interface import ProtocolOptions
+from scoring.protocols.interface import Generate, Image, Message, Prompt, ProtocolOptions, Text
 from tests.vllm.conftest import MAX_PIXELS, picture, probabilities
 
 VIEWS = [picture(1, 96, 128), picture(2, 150, 100), picture(4, 300, 200)]
@@ -25,7 +25,7 @@ def made(name: str, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["llava", "internvl", "smolvlm"])
+@pytest.mark.parametrize("name", ["llava", "internvl", "mllama", "pixtral", "smolvlm"])
 def test_families_other_than_qwen_are_scored(name: str, tmp_path: Path) -> None:
     """With pictures of several shapes, of which some families make several tiles; one by one and together."""
     if name == "smolvlm" and not find_spec("num2words"):
@@ -64,3 +64,22 @@ def test_a_model_with_code_of_its_own_is_refused_and_none_of_it_runs(
         with pytest.raises(EngineError, match="models that need code of their own are not loaded") as refused:
             ask(EngineOptions(model=str(tmp_path / "model")))
         assert "\n" not in str(refused.value)
+
+
+def test_a_picture_that_is_seen_by_cross_attention_gives_the_text_of_transformers(tmp_path: Path) -> None:
+    """Llama 3.2-Vision: the mask of the picture's tiles is passed on to every token that is generated."""
+    import torch
+
+    from scoring.engines.picture import prepared
+
+    chosen = EngineOptions(model=str(made("mllama", tmp_path / "mllama")), protocol="json", max_pixels=MAX_PIXELS)
+    running: Any = engine_module("transformers").load(chosen)
+    prompt = Prompt((Message("user", (Text("What is it?"), Image())),), Generate(8))
+    texts = running._ask(VIEWS, dict.fromkeys(range(len(VIEWS)), prompt))
+    tokens = running.prompter.tokens(prompt)
+    for number, view in enumerate(VIEWS):
+        inputs = running.prompter.processed(tokens.text, prepared(view.pixels, MAX_PIXELS))
+        with torch.inference_mode():
+            written = running.model.generate(**inputs, max_new_tokens=8, do_sample=False, pad_token_id=0)
+        ids = written[0][inputs["input_ids"].shape[1] :]
+        assert texts[number].text == running.prompter.tokenizer.decode(ids, skip_special_tokens=True)

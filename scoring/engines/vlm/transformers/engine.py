@@ -148,7 +148,7 @@ class TransformersEngine:
         """Return the tokens before the image if all prompts are the same; other prompts share nothing."""
         image = self.prompter.image_token_id
         ids = prompts[0].token_ids
-        if any(prompt is not prompts[0] for prompt in prompts) or image not in ids:
+        if any(prompt is not prompts[0] for prompt in prompts) or image not in ids or not self.prefill.can_share:
             return ()
         return ids[: ids.index(image)]
 

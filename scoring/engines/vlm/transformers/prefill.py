@@ -7,6 +7,9 @@ from typing import Any
 import torch
 from transformers import DynamicCache
 
+PICTURE_MASK = "cross_attention_mask"
+"""Argument of models that see a picture by cross attention: (batch, tokens, pictures, tiles)."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -40,6 +43,9 @@ class Prefilled:
 
     cache: Any
 
+    picture_mask: torch.Tensor | None = None
+    """Which tiles of the picture the next token sees, for models that see it by cross attention; else None."""
+
 
 class Prefill:
     """model: a ForConditionalGeneration. Remembers the last prefix; num_forward_tokens counts tokens computed."""
@@ -55,6 +61,12 @@ class Prefill:
     def device(self) -> torch.device:
         device: torch.device = self._model.device
         return device
+
+    @property
+    def can_share(self) -> bool:
+        """Whether texts before a picture can be computed without it. In Llama 3.2-Vision every layer of cross attention
+        needs the picture from the first token on."""
+        return not getattr(self._model.config.get_text_config(), "cross_attention_layers", None)
 
     def __call__(self, requests: Sequence[Request], prefix_ids: tuple[int, ...]) -> Prefilled:
         """Run the batch. prefix_ids: first tokens of all requests, possibly none, computed only when they change."""
@@ -85,7 +97,9 @@ class Prefill:
         self.num_forward_tokens += int(num_tokens.sum()) - num_prefix * len(requests)
         last = positions if positions.ndim == 2 else positions.amax(dim=0)
         next_positions = last.masked_fill(mask == 0, -1).amax(dim=1) + 1
-        return Prefilled(out.last_hidden_state, num_tokens - num_prefix, mask, next_positions, cache)
+        seen = pixels.get(PICTURE_MASK)
+        picture_mask = None if seen is None else seen[:, -1:]
+        return Prefilled(out.last_hidden_state, num_tokens - num_prefix, mask, next_positions, cache, picture_mask)
 
     def decode(self, before: Prefilled, token_ids: torch.Tensor) -> torch.Tensor:
         """Add a token per request, token_ids (batch,) -> hidden (batch, width). Updates `before` for the next call."""
@@ -99,6 +113,7 @@ class Prefill:
             position_ids=positions,
             past_key_values=before.cache,
             use_cache=True,
+            **({} if before.picture_mask is None else {PICTURE_MASK: before.picture_mask}),
         )
         before.next_positions = before.next_positions + 1
         self.num_forward_tokens += len(token_ids)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from scoring.assessment import BuiltWith, Outcome, Unscored, View
 from scoring.engines.canary import CircuitBreaker
 from scoring.engines.picture import prepared
 from scoring.engines.vlm.adapter import Adapter, check_taken, plain
-from scoring.engines.vlm.checkpoint import max_tokens, stored_dtype
+from scoring.engines.vlm.checkpoint import max_tokens, read_json, stored_dtype
+from scoring.engines.vlm.loading import FAULTS
 from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt, generated_tokens, read_answer
 from scoring.engines.vlm.settings import VlmSettings
 from scoring.engines.vlm.vllm.inputs import InputMaker
@@ -36,7 +38,7 @@ from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, Text
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 
-from vllm import AsyncEngineArgs, PoolingParams, SamplingParams
+from vllm import AsyncEngineArgs, ModelRegistry, PoolingParams, SamplingParams
 from vllm.lora.request import LoRARequest
 from vllm.platforms import current_platform
 from vllm.sampling_params import StructuredOutputsParams
@@ -331,9 +333,17 @@ def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup) -> Async
             )
             # Steps as large as this GPU takes them: by default they would be those of a server on a small one.
             return AsyncLLM.from_engine_args(arguments, usage_context=UsageContext.LLM_CLASS)
-        except (ValueError, RuntimeError, OSError, KeyError, ImportError, NotImplementedError) as error:
+        except (*FAULTS, NotImplementedError) as error:
             why = said() or f"{type(error).__name__}, and it logs more with VLLM_LOGGING_LEVEL=INFO"
+            if lacks_code_for(chosen.checkpoint.folder):
+                why = "it has no code of its own for this architecture; take --engine transformers"
             raise EngineError(f'vLLM does not start with the model "{chosen.checkpoint.name}": {why}') from error
+
+
+def lacks_code_for(folder: Path) -> bool:
+    """Return whether vLLM has no class for the architecture: what it then takes of transformers mostly fails."""
+    named = read_json(folder / "config.json", "the model").get("architectures") or []
+    return not set(named) & set(ModelRegistry.get_supported_archs())
 
 
 def _lora_rank(rank: int) -> int:
