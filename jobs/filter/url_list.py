@@ -19,6 +19,7 @@ from ingest.storage.place import Place
 from jobs.fetch.selection import ROWS_PER_FILE, Metadata, cut_batches, open_metadata, unreadable
 from jobs.filter.bar import Bar
 from jobs.filter.decisions import decisions_of, row_chunks
+from jobs.filter.flags import FLAGGED
 from jobs.filter.overruling import WITHHELD, Decided
 from jobs.filter.plan import Plan
 from jobs.filter.record import UrlCounts
@@ -26,7 +27,6 @@ from reports.run.spilling import spilling_database
 from scoring.captions import masked
 from scoring.policies.policy import ACTIONS, NOT_LISTED, Policy
 from scoring.sql.names import identifier, literal
-from scoring.table import Col
 from scoring.taxonomy import KEYS
 
 FOLDER = "urls"
@@ -150,11 +150,11 @@ def _load_flags(
         "CREATE TABLE flag (url_sha256 VARCHAR, action VARCHAR, rule VARCHAR, sha256 VARCHAR, level TINYINT, "
         "score FLOAT, attributes VARCHAR[])"
     )
-    more = frozenset([Col.LEVEL, Col.SCORE, *KEYS])
+    more = frozenset(FLAGGED)
     for share in plan.shares:
         for rows in row_chunks(run, share.rows, policy, bar, more=more):
             decisions = decisions_of(rows, policy, bar)
-            judged = rows.select([Col.LEVEL, Col.SCORE, *KEYS])
+            judged = rows.select(FLAGGED)
             for name in ("url_sha256", "action", "rule", "sha256"):
                 judged = judged.append_column(f"decided_{name}", decisions[name])
             connection.register("judged", judged)
