@@ -224,6 +224,7 @@ def filter(
     groups: Literal["phash", "pdq"] | None = None,
     urls: Url | None = None,
     flags_only: bool = False,
+    flag_keys: bool = False,
     hash_list: Url | None = None,
     previous: Url | None = None,
     boxes: Url | None = None,

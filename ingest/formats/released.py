@@ -6,7 +6,7 @@ may be released. The hash of every copied image shows whether that happened.
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -22,6 +22,10 @@ CHANGES = "changes.parquet"
 SHA256SUMS = "SHA256SUMS"
 SIGNATURE = "SHA256SUMS.sig"
 """Files next to the shards of a release; they are known here so that a release can be scanned again."""
+
+
+FLAGS = "privsieve"
+"""Key in the JSON of a sample that holds what a policy decided about it."""
 
 
 class CoverStep(NamedTuple):
@@ -80,6 +84,9 @@ class Kept:
 
     rewrite: Rewrite | None = None
     """Writes each picture again; None releases it byte for byte."""
+
+    flags: Mapping[int, Mapping[str, Any]] | None = None
+    """Index -> what the JSON of a released sample says under the key `FLAGS`; None adds no such key. Of tars only."""
 
     reserved: frozenset[str] = frozenset()
     """Names that no file may have at the top of the release, since it has such files of its own."""

@@ -9,7 +9,7 @@ headers, and of the members next to the image only those that `ingest.formats.me
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -28,7 +28,7 @@ from ingest.formats.members import (
     kind_of,
     masked_member,
 )
-from ingest.formats.released import Kept, RewriteRecord, Written, changed
+from ingest.formats.released import FLAGS, Kept, RewriteRecord, Written, changed
 from ingest.formats.shard import files_below, opened
 from ingest.formats.tar import BLOCK, END, Member, TarDamage, header
 from ingest.formats.tar_samples import MAX_MEMBERS, Group, content, damaged, groups, key_and_extension, members
@@ -252,6 +252,11 @@ def _compressing(released: NewFile, codec: str | None) -> Iterator[Any]:
         yield target
 
 
+def _flags_name(group: Group) -> str:
+    """Return the name of the member that holds the flags of a sample."""
+    return f"{group.key}.json"
+
+
 class _Release:
     """The tar of a release while it is written: plain files under safe names, with new headers."""
 
@@ -277,15 +282,24 @@ class _Release:
             rewritten = self._kept.released(index, encoded, self.pictures)
             if rewritten is None:
                 return
+        flags = None if self._kept.flags is None else self._kept.flags[index]
         for member in (part.member for part in group.parts):
             if member == image and rewritten is not None:
                 self._write_file(replace(member, size=len(rewritten)), rewritten)
             elif member == image:
                 self._kept.check_image(self._shard, index, group.key, self._copy(member))
+            elif flags is not None and member.name == _flags_name(group) and self._taken(member):
+                if self._copy_listed(member, flags):
+                    flags = None
+                else:
+                    self.left_out[kind_of(member.name)] += 1
             elif self._kept.members == "all":
                 self._copy(member)
             elif not self._taken(member) or not self._copy_listed(member):
                 self.left_out[kind_of(member.name)] += 1
+        if flags is not None and image is not None:
+            text = json.dumps({FLAGS: flags}).encode()
+            self._write_file(replace(image, name=_flags_name(group), size=len(text)), text)
 
     def end(self) -> None:
         end = END + b"\0" * (-(self._num_bytes + len(END)) % TAR_RECORD_BYTES)
@@ -297,6 +311,8 @@ class _Release:
         fault = next((fault for part in group.parts if (fault := part.fault())), None)
         image = group.image
         wanted = [m.name for m in (part.member for part in group.parts) if m == image or self._taken(m)]
+        if self._kept.flags is not None and _flags_name(group) not in wanted:
+            wanted.append(_flags_name(group))
         if fault is None and not self._names.add(wanted):
             fault = "a member has the name of another file or folder of the release"
         return fault
@@ -306,8 +322,8 @@ class _Release:
         by_name = self._kept.members == "listed" and is_listed(member.name, member.size)
         return by_name or self._kept.members == "all"
 
-    def _copy_listed(self, member: Member) -> bool:
-        """Write the member if it holds what its name says; return whether it does."""
+    def _copy_listed(self, member: Member, flags: Mapping[str, Any] | None = None) -> bool:
+        """Write the member if it holds what its name says, and is an object if it gets flags; return whether it is."""
         content = self._read(member)
         if not holds_what_it_says(member.name, content):
             return False
@@ -316,8 +332,13 @@ class _Release:
             if masked is None:
                 return False
             self.num_masked += is_masked(member.name, content, masked)
-            member, content = replace(member, size=len(masked)), masked
-        self._write_file(member, content)
+            content = masked
+        if flags is not None:
+            fields = json.loads(content.decode().removeprefix("\ufeff"))
+            if not isinstance(fields, dict):
+                return False
+            content = json.dumps(fields | {FLAGS: flags}).encode()
+        self._write_file(replace(member, size=len(content)), content)
         return True
 
     def _read(self, member: Member) -> bytes:

@@ -124,10 +124,13 @@ def _print_urls(counted: UrlCounts | None) -> None:
         return
     actions = ", ".join(f"{number:,} {action}" for action, number in counted.actions.items() if number) or "none judged"
     write_line(
-        f"list: of {counted.num_listed:,} rows {actions}; without a judged picture: {counted.num_failed:,} failed "
-        f"downloads, {counted.num_not_scanned:,} not scanned, {counted.num_without_url:,} without a URL"
+        f"list: of {counted.num_listed:,} rows {actions}; without a judged picture: "
+        f"{number_of(counted.num_failed, 'failed download')}, {counted.num_not_scanned:,} not scanned, "
+        f"{counted.num_without_url:,} without a URL"
     )
-    write_line(f"      {counted.num_released:,} rows in the list{' (--flags-only)' if counted.flags_only else ''}")
+    write_line(
+        f"      {number_of(counted.num_released, 'row')} in the list{' (--flags-only)' if counted.flags_only else ''}"
+    )
 
 
 def _print_unseen(counts: Counts, policy: Policy) -> None:

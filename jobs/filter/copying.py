@@ -31,6 +31,7 @@ from jobs.filter.decisions import (
     row_chunks,
     unseen_in,
 )
+from jobs.filter.flags import FLAGGED, flags_of
 from jobs.filter.plan import Share
 from jobs.filter.record import DONE, OWN_NAMES, UrlCounts
 from jobs.filter.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewriter_of
@@ -96,6 +97,9 @@ class _Decided(NamedTuple):
     facts: pa.Table
     """Columns of `jobs.filter.shift` of each row."""
 
+    flags: dict[int, dict[str, Any]] | None
+    """`Kept.flags` of it."""
+
 
 @dataclass(frozen=True)
 class ShardCopier:
@@ -113,6 +117,9 @@ class ShardCopier:
 
     reviewed: ReviewedBoxes = field(default_factory=dict)
     verify: VerifyEngine | None = None
+
+    flag_keys: bool = False
+    """Whether the JSON of each released sample says what the policy decided."""
 
     urls: UrlCounts | None = None
     """If given, no pictures are copied: the release is a list of URLs."""
@@ -175,11 +182,15 @@ class ShardCopier:
         """Decide for a shard. IncompleteError if the decisions are not those that were counted."""
         tables, kept, unseen = [DECISIONS_SCHEMA.empty_table()], KeptHash(share.shard), dict[int, list[str]]()
         rewriters, facts = dict[int, Mapping[str, Any]](), [SCHEMA.empty_table().select(COLUMNS)]
-        for rows in row_chunks(self.run, share.rows, self.policy, self.bar, more=frozenset(COLUMNS)):
+        flags = dict[int, dict[str, Any]]() if self.flag_keys else None
+        more = frozenset([*COLUMNS, *(FLAGGED if self.flag_keys else ())])
+        for rows in row_chunks(self.run, share.rows, self.policy, self.bar, more=more):
             facts.append(rows.select(COLUMNS))
             tables.append(decisions_of(rows, self.policy, self.bar))
             kept.update(tables[-1])
             unseen |= unseen_in(rows, tables[-1])
+            if flags is not None:
+                flags |= flags_of(rows, tables[-1])
             if self.policy.writes_again and self.urls is None:
                 rewriters |= rewriter_of(self.policy, rows, tables[-1], self.reviewed).decisions
         if kept.hexdigest(share.is_whole) != share.kept_sha256:
@@ -190,7 +201,7 @@ class ShardCopier:
         rewrite = (
             Rewriter(self.policy, rewriters, self.verify) if self.policy.writes_again and self.urls is None else None
         )
-        return _Decided(pa.concat_tables(tables), unseen, rewrite, pa.concat_tables(facts))
+        return _Decided(pa.concat_tables(tables), unseen, rewrite, pa.concat_tables(facts), flags)
 
     def _released(self, share: Share, decided: _Decided) -> Written:
         """Write what is kept of a shard, and a record of it. IncompleteError if the source has changed."""
@@ -198,7 +209,7 @@ class ShardCopier:
         before = self._before(record) if self.resume else None
         if before is not None:
             return before
-        kept = replace(kept_of(decided.decisions, share.is_whole), rewrite=decided.rewrite)
+        kept = replace(kept_of(decided.decisions, share.is_whole), rewrite=decided.rewrite, flags=decided.flags)
         fault = None if share.shard == ROOT else name_fault(share.shard)
         if fault is not None:
             written = Written(0, {}, dict.fromkeys(kept.sha256, f"its shard has {fault}"), {})

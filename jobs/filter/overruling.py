@@ -21,7 +21,7 @@ from jobs.filter.decisions import decisions_of, row_chunks
 from jobs.filter.plan import shard_rows
 from jobs.filter.record import GroupCounts, GroupsBy
 from scoring.policies.overruled import Overruled
-from scoring.policies.policy import ACTIONS, HASH_LIST, NOT_COMPARED, NOT_LISTED, Policy
+from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, HASH_LIST, NOT_COMPARED, NOT_LISTED, Policy
 from scoring.runs.record import RunRecord
 from scoring.runs.results import results
 from scoring.table import Col
@@ -102,8 +102,13 @@ class Decided:
         num_overruled = self.connection.sql("SELECT count(*) FROM decided WHERE cause = 'group'").fetchall()[0][0]
         return GroupCounts(by=groups, num_groups=num_groups, num_pictures=num_pictures, num_overruled=num_overruled)
 
-    def drop_unlisted(self) -> None:
-        """Drop the rows whose URL is not in the table `listed`. Nothing follows from that for other rows."""
+    def drop_unlisted(self, flags_only: bool) -> None:
+        """Drop the rows whose URL is not in the table `listed`. Nothing follows from that for other rows.
+
+        flags_only: also say so of rows that the policy drops, since the list would have them too.
+        """
+        own = [code for code, (_, rule, _) in enumerate(self.decisions) if rule in (*WITHHELD, DAMAGED_SHARD)]
+        can_be_out = f"NOT list_contains({own}::INTEGER[], code)" if flags_only else f"rank < {DROP}"
         self.decisions.append(("drop", NOT_LISTED, UNLISTED))
         self.connection.execute(
             f"""
@@ -114,7 +119,7 @@ class Decided:
                 CASE WHEN is_out THEN '' ELSE cause END AS cause
             )
             FROM (
-                SELECT decided.*, rank < {DROP} AND listed.url_sha256 IS NULL AS is_out
+                SELECT decided.*, {can_be_out} AND listed.url_sha256 IS NULL AS is_out
                 FROM decided LEFT JOIN listed USING (url_sha256)
             )
             """
@@ -183,7 +188,10 @@ def decided_rows(
                 "rank": pa.array([ACTIONS.index(action) for action in actions], pa.int8()),
                 "code": pa.array(own, pa.int32()),
                 "cause": pa.nulls(len(own), pa.string()),
-                "url_sha256": decisions["url_sha256"],
+                # Of a row without a picture nothing follows for its URL.
+                "url_sha256": pc.if_else(
+                    pc.or_(is_withheld, pc.is_valid(decisions["sha256"])), decisions["url_sha256"], None
+                ),
                 "hash": pc.if_else(is_withheld, pa.scalar(None, pa.string()), hashes),
             }
         )

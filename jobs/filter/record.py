@@ -202,6 +202,9 @@ class ReleaseRecord(BaseModel):
 
     guarantee: GuaranteeRecord | None = None  # without --guarantee, and of older versions
 
+    flag_keys: bool = False
+    """Whether the JSON of each released sample says what the policy decided."""
+
     groups: GroupCounts | None = None
     """Groups that share a decision; None if each picture has its own."""
 

@@ -68,6 +68,9 @@ class FilterRequest:
     flags_only: bool = False
     """With --urls: keep all rows, and add columns that say what the policy does with each and why."""
 
+    flag_keys: bool = False
+    """Add the key privsieve to the JSON of each released sample of a tar: action, rule, level, score and attributes."""
+
     hash_list: HashListUrl = None
     """File of hashes (sha256 or PDQ, one a line); a picture on it is in no release, whatever the policy says."""
 
@@ -99,6 +102,8 @@ class FilterRequest:
             raise PrivsieveError("give --policy, or --guarantee with --labels, or both")
         if self.flags_only and self.urls is None:
             raise PrivsieveError("--flags-only is of --urls METADATA; give it, or leave --flags-only out")
+        if self.flag_keys and self.urls is not None:
+            raise PrivsieveError("--flag-keys is of releases with pictures, and --urls has none; use --flags-only")
         if self.flags_only and self.guarantee is not None:
             raise PrivsieveError("--flags-only drops nothing, so --guarantee cannot hold; leave one of them out")
         if self.resume and self.overwrite:

@@ -28,6 +28,7 @@ from jobs.filter.changes import Changes, PreviousRelease, previous_release
 from jobs.filter.checksums import signed
 from jobs.filter.copying import Copied, ShardCopier
 from jobs.filter.finishing import as_json, finish, left_out
+from jobs.filter.flags import refuse_without_json
 from jobs.filter.guaranteeing import GUARANTEE_ONLY, Guarantee, GuaranteeRequest, guarantee
 from jobs.filter.overruling import decided_rows
 from jobs.filter.plan import Counts, Plan, counts_of, plan_release
@@ -144,6 +145,8 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     policy = _policy(request.policy)
     run, record = open_run(request.run)
     corpus = open_source(record.source, record.format, record.category)
+    if request.flag_keys:
+        refuse_without_json(corpus)
     policy = policy.for_engine(record.engine)
     previous = previous_release(request.previous, request.out)
     reviewed = boxes_of_people(request.boxes, policy)
@@ -238,11 +241,9 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
             remove_tree(out)
         with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as held:
             _begin(out, identity)
-            looks = (planned.reviewed, planned.verify)
+            more = (planned.reviewed, planned.verify, request.flag_keys, planned.urls)
             made_of = (planned.run, planned.plan, policy, planned.bar)
-            copier = ShardCopier(
-                planned.corpus, planned.run, policy, out, request.resume, planned.bar, *looks, planned.urls
-            )
+            copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume, planned.bar, *more)
             counts, written, shift = _copy_all(copier, planned.plan, copy, feedback, held)
             if request.urls is not None and planned.urls is not None:
                 written = [*written, write_urls(request.urls, out, *made_of, planned.urls)]
@@ -275,6 +276,7 @@ def _identity(planned: FilterPlan) -> ReleaseRecord:
         previous_sha256=None if planned.previous is None else planned.previous.sha256,
         boxes_sha256=boxes_sha256(planned.reviewed),
         guarantee=planned.guarantee,
+        flag_keys=planned.request.flag_keys,
         groups=planned.groups,
         urls=planned.urls,
     )

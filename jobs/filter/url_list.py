@@ -19,6 +19,7 @@ from ingest.storage.place import Place
 from jobs.fetch.selection import ROWS_PER_FILE, Metadata, cut_batches, open_metadata, unreadable
 from jobs.filter.bar import Bar
 from jobs.filter.decisions import decisions_of, row_chunks
+from jobs.filter.flags import FLAGGED
 from jobs.filter.overruling import WITHHELD, Decided
 from jobs.filter.plan import Plan
 from jobs.filter.record import UrlCounts
@@ -26,7 +27,6 @@ from reports.run.spilling import spilling_database
 from scoring.captions import masked
 from scoring.policies.policy import ACTIONS, NOT_LISTED, Policy
 from scoring.sql.names import identifier, literal
-from scoring.table import Col
 from scoring.taxonomy import KEYS
 
 FOLDER = "urls"
@@ -69,7 +69,11 @@ def count_urls(url: str, decided: Decided, flags_only: bool, has_hash_list: bool
     """
     connection = decided.connection
     metadata = open_metadata(url, connection)
-    failed = f"lower(status) IN {_FAILED}" if "status" in {name.lower() for name in metadata.types} else "false"
+    failed = (
+        f"lower(CAST(status AS VARCHAR)) IN {_FAILED}"
+        if "status" in {name.lower() for name in metadata.types}
+        else "false"
+    )
     try:
         connection.execute(
             f"""
@@ -80,7 +84,7 @@ def count_urls(url: str, decided: Decided, flags_only: bool, has_hash_list: bool
         )
     except (duckdb.Error, OSError) as error:
         raise unreadable(url, error) from None
-    decided.drop_unlisted()
+    decided.drop_unlisted(flags_only)
     withheld = [code for code, (_, rule, _) in enumerate(decided.decisions) if rule in WITHHELD]
     rows = connection.execute(
         """
@@ -125,7 +129,7 @@ def write_urls(
         connection.execute("SET preserve_insertion_order = true")  # the order of the table
         metadata = open_metadata(url, connection)
         _load_flags(connection, run, plan, policy, bar, counts.flags_only)
-        kept, left_out = _released_columns(metadata, policy)
+        kept, left_out = _released_columns(metadata, policy, counts.column)
         try:
             reader = connection.sql(_list_sql(metadata, kept, counts)).to_arrow_reader(10_000)
             num_rows, files, num_masked = _written(reader, out, counts.column, policy)
@@ -146,11 +150,11 @@ def _load_flags(
         "CREATE TABLE flag (url_sha256 VARCHAR, action VARCHAR, rule VARCHAR, sha256 VARCHAR, level TINYINT, "
         "score FLOAT, attributes VARCHAR[])"
     )
-    more = frozenset([Col.LEVEL, Col.SCORE, *KEYS])
+    more = frozenset(FLAGGED)
     for share in plan.shares:
         for rows in row_chunks(run, share.rows, policy, bar, more=more):
             decisions = decisions_of(rows, policy, bar)
-            judged = rows.select([Col.LEVEL, Col.SCORE, *KEYS])
+            judged = rows.select(FLAGGED)
             for name in ("url_sha256", "action", "rule", "sha256"):
                 judged = judged.append_column(f"decided_{name}", decisions[name])
             connection.register("judged", judged)
@@ -161,6 +165,7 @@ def _load_flags(
                     CASE WHEN score IS NOT NULL THEN list_filter([{found}], lambda key: key IS NOT NULL) END
                 FROM judged
                 WHERE decided_url_sha256 IS NOT NULL AND decided_rule <> {literal(NOT_LISTED)}
+                    AND (decided_sha256 IS NOT NULL OR decided_rule IN {WITHHELD})
                     AND ({flags_only} OR decided_action <> 'drop')
                 """
             )
@@ -171,17 +176,18 @@ def _load_flags(
         SELECT url_sha256, any_value(action) AS action, first(rule) AS rule,
             CASE WHEN count(DISTINCT sha256) = 1 THEN any_value(sha256) END AS sha256,
             coalesce(min(nullif(level, 0)), min(level)) AS level, max(score) AS score,
-            list_sort(list_distinct(flatten(list(attributes)))) AS attributes,
+            CASE WHEN count(attributes) > 0 THEN list_sort(list_distinct(flatten(list(attributes)))) END AS attributes,
             bool_or(rule IN {WITHHELD}) AS is_withheld
         FROM flag GROUP BY url_sha256
         """
     )
 
 
-def _released_columns(metadata: Metadata, policy: Policy) -> tuple[list[str], list[str]]:
+def _released_columns(metadata: Metadata, policy: Policy, url_column: str) -> tuple[list[str], list[str]]:
     """Return the columns of the table that the list has, and the others: bytes may be a picture."""
     names = [name for name in metadata.types if not name.lower().startswith(OWN)]
-    kept = [name for name in names if policy.members == "all" or "BLOB" not in metadata.types[name]]
+    has_bytes = {name for name, kind in metadata.types.items() if "BLOB" in kind or "TINYINT[" in kind}
+    kept = [name for name in names if policy.members == "all" or name == url_column or name not in has_bytes]
     return kept, [name for name in names if name not in kept]
 
 
@@ -189,10 +195,15 @@ def _list_sql(metadata: Metadata, kept: Sequence[str], counts: UrlCounts) -> str
     added = ("action", "sha256", *(FLAGS if counts.flags_only else ()))
     chosen = [f"m.{identifier(name)}" for name in kept] + [f"flags.{name} AS {OWN}{name}" for name in added]
     join = "LEFT JOIN" if counts.keeps_unknown else "JOIN"
+    of_table = [  # not *: the table may have columns with the names that are added
+        f"CAST({identifier(name)} AS VARCHAR) AS {identifier(name)}" if name == counts.column else identifier(name)
+        for name in kept
+    ]
     return f"""
         SELECT {", ".join(chosen)}
         FROM (
-            SELECT *, {_URL_SHA256} AS {OWN}url_sha256, row_number() OVER () AS {OWN}row FROM {metadata.rows}
+            SELECT {", ".join(of_table)}, {_URL_SHA256} AS {OWN}url_sha256, row_number() OVER () AS {OWN}row
+            FROM {metadata.rows}
         ) AS m
         {join} flags ON flags.url_sha256 = m.{OWN}url_sha256
         WHERE NOT coalesce(flags.is_withheld, false)

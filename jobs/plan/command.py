@@ -158,13 +158,16 @@ def _engine_under_test(name: str, options: EngineOptions) -> EngineUnderTest:
     try:
         description = module.describe(options)
         limits, has_gpu = ImageLimits(max_side_px=description.max_side_px), description.num_gpus > 0
-        return EngineUnderTest(module.load(options), limits, costs.max_pixels, None, costs.host, has_gpu)
+        engine = module.load(options)
+        return EngineUnderTest(engine, limits, costs.max_pixels, host_cost=costs.host, has_gpu=has_gpu)
     except EngineError as error:
         if costs.speed is None:
             raise
         speed = replace(costs.speed, origin=f"{costs.speed.origin} ({error})")
         limits = ImageLimits(max_side_px=None if costs.max_pixels is None else max_side_px(costs.max_pixels))
-        return EngineUnderTest(placeholder_engine(), limits, costs.max_pixels, speed, costs.host, has_gpu=True)
+        return EngineUnderTest(
+            placeholder_engine(), limits, costs.max_pixels, speed=speed, host_cost=costs.host, has_gpu=True
+        )
 
 
 @click.command(

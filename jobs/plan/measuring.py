@@ -36,9 +36,23 @@ DECODE_THREADS = 2
 """As the actors of a scan have."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class EngineFacts:
+    """What is known of the planned engine without asking it."""
+
+    speed: RecordedSpeed | None = None
+    """Its speed if it cannot run here; None if the speed is measured."""
+
+    host_cost: RecordedHostCost | None = None
+    """None if nothing happens between the decoded picture and the engine."""
+
+    has_gpu: bool = False
+    """Whether the engine works on a GPU, so that a screen works next to it and not in its time."""
+
+
 @dataclass(frozen=True)
-class EngineUnderTest:
-    """The engine that scores the sample."""
+class EngineUnderTest(EngineFacts):
+    """The engine that scores the sample: the planned one, or a placeholder if that cannot run here."""
 
     engine: Engine
 
@@ -47,21 +61,12 @@ class EngineUnderTest:
     max_pixels: int | None = None
     """The engine downscales decoded pictures to this; None if it takes them as they are."""
 
-    speed: RecordedSpeed | None = None
-    """Speed of the planned engine if `engine` is only a placeholder; None if the speed is measured."""
-
-    host_cost: RecordedHostCost | None = None
-    """None if nothing happens between the decoded picture and the engine."""
-
-    has_gpu: bool = False
-    """Whether the engine works on a GPU, so that a screen works next to it and not in its time."""
-
     screen: FittedScreen | None = None
     """A screen that is timed on the sample, too; None for a plan without one."""
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(EngineFacts):
     """What the sample showed. Times are seconds on one thread; an image counts with all its frames together."""
 
     num_shards: int
@@ -105,10 +110,6 @@ class Measured:
     batches: tuple[tuple[int, float], ...]
     """(images, seconds) of each scored batch; empty if the speed is recorded."""
 
-    speed: RecordedSpeed | None
-
-    host_cost: RecordedHostCost | None
-
     row_bytes: float
     """What one more row adds to a result file."""
 
@@ -117,9 +118,6 @@ class Measured:
 
     num_reads: int
     """How often a scan reads the source."""
-
-    has_gpu: bool = False
-    """As in `EngineUnderTest`."""
 
     screen: ScreenRecord | None = None
     """The screen that was timed."""

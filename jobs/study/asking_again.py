@@ -8,9 +8,7 @@ from typing import Literal
 from ingest.errors import LabelsError, did_you_mean
 from ingest.storage.place import place
 from jobs.runtime.progress import Feedback
-from jobs.scan.request import ScanRequest, ScanResources, Supervision
-from jobs.scan.run import run_scan
-from jobs.study.points import in_folder
+from jobs.study.points import folder_of, in_folder, scan_here
 from jobs.study.request import PromptsRequest
 from jobs.study.studies import FIGURES
 from jobs.tune_set.labelled_pictures import evaluation_pictures
@@ -64,7 +62,7 @@ def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "promp
     """Scan with each wording and evaluate. LabelsError if the pictures are also in an evaluation set: a wording that
     was chosen on these would make its figures too good."""
     protocols = _protocols(request, kind)
-    folder = _folder(request)
+    folder = folder_of(request.out)
     labels = read_labels(request.labels)
     if caution := contradictions(labels):
         feedback.notice(f"caution: {request.labels}: {caution}")
@@ -73,12 +71,7 @@ def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "promp
         for name, protocol in protocols.items():
             run = str(folder / name)
             options = replace(request.options, protocol=protocol)
-            run_scan(
-                ScanRequest(request.source, run, engine=request.engine, options=options),
-                ScanResources(executor="inline"),
-                Supervision(),
-                feedback,
-            )
+            scan_here(request.source, run, request.engine, options, feedback)
             if not runs:
                 _refuse_shared(request, run)
             runs.append(judged(run, labels))
@@ -120,13 +113,6 @@ def _protocols(request: PromptsRequest, kind: Kind) -> dict[str, str]:
     if len(protocols) < 2:
         raise LabelsError("one wording in one language has nothing to be compared with; name two of one of them")
     return protocols
-
-
-def _folder(request: PromptsRequest) -> Path:
-    where = place(request.out)
-    if not where.is_local:
-        raise LabelsError(f"{request.out}: a study is written to a folder of this machine")
-    return Path(where.path)
 
 
 def _content(request: PromptsRequest, kind: Kind) -> dict[str, object]:

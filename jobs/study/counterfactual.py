@@ -13,15 +13,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ingest.errors import LabelsError, RunError, number_of
+from ingest.errors import RunError, number_of
 from ingest.storage.place import place
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.listed import clear_rows
 from jobs.runtime.pictures import PictureRef, Pictures
 from jobs.runtime.progress import Feedback
-from jobs.scan.request import ScanRequest, ScanResources, Supervision
-from jobs.scan.run import run_scan
-from jobs.study.points import in_folder
+from jobs.study.points import folder_of, in_folder, scan_here
 from jobs.study.request import CounterfactualRequest
 from reports.diff.compute import compare_runs
 from reports.diff.results import AttributeChange, RunDifference
@@ -76,10 +74,7 @@ def run_counterfactual(request: CounterfactualRequest, feedback: Feedback) -> Co
 
     RunError if no picture qualifies; LabelsError if `out` holds another study; errors of the scans.
     """
-    where = place(request.out)
-    if not where.is_local:
-        raise LabelsError(f"{request.out}: a study is written to a folder of this machine")
-    folder = Path(where.path)
+    folder = folder_of(request.out)
     candidates = _candidates(request.runs, clear_rows(hash_list_of(request.hash_list), feedback))
     if not candidates:
         raise RunError(f"no picture is of level 1 in {' and '.join(request.runs)}, so there is none to ask about")
@@ -92,17 +87,8 @@ def run_counterfactual(request: CounterfactualRequest, feedback: Feedback) -> Co
             runs = []
             for name in (protocol, f"{protocol}{',' if ':' in protocol else ':'}{VARIANT}"):
                 runs.append(str(folder / name.replace(":", "-").replace(",", "-")))
-                run_scan(
-                    ScanRequest(
-                        str(folder / PICTURES),
-                        runs[-1],
-                        engine=request.engine,
-                        options=replace(request.options, protocol=name),
-                    ),
-                    ScanResources(executor="inline"),
-                    Supervision(),
-                    feedback,
-                )
+                options = replace(request.options, protocol=name)
+                scan_here(str(folder / PICTURES), runs[-1], request.engine, options, feedback)
             changes += _changes(protocol, compare_runs(runs[0], runs[1]))
     num_asked = sum(1 for file in (folder / PICTURES).rglob("*") if file.is_file())
     return CounterfactualResult(len(candidates), num_asked, tuple(changes))

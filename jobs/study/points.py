@@ -78,10 +78,7 @@ def begin(request: StudyRequest, kind: str) -> Path:
             f"--protocol {request.protocol} does not fit --target {request.target}, which is for "
             f"{PROTOCOLS[request.target]}"
         )
-    where = place(request.out)
-    if not where.is_local:
-        raise LabelsError(f"{request.out}: a study is written to a folder of this machine")
-    folder = Path(where.path)
+    folder = folder_of(request.out)
     content = {"kind": kind, "keep_ambiguous": False, **asdict(replace(request, seeds=()))}
     content["prompt_file"] = None if request.prompt_file is None else hashlib.sha256(request.prompt_file).hexdigest()
     del content["seeds"], content["out"]
@@ -94,6 +91,20 @@ def begin(request: StudyRequest, kind: str) -> Path:
         content[name] = _fingerprint(content[name])
     begin_folder(folder, content, request.out)
     return folder
+
+
+def folder_of(out: str) -> Path:
+    """Return the folder of a study. LabelsError if it is not of this machine."""
+    where = place(out)
+    if not where.is_local:
+        raise LabelsError(f"{out}: a study is written to a folder of this machine")
+    return Path(where.path)
+
+
+def scan_here(source: str, run: str, engine: str, options: EngineOptions, feedback: Feedback) -> None:
+    """Scan in this process, as every study does, or continue the scan. Errors as of `run_scan`."""
+    request = ScanRequest(source, run, engine=engine, options=options)
+    run_scan(request, ScanResources(executor="inline"), Supervision(), feedback)
 
 
 @contextmanager
@@ -205,8 +216,7 @@ def _measured(
         prompt_file=request.prompt_file,
         max_pixels=request.max_pixels,
     )
-    scan = ScanRequest(request.evaluation_source, str(folder / RUN), engine=ENGINE, options=options)
-    run_scan(scan, ScanResources(executor="inline"), Supervision(), feedback)
+    scan_here(request.evaluation_source, str(folder / RUN), ENGINE, options, feedback)
     labels = read_labels(request.evaluation_labels)
     evaluation = evaluate_run(str(folder / RUN), labels, EvaluationOptions(num_draws=0))
     result = _with_figures(point, evaluation)

@@ -41,13 +41,14 @@ FIGURES = {"mcc": "MCC", "spearman": "Spearman ρ", "macro_f1": "macro F1"}
 
 
 @dataclass(frozen=True)
-class CurveResult:
-    """The points of the curve, by number of pictures and seed."""
+class StudyPoints:
+    """What a study of tuning measured: of a curve, by number of pictures and seed; of classes that were left out as in
+    the paper's Table 4, the untuned model first, then those tuned on all classes and without one."""
 
     points: tuple[PointResult, ...]
 
 
-def run_curve(request: StudyRequest, sizes: Sequence[int], feedback: Feedback) -> CurveResult:
+def run_curve(request: StudyRequest, sizes: Sequence[int], feedback: Feedback) -> StudyPoints:
     """Measure one point per size and seed; of one seed, a larger draw contains a smaller one. Size 0: untuned.
 
     LabelsError or EngineError in one line; what was measured before stays and is not measured again.
@@ -65,17 +66,10 @@ def run_curve(request: StudyRequest, sizes: Sequence[int], feedback: Feedback) -
     for name, draw in draws.items():
         draw_set(request, folder, name, draw, feedback)
     points += [tuned(request, folder, name, draw, feedback) for name, draw in draws.items()]
-    return CurveResult(tuple(points))
+    return StudyPoints(tuple(points))
 
 
-@dataclass(frozen=True)
-class LeaveOneOutResult:
-    """As the paper, Table 4: the untuned model, one tuned on all classes, and one per class that was left out."""
-
-    points: tuple[PointResult, ...]
-
-
-def run_leave_one_out(request: StudyRequest, classes: Sequence[str], feedback: Feedback) -> LeaveOneOutResult:
+def run_leave_one_out(request: StudyRequest, classes: Sequence[str], feedback: Feedback) -> StudyPoints:
     """Measure one point per class and seed. classes: to leave out, one at a time; empty: every private class.
 
     LabelsError or EngineError in one line; what was measured before stays and is not measured again.
@@ -103,7 +97,7 @@ def run_leave_one_out(request: StudyRequest, classes: Sequence[str], feedback: F
     for name, draw in draws.items():
         draw_set(request, folder, name, draw, feedback)
     points += [tuned(request, folder, name, draw, feedback) for name, draw in draws.items()]
-    return LeaveOneOutResult(tuple(points))
+    return StudyPoints(tuple(points))
 
 
 def run_cost(request: CostRequest) -> "Cost":
@@ -169,7 +163,7 @@ def drawn_pictures(request: CostRequest, max_pixels: int) -> Iterator[Pixels | N
                 yield decoded.views[0] if isinstance(decoded, DecodedImage) else None
 
 
-def curve_finding(result: CurveResult) -> str:
+def curve_finding(result: StudyPoints) -> str:
     """Return a sentence on the gain from the untuned model, or from the fewest pictures, to the most."""
     name = _figure(result.points)
     values = [(point.num_pictures, value) for point in result.points if (value := _value(point, name)) is not None]
@@ -182,7 +176,7 @@ def curve_finding(result: CurveResult) -> str:
     return f"{FIGURES[name]} {way} from {number(least)} ({first}) to {number(most)} (tuned on {sizes[-1]:,} pictures)."
 
 
-def leave_one_out_finding(result: LeaveOneOutResult) -> str:
+def leave_one_out_finding(result: StudyPoints) -> str:
     """Return a sentence on the class that is found least by a model that never saw it."""
     recalls = dict[str, list[float]]()
     for point in result.points:

@@ -93,6 +93,49 @@ def test_flags_only_keeps_all_rows_and_says_what_the_policy_does(made: Path, tmp
     assert privsieve("lookup", tmp_path / "list", url(1)) == 0
 
 
+def test_dropped_pictures_without_a_row_are_in_no_list_of_flags(made: Path, tmp_path: Path) -> None:
+    drop_all = "name: none\nrules: []\ndefault: drop\nquarantined: drop\n"
+    released(made, tmp_path / "list", "--flags-only", policy=drop_all)
+    assert privsieve("verify", tmp_path / "list") == 0
+    summary = json.loads((tmp_path / "list" / "release.json").read_text())
+    assert summary["rules"] == {"(default)": {"drop": 4}, "(not_listed)": {"drop": 1}}
+
+
+def test_a_table_with_odd_columns_is_read(made: Path, tmp_path: Path) -> None:
+    table = {
+        "url": pa.array([url(0).encode(), url(1).encode()]),
+        "status": [200, 404],
+        "privsieve_url_sha256": [url_sha256_of(url(1)), url_sha256_of(url(0))],
+        "pixels": pa.array([[1], [2]], pa.list_(pa.uint8())),
+    }
+    pq.write_table(pa.table(table), tmp_path / "odd.parquet")
+    options = (
+        "--policy",
+        with_policy(tmp_path, BY_KEY),
+        "--urls",
+        tmp_path / "odd.parquet",
+        "--out",
+        tmp_path / "list",
+    )
+    assert privsieve("filter", made / "run", *options, "--quiet") == 0
+    rows = pq.read_table(tmp_path / "list" / "urls" / "00000.parquet").to_pylist()
+    assert [row["url"] for row in rows] == [url(0)]
+    assert {*rows[0]} == {"url", "status", "privsieve_action", "privsieve_sha256"}
+    assert privsieve("verify", tmp_path / "list") == 0
+
+
+def test_a_row_without_a_picture_is_not_judged(tmp_path: Path) -> None:
+    pictures = pa.table({"image": [jpeg(0), None, b"no picture"], "url": [url(0), url(1), url(2)]})
+    (tmp_path / "source").mkdir()
+    pq.write_table(pictures, tmp_path / "source" / "0.parquet")
+    pq.write_table(pictures.select(["url"]), tmp_path / "table.parquet")
+    scan_in_process(tmp_path / "source", tmp_path / "run")
+    rows = released(tmp_path, tmp_path / "list", "--flags-only")
+    assert [row["privsieve_action"] for row in rows] == ["keep", None, "drop"]
+    assert rows[2]["privsieve_attributes"] is None
+    assert privsieve("verify", tmp_path / "list") == 0
+
+
 def test_a_url_is_taken_down_from_a_list(made: Path, tmp_path: Path, capsys: Capture) -> None:
     released(made, tmp_path / "list")
     assert privsieve("lookup", tmp_path / "list", url(0)) == 0

@@ -16,7 +16,7 @@ from jobs.runtime.progress import SILENT
 from jobs.study.asking_again import run_prompts
 from jobs.study.points import PointResult
 from jobs.study.request import CostRequest, PromptsRequest, StudyRequest
-from jobs.study.studies import LeaveOneOutResult, run_cost, run_curve, run_leave_one_out
+from jobs.study.studies import StudyPoints, run_cost, run_curve, run_leave_one_out
 from reports.labels.agreement import agreement_table
 from scoring.assessment import EngineOptions
 from scoring.labels.judgements import judgements
@@ -66,11 +66,11 @@ def request_(tmp_path_factory: pytest.TempPathFactory) -> StudyRequest:
 
 
 @pytest.fixture(scope="module")
-def left_out(request_: StudyRequest) -> LeaveOneOutResult:
+def left_out(request_: StudyRequest) -> StudyPoints:
     return run_leave_one_out(request_, [UNMARKED, OTHER], SILENT)
 
 
-def _point(result: LeaveOneOutResult, left_out: str | None, *, is_tuned: bool = True) -> PointResult:
+def _point(result: StudyPoints, left_out: str | None, *, is_tuned: bool = True) -> PointResult:
     return next(one for one in result.points if one.left_out == left_out and (one.num_pictures > 0) == is_tuned)
 
 
@@ -79,18 +79,18 @@ def _mcc(point: PointResult) -> float:
     return point.mcc
 
 
-def test_the_untuned_model_cannot_tell_private_from_public(left_out: LeaveOneOutResult) -> None:
+def test_the_untuned_model_cannot_tell_private_from_public(left_out: StudyPoints) -> None:
     assert _mcc(_point(left_out, None, is_tuned=False)) <= 0.5
 
 
-def test_the_tuned_model_can(left_out: LeaveOneOutResult) -> None:
+def test_the_tuned_model_can(left_out: StudyPoints) -> None:
     point = _point(left_out, None)
     assert _mcc(point) >= 0.9
     assert point.num_rejected == 0
     assert point.num_pictures == 9 * 16
 
 
-def test_the_planted_exception_is_found(left_out: LeaveOneOutResult) -> None:
+def test_the_planted_exception_is_found(left_out: StudyPoints) -> None:
     """Only licence plates lack the mark of the other private classes, so no other class tells that they are private."""
     exception = _point(left_out, UNMARKED)
     recall = exception.classes[UNMARKED]["recall"]
@@ -102,32 +102,32 @@ def test_the_planted_exception_is_found(left_out: LeaveOneOutResult) -> None:
     assert _mcc(exception) > 0.7, "the MCC over all hides that a whole class is missed"
 
 
-def test_a_class_that_shares_the_mark_is_found_without_having_been_seen(left_out: LeaveOneOutResult) -> None:
+def test_a_class_that_shares_the_mark_is_found_without_having_been_seen(left_out: StudyPoints) -> None:
     recall = _point(left_out, OTHER).classes[OTHER]["recall"]
     assert recall is not None
     assert recall >= 0.9
 
 
-def test_no_picture_of_a_left_out_class_was_tuned_on(request_: StudyRequest, left_out: LeaveOneOutResult) -> None:
+def test_no_picture_of_a_left_out_class_was_tuned_on(request_: StudyRequest, left_out: StudyPoints) -> None:
     name = _point(left_out, OTHER).name
     record = json.loads((Path(request_.out) / name / "set" / "set.json").read_bytes())
     assert f"class {OTHER}" not in record["counts"]["train"]
     assert record["counts"]["train"]["pictures"] == 9 * 15
 
 
-def test_a_finished_study_is_answered_from_its_folder(request_: StudyRequest, left_out: LeaveOneOutResult) -> None:
+def test_a_finished_study_is_answered_from_its_folder(request_: StudyRequest, left_out: StudyPoints) -> None:
     files = {file: file.stat().st_mtime_ns for file in Path(request_.out).rglob("*") if file.is_file()}
     assert run_leave_one_out(request_, [UNMARKED, OTHER], SILENT) == left_out
     assert {file: file.stat().st_mtime_ns for file in Path(request_.out).rglob("*") if file.is_file()} == files
 
 
-def test_a_folder_of_another_study_is_refused(request_: StudyRequest, left_out: LeaveOneOutResult) -> None:
+def test_a_folder_of_another_study_is_refused(request_: StudyRequest, left_out: StudyPoints) -> None:
     with pytest.raises(LabelsError, match="holds a study with another kind"):
         run_curve(request_, [0], SILENT)
 
 
 def test_a_study_of_changed_labels_or_recipe_is_refused(
-    request_: StudyRequest, left_out: LeaveOneOutResult, tmp_path: Path
+    request_: StudyRequest, left_out: StudyPoints, tmp_path: Path
 ) -> None:
     """Its points would not be comparable. The names are the same, the content is not."""
     labels, recipe = tmp_path / "labels.parquet", tmp_path / "recipe.yaml"
@@ -145,7 +145,7 @@ def test_a_study_of_changed_labels_or_recipe_is_refused(
 
 
 def test_more_pictures_make_a_better_model_and_wrong_labels_a_worse_one(
-    request_: StudyRequest, left_out: LeaveOneOutResult, tmp_path: Path
+    request_: StudyRequest, left_out: StudyPoints, tmp_path: Path
 ) -> None:
     clean = run_curve(replace(request_, out=str(tmp_path / "clean")), [0, 40], SILENT)
     untuned, few = clean.points
@@ -169,7 +169,7 @@ def test_more_pictures_make_a_better_model_and_wrong_labels_a_worse_one(
 
 
 def test_the_four_wordings_are_asked_and_their_spread_given(
-    request_: StudyRequest, left_out: LeaveOneOutResult, tmp_path: Path
+    request_: StudyRequest, left_out: StudyPoints, tmp_path: Path
 ) -> None:
     adapter = str(Path(request_.out) / _point(left_out, None).name / "adapter")
     asked = PromptsRequest(
@@ -190,7 +190,7 @@ def test_the_four_wordings_are_asked_and_their_spread_given(
 
 
 def test_the_cost_is_zero_for_an_adapter_that_changes_nothing(
-    request_: StudyRequest, left_out: LeaveOneOutResult, tmp_path: Path
+    request_: StudyRequest, left_out: StudyPoints, tmp_path: Path
 ) -> None:
     adapter = Path(request_.out) / _point(left_out, None).name / "adapter"
     tuned = run_cost(CostRequest(str(adapter), request_.model, request_.evaluation_source, num_pictures=5))
