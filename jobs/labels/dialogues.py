@@ -80,6 +80,8 @@ def run_build_dialogues(request: DialoguesRequest, feedback: Feedback = SILENT) 
     """Write the conversations. LabelsError, SourceError, StorageError or EngineError in one line."""
     if not place(request.out).is_local:
         raise LabelsError(f"--out {request.out}: give a file of this machine, which conversations are appended to")
+    if request.options.model is None:
+        raise LabelsError("name the --model that writes, of an engine that has one, such as openai or transformers")
     refuse_existing(request.out)
     source = open_source(request.source, None, None)
     options = replace(request.options, protocol=LOADED_FOR)
