@@ -47,8 +47,9 @@ def shipped_or_given(
     except MissingFileError:
         path = Path(name)
         hint = did_you_mean(path.stem, shipped) if len(path.parts) == 1 else ""
-        known = ", ".join(shipped) or "none for this taxonomy"
-        raise error(f"there is no {kind} {name}{hint}; give a YAML file, or one that is shipped: {known}") from None
+        raise error(
+            f"there is no {kind} {name}{hint}; give a YAML file, or one that is shipped: {', '.join(shipped)}"
+        ) from None
 
 
 def load_yaml(

@@ -199,4 +199,8 @@ def policy_bytes(name: str) -> bytes:
     except PolicyError:
         if path.parent.as_posix().endswith(_OLD_FOLDER) and path.suffix == ".yaml" and path.stem in SHIPPED:
             return folder.joinpath(f"{path.stem}.yaml").read_bytes()
+        if not SHIPPED:
+            raise PolicyError(
+                f"there is no policy {name}; give a YAML file, since the shipped policies are of the published taxonomy"
+            ) from None
         raise
