@@ -13,7 +13,7 @@ from ingest.errors import QueryError, RunError, number_of
 from ingest.storage.place import place
 from jobs.browse.request import BrowseRequest
 from jobs.browse.server import decisions
-from jobs.filter.cautions import refuse_blind
+from jobs.filter.refusals import refuse_blind
 from jobs.review.local_server import LocalServer, local_server, refuse_missing
 from jobs.review.screen import Screen
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of

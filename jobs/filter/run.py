@@ -23,18 +23,23 @@ from ingest.formats.released import Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written, remove_tree
 from jobs.filter.bar import Bar
-from jobs.filter.cautions import cautions, notes_of_groups, refuse_blind
-from jobs.filter.changes import Changes, PreviousRelease, previous_release
 from jobs.filter.checksums import signed
 from jobs.filter.copying import Copied, ShardCopier
-from jobs.filter.finishing import as_json, finish, left_out
+from jobs.filter.finishing import Changes, PreviousRelease, as_json, finish, left_out, previous_release
 from jobs.filter.flags import refuse_without_json
 from jobs.filter.guaranteeing import GUARANTEE_ONLY, Guarantee, GuaranteeRequest, guarantee
 from jobs.filter.overruling import decided_rows
 from jobs.filter.plan import Counts, Plan, counts_of, plan_release
 from jobs.filter.plan import Share as ShardShare
 from jobs.filter.record import RELEASE_LEASE, UNFINISHED, GroupCounts, GuaranteeRecord, ReleaseRecord, UrlCounts
-from jobs.filter.refusals import refuse_loss, refuse_misplaced, refuse_own_names
+from jobs.filter.refusals import (
+    cautions,
+    notes_of_groups,
+    refuse_blind,
+    refuse_loss,
+    refuse_misplaced,
+    refuse_own_names,
+)
 from jobs.filter.request import INLINE_BYTES, INLINE_IMAGES, FilterRequest, FilterResources
 from jobs.filter.rewriting import (
     ReviewedBoxes,
