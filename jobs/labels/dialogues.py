@@ -32,6 +32,7 @@ from scoring.tuning.dialogue_writing import (
     VERSION,
     DialogueProtocol,
     WrittenDialogue,
+    dialogue_protocol,
 )
 from scoring.tuning.drawing import Candidate
 
@@ -160,7 +161,7 @@ def _lot(seed: int, sha256: str) -> str:
 
 def _prompt_tokens(candidate: Candidate, max_pixels: int) -> int:
     """Return about how many tokens the model reads for one picture, of which nothing but the limit is known."""
-    messages = DialogueProtocol(bool(candidate.is_private), candidate.class_name, 0).prompt.messages
+    messages = dialogue_protocol(bool(candidate.is_private), candidate.class_name, 0).prompt.messages
     texts = [part.text for message in messages for part in message.parts if isinstance(part, Text)]
     return sum(map(len, texts)) // CHARACTERS_PER_TOKEN + max_pixels // PIXELS_PER_TOKEN
 
@@ -244,7 +245,7 @@ def _alike(batch: Sequence[tuple[Candidate, View]], lots: str) -> dict[DialogueP
     groups = dict[DialogueProtocol, list[tuple[Candidate, View]]]()
     for candidate, view in batch:
         lot = hashlib.sha256(f"{lots} {candidate.is_private} {candidate.class_name}".encode()).digest()[0]
-        asked = DialogueProtocol(bool(candidate.is_private), candidate.class_name, lot % len(OPENINGS))
+        asked = dialogue_protocol(bool(candidate.is_private), candidate.class_name, lot % len(OPENINGS))
         groups.setdefault(asked, []).append((candidate, view))
     return groups
 
