@@ -32,6 +32,7 @@ from scoring.tuning.dialogue_writing import (
     VERSION,
     DialogueProtocol,
     WrittenDialogue,
+    dialogue_protocol,
 )
 from scoring.tuning.drawing import Candidate
 
@@ -80,6 +81,8 @@ def run_build_dialogues(request: DialoguesRequest, feedback: Feedback = SILENT) 
     """Write the conversations. LabelsError, SourceError, StorageError or EngineError in one line."""
     if not place(request.out).is_local:
         raise LabelsError(f"--out {request.out}: give a file of this machine, which conversations are appended to")
+    if request.options.model is None:
+        raise LabelsError("name the --model that writes, of an engine that has one, such as openai or transformers")
     refuse_existing(request.out)
     source = open_source(request.source, None, None)
     options = replace(request.options, protocol=LOADED_FOR)
@@ -107,6 +110,7 @@ def run_build_dialogues(request: DialoguesRequest, feedback: Feedback = SILENT) 
         return result
     usage = dict[str, int]()
     if left:
+        part.add(())  # a file that cannot be written costs no answers
         engine = module.load(options)
         if not isinstance(engine, AsksOtherwise):
             raise EngineError(f"the {request.engine} engine writes no text; choose openai, transformers or vllm")
@@ -127,7 +131,7 @@ def run_build_dialogues(request: DialoguesRequest, feedback: Feedback = SILENT) 
             f"learn nothing from them; {part.file} says why others were left out"
         )
     place(request.out).write("".join(f"{_json(line)}\n" for line in written).encode())
-    part.file.unlink()
+    part.file.unlink(missing_ok=True)  # another process with the same --out may have been faster
     reasons = Counter(line["left_out"] for line in part.done.values() if "left_out" in line)
     return replace(result, num_written=len(written), left_out=dict(reasons), usage=usage)
 
@@ -157,7 +161,7 @@ def _lot(seed: int, sha256: str) -> str:
 
 def _prompt_tokens(candidate: Candidate, max_pixels: int) -> int:
     """Return about how many tokens the model reads for one picture, of which nothing but the limit is known."""
-    messages = DialogueProtocol(bool(candidate.is_private), candidate.class_name, 0).prompt.messages
+    messages = dialogue_protocol(bool(candidate.is_private), candidate.class_name, 0).prompt.messages
     texts = [part.text for message in messages for part in message.parts if isinstance(part, Text)]
     return sum(map(len, texts)) // CHARACTERS_PER_TOKEN + max_pixels // PIXELS_PER_TOKEN
 
@@ -186,13 +190,18 @@ class _Part:
             return
         lines = file.read_bytes().split(b"\n")
         cut = lines.pop()
+        if not lines:  # killed before the first line was whole
+            file.unlink()
+            return
         if lines[0].decode("utf-8", "replace") != self._begun:
             raise LabelsError(
                 f"{file} was begun with another model, labels or seed; give the same, remove it, or name another --out"
             )
         try:
-            self.done = {line["sha256"]: line for line in map(json.loads, lines[1:])}
-        except (ValueError, LookupError, TypeError):
+            read = {line["sha256"]: line for line in map(json.loads, lines[1:])}
+            # The model may answer the next time, when the endpoint works again.
+            self.done = {sha256: line for sha256, line in read.items() if line.get("left_out") != NO_ANSWER}
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise LabelsError(f"{file} is damaged; remove it, and start again") from None
         if cut:
             file.write_bytes(b"\n".join([*lines, b""]))
@@ -236,7 +245,7 @@ def _alike(batch: Sequence[tuple[Candidate, View]], lots: str) -> dict[DialogueP
     groups = dict[DialogueProtocol, list[tuple[Candidate, View]]]()
     for candidate, view in batch:
         lot = hashlib.sha256(f"{lots} {candidate.is_private} {candidate.class_name}".encode()).digest()[0]
-        asked = DialogueProtocol(bool(candidate.is_private), candidate.class_name, lot % len(OPENINGS))
+        asked = dialogue_protocol(bool(candidate.is_private), candidate.class_name, lot % len(OPENINGS))
         groups.setdefault(asked, []).append((candidate, view))
     return groups
 

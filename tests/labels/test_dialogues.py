@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jobs.labels.dialogues import NO_ANSWER
 from scoring.tuning.dialogue_writing import FOUND_TEXT, NO_FORM, NO_PRIVACY, turns_of
 from tests.engines.chat_server import ChatServer, Reply
 from tests.jobs.made import privsieve
@@ -63,6 +64,11 @@ def test_the_cost_is_shown_before_and_nothing_is_sent(
     assert not (tmp_path / "dialogues.jsonl").exists()
 
 
+def test_an_engine_without_a_model_writes_nothing(asked: list[object], capsys: pytest.CaptureFixture[str]) -> None:
+    assert privsieve(*asked[: asked.index("--engine")], "--engine", "detectors", "--yes") == 2
+    assert capsys.readouterr().err.startswith("privsieve: name the --model that writes, of an engine that has one")
+
+
 def test_what_is_written_becomes_a_training_set(
     asked: list[object], server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -83,23 +89,58 @@ def test_what_is_written_becomes_a_training_set(
 def test_an_interrupted_command_continues_where_it_was(
     asked: list[object], server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server.by_words["labelled this picture as public"] = Reply((401,), for_ever=True)
+    server.by_words["labelled this picture as public"] = Reply(text="I will not.")
     assert privsieve(*asked, "--yes") == 2
     part = tmp_path / "dialogues.jsonl.part"
-    part.write_bytes(part.read_bytes() + b'{"sha256": "cut')  # as a kill in the middle of a line would leave it
+    written_before = [line for line in part.read_text().splitlines() if "left_out" not in line]
+    part.write_text("\n".join([*written_before, '{"sha256": "cut']))  # as a kill in the middle of a line leaves it
     server.by_words["labelled this picture as public"] = Reply(text=PUBLIC)
-    server.bodies.clear()
+    num_asked = len(server.bodies)
     capsys.readouterr()
     assert privsieve(*asked, "--yes") == 0
     assert "3 asked about before, 3 to ask about" in capsys.readouterr().out
-    assert len(server.bodies) == 3
+    assert len(server.bodies) == num_asked + 3
+    assert len(lines(tmp_path / "dialogues.jsonl")) == 6
+
+
+def test_pictures_without_an_answer_are_asked_about_again(
+    asked: list[object], server: ChatServer, tmp_path: Path
+) -> None:
+    server.by_words["labelled this picture as public"] = Reply((401,), for_ever=True)
+    assert privsieve(*asked, "--yes") == 2
+    part = tmp_path / "dialogues.jsonl.part"
+    begun, first, *others = part.read_text().splitlines()
+    first = json.dumps({"sha256": json.loads(first)["sha256"], "left_out": NO_ANSWER})
+    part.write_text("".join(f"{line}\n" for line in (begun, first, *others)))
+    server.by_words["labelled this picture as public"] = Reply(text=PUBLIC)
+    server.bodies.clear()
+    assert privsieve(*asked, "--yes") == 0
+    assert len(server.bodies) == 4
+    assert len(lines(tmp_path / "dialogues.jsonl")) == 6
+
+
+def test_a_file_that_cannot_be_written_costs_no_answers(
+    asked: list[object], server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert privsieve(*asked, "--yes", "--out", tmp_path / "file" / "dialogues.jsonl") == 2
+    assert "cannot be written" in capsys.readouterr().err
+    assert server.bodies == []
+
+
+@pytest.mark.parametrize("left", [b"", b'{"asked": {"eng'])
+def test_a_command_that_was_killed_before_its_first_line_begins_again(
+    left: bytes, asked: list[object], tmp_path: Path
+) -> None:
+    (tmp_path / "dialogues.jsonl.part").write_bytes(left)
+    assert privsieve(*asked, "--yes") == 0
     assert len(lines(tmp_path / "dialogues.jsonl")) == 6
 
 
 def test_the_part_of_another_request_is_refused(
     asked: list[object], server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server.by_words["labelled this picture as public"] = Reply((401,), for_ever=True)
+    server.by_words["labelled this picture as public"] = Reply(text="I will not.")
     assert privsieve(*asked, "--yes") == 2
     capsys.readouterr()
     assert privsieve(*asked, "--yes", "--seed", 1) == 2
@@ -125,6 +166,7 @@ def test_conversations_of_one_side_only_are_no_training_set(
         ('{"turns": []}', NO_FORM),
         ('{"turns": [{"question": "Why?", "answer": 3}]}', NO_FORM),
         (written("Private. <image>"), NO_FORM),
+        (written("Private. \ud800"), NO_FORM),
         (written("A nice bridge."), NO_PRIVACY),
         (written('Private: it says "Elm".'), FOUND_TEXT),
         (written("Private: the number is 4711."), FOUND_TEXT),
