@@ -105,7 +105,7 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         *(
             (
                 _policy(f'  - {{name: "{name}", when: level = 1, then: drop, reason: r}}'),
-                r"are kept for \(default\), .*, \(unsafe_member\), \(guarantee\), \(hash_list\) and \(not_compared\); ",
+                r"are kept for \(default\), .*, \(unsafe_member\), \(guarantee\), .* and \(not_listed\); ",
             )
             for name in ("(default)", "(quarantined)", "(unreadable)", "(unsafe_member)", "(guarantee)", " (mine) ")
         ),
