@@ -1,6 +1,5 @@
 """The verb `taxonomy`: bands of the severity score for a taxonomy of one's own."""
 
-import hashlib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +12,7 @@ from ingest.storage.place import place
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import Option, Seed, Url, checked_request, refuse_existing
 from jobs.console.terminal import write_json, write_line, write_table
-from scoring.taxonomy import KEYS, TAXONOMY_VARIABLE, given_taxonomy
+from scoring.taxonomy import KEYS, TAXONOMY_VARIABLE, fitted_version, given_taxonomy
 
 if TYPE_CHECKING:
     from reports.calibration.bands import BandsFit
@@ -60,8 +59,7 @@ def run_taxonomy_fit(request: TaxonomyRequest) -> TaxonomyResult:
     content = yaml.safe_load(given_content(place(request.taxonomy), request.taxonomy))
     for level in fit.levels:
         content["levels"][level.level]["score"] = [round(level.lower, 3), round(level.upper, 3)]
-    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-    content["version"] = f"{taxonomy.version}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    content["version"] = fitted_version(content, taxonomy.version)
     head = (
         f"# Bands by privsieve taxonomy fit from labels {labels_sha256(request.labels)}, seed {request.seed}.\n"
         f"# ε {fit.epsilon:.6f}: the median squared distance to the nearest other combination of attributes.\n"

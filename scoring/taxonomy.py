@@ -8,13 +8,14 @@ Their source is Tsaprazlis et al., "Rethinking Visual Privacy", appendix B.1, in
 what four times no means; here it means that the taxonomy has no place for it.
 """
 
+import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 
@@ -155,9 +156,11 @@ def given_taxonomy(url: str) -> Taxonomy:
         is_sound = False
     if not is_sound:
         raise LabelsError(f"{url} is not a taxonomy: write it like scoring/taxonomy.yaml, with the same fields")
-    wrong = next((key for key in keys if not re.fullmatch("[a-z][a-z0-9_]{0,59}", key)), None)
+    wrong = next((key for key in keys if not re.fullmatch("(?!prob_)[a-z][a-z0-9_]{0,59}", key)), None)
     if wrong is not None:
-        raise LabelsError(f'{url}: the attribute "{wrong:.60}" is no name of small letters, digits and _')
+        raise LabelsError(
+            f'{url}: the attribute "{wrong:.60}" is no name of small letters, digits and _, or begins with prob_'
+        )
     if set(levels) != {1, 2, 3, 4} or {a.level for a in taxonomy.attributes.values()} != {1, 2, 3, 4}:
         raise LabelsError(f"{url}: a taxonomy has the levels 1 to 4, each with an attribute, and no others")
     if taxonomy.num_combinations > MAX_COMBINATIONS:
@@ -171,12 +174,21 @@ def given_taxonomy(url: str) -> Taxonomy:
     return taxonomy
 
 
+def fitted_version(content: Mapping[str, Any], version: str) -> str:
+    """Return the version of a fitted taxonomy: the one that its author gave it, and part of a hash of its content."""
+    text = yaml.safe_dump({**content, "version": version}, sort_keys=False, allow_unicode=True)
+    return f"{version}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
 def _taxonomy_in_use() -> Taxonomy:
     if not (url := os.environ.get(TAXONOMY_VARIABLE, "")):
         return load_taxonomy(resources.files("scoring").joinpath("taxonomy.yaml").read_bytes())
     taxonomy = given_taxonomy(url)
     if not taxonomy.bands:
         raise LabelsError(f"{url} ({TAXONOMY_VARIABLE}) has no bands yet; make them with: privsieve taxonomy fit")
+    content = yaml.safe_load(given_content(place(url), url))
+    if taxonomy.version != fitted_version(content, taxonomy.version.rpartition("-")[0]):
+        raise LabelsError(f"{url} ({TAXONOMY_VARIABLE}) was changed after privsieve taxonomy fit; fit it again")
     return taxonomy
 
 

@@ -129,7 +129,7 @@ def run_build_dialogues(request: DialoguesRequest, feedback: Feedback = SILENT) 
             f"learn nothing from them; {part.file} says why others were left out"
         )
     place(request.out).write("".join(f"{_json(line)}\n" for line in written).encode())
-    part.file.unlink()
+    part.file.unlink(missing_ok=True)  # another process with the same --out may have been faster
     reasons = Counter(line["left_out"] for line in part.done.values() if "left_out" in line)
     return replace(result, num_written=len(written), left_out=dict(reasons), usage=usage)
 
@@ -188,6 +188,9 @@ class _Part:
             return
         lines = file.read_bytes().split(b"\n")
         cut = lines.pop()
+        if not lines:  # killed before the first line was whole
+            file.unlink()
+            return
         if lines[0].decode("utf-8", "replace") != self._begun:
             raise LabelsError(
                 f"{file} was begun with another model, labels or seed; give the same, remove it, or name another --out"

@@ -206,7 +206,8 @@ def attribute_values(labels: pa.Table) -> Values:
 def values_of_other_taxonomy(url: str, keys: Sequence[str]) -> Values:
     """Read the values of another taxonomy's attributes from a labels file, shape (rows, keys): 0, 0.5, 1 or NaN.
 
-    Other columns are those of any labels. A column that the file leaves out is not judged. Errors as in `read_labels`.
+    Other columns are those of any labels. LabelsError if a column of an attribute is missing; others as in
+    `read_labels`.
     """
     content = labels_content(url)
     known = [*dict.fromkeys([*keys, *LABELS_SCHEMA.names])]
@@ -219,7 +220,7 @@ def values_of_other_taxonomy(url: str, keys: Sequence[str]) -> Values:
     values = np.full((table.num_rows, len(keys)), np.nan, dtype=np.float32)
     for number, key in enumerate(keys):
         if key not in table.column_names:
-            continue
+            raise LabelsError(f'{url} has no column "{key}", which is an attribute of the taxonomy')
         cells = table[key] if content[:4] == b"PAR1" else _numbers(table[key], key, url)
         try:
             values[:, number] = pc.cast(cells, pa.float32()).to_numpy()

@@ -28,7 +28,11 @@ def policy_bytes(name: str) -> bytes:
     except MissingFileError:
         if path.parent.as_posix().endswith(_OLD_FOLDER) and path.suffix == ".yaml" and path.stem in SHIPPED:
             return _shipped(path.stem)
-        known = ", ".join(SHIPPED) or "none for this taxonomy"
+        if not SHIPPED:
+            raise PolicyError(
+                f"there is no policy {name}; give a YAML file, since the shipped policies are of the published taxonomy"
+            ) from None
+        known = ", ".join(SHIPPED)
         hint = did_you_mean(path.stem, SHIPPED) if len(path.parts) == 1 else ""
         raise PolicyError(
             f"there is no policy {name}{hint}; give a YAML file, or one that is shipped: {known}"

@@ -114,6 +114,7 @@ def turns_of(text: str) -> Turns | str:
             for pair in pairs
             for role, name in (("user", "question"), ("assistant", "answer"))
         )
+        "".join(words for _, words in turns).encode()  # JSON may hold half of a character
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return NO_FORM
     if not 2 <= len(turns) <= 2 * MAX_TURNS or not all(0 < len(words) <= MAX_CHARS for _, words in turns):

@@ -102,6 +102,15 @@ def test_an_interrupted_command_continues_where_it_was(
     assert len(lines(tmp_path / "dialogues.jsonl")) == 6
 
 
+@pytest.mark.parametrize("left", [b"", b'{"asked": {"eng'])
+def test_a_command_that_was_killed_before_its_first_line_begins_again(
+    left: bytes, asked: list[object], tmp_path: Path
+) -> None:
+    (tmp_path / "dialogues.jsonl.part").write_bytes(left)
+    assert privsieve(*asked, "--yes") == 0
+    assert len(lines(tmp_path / "dialogues.jsonl")) == 6
+
+
 def test_the_part_of_another_request_is_refused(
     asked: list[object], server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,6 +140,7 @@ def test_conversations_of_one_side_only_are_no_training_set(
         ('{"turns": []}', NO_FORM),
         ('{"turns": [{"question": "Why?", "answer": 3}]}', NO_FORM),
         (written("Private. <image>"), NO_FORM),
+        (written("Private. \ud800"), NO_FORM),
         (written("A nice bridge."), NO_PRIVACY),
         (written('Private: it says "Elm".'), FOUND_TEXT),
         (written("Private: the number is 4711."), FOUND_TEXT),

@@ -10,6 +10,7 @@ import yaml
 
 from ingest.errors import LabelsError
 from reports.calibration import bands
+from scoring import taxonomy
 from scoring.taxonomy import TAXONOMY, given_taxonomy
 from tests.jobs.made import privsieve
 
@@ -68,7 +69,7 @@ def test_the_weights_of_the_published_taxonomy_follow_from_its_sizes() -> None:
 
 
 def test_planted_levels_get_falling_bands_and_the_file_can_be_used(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     labels, out = write_labels(tmp_path, planted()), tmp_path / "fitted.yaml"
     assert privsieve("taxonomy", "fit", labels, "--taxonomy", mine(tmp_path), "--out", out) == 0
@@ -78,6 +79,11 @@ def test_planted_levels_get_falling_bands_and_the_file_can_be_used(
     assert fitted.version.startswith("shop-1-")
     assert fitted.version in shown
     (low_1, high_1), (low_2, high_2), (low_3, high_3), last = fitted.bands
+    monkeypatch.setenv(taxonomy.TAXONOMY_VARIABLE, str(out))
+    assert taxonomy._taxonomy_in_use().version == fitted.version
+    out.write_text(out.read_text().replace(str(low_1), str(low_1 - 0.01)))
+    with pytest.raises(LabelsError, match="was changed after privsieve taxonomy fit; fit it again"):
+        taxonomy._taxonomy_in_use()
     assert 1 == high_1 > low_1 == high_2 > low_2 == high_3 > low_3 == last[1] > last[0] == 0
 
 
@@ -89,6 +95,16 @@ def test_the_embedding_learns_from_pictures_that_were_judged_and_show_something(
     assert fit.nearest >= 0.95
     assert (fit.num_empty, fit.num_unjudged) == (1, 1)
     assert sum(level.num_pictures for level in fit.levels) == len(values) - 2
+
+
+def test_labels_without_a_column_of_an_attribute_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels, out = write_labels(tmp_path, planted()), tmp_path / "fitted.yaml"
+    labels.write_text(labels.read_text().replace(",date\n", ",private\n"))
+    assert privsieve("taxonomy", "fit", labels, "--taxonomy", mine(tmp_path), "--out", out) == 2
+    assert 'has no column "date"' in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_too_few_combinations_are_refused_with_the_level(tmp_path: Path) -> None:
@@ -115,6 +131,10 @@ def test_degenerate_and_unstable_edges_are_refused() -> None:
         ({"version": "cprt-9"}, "versions that begin with cprt- have the published bands"),
         ({"levels": {1: {"name": "a"}}}, "a taxonomy has the levels 1 to 4, each with an attribute"),
         ({"attributes": {"a; DROP": {"level": 1, "title": "t", "shows": "s", "question": "q"}}}, "is no name of small"),
+        (
+            {"attributes": {"prob_face": {"level": 1, "title": "t", "shows": "s", "question": "q"}}},
+            "or begins with prob_",
+        ),
         ({"attributes": {"sha256": {"level": 1, "title": "t", "shows": "s"}}}, "is not a taxonomy: write it like"),
         ({"attributes": "text"}, "is not a taxonomy"),
         ({"levels": {level: {"name": level} for level in LEVELS}}, "is not a taxonomy"),
