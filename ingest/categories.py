@@ -44,8 +44,6 @@ class ClassList:
     """A map from image name to class. Small enough to be sent to workers: names are kept as hashes of 64 bits."""
 
     url: str
-    """URL of the file."""
-
     sha256: str
     """Hash of the file's bytes, followed by those of the file that names numbered classes."""
 
@@ -208,11 +206,7 @@ class KeywordList:
     """The words of each category, in the order of the file. Small enough to be sent to workers."""
 
     url: str
-    """URL of the file."""
-
     sha256: str
-    """Hash of its bytes."""
-
     words: tuple[tuple[str, re.Pattern[str]], ...]
     """Category, and a pattern that matches any of its words."""
 

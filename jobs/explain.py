@@ -9,7 +9,7 @@ from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import HashListUrl, Option, RunUrl, Urls, checked_request
 from jobs.console.terminal import write_cautions, write_json, write_line
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
-from scoring.policies.shipped import SHIPPED
+from scoring.policies.policy_file import SHIPPED
 from scoring.sql.limits import NO_LIMITS, Limits, limits_of_command
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ def run_explain(
     from jobs.runtime.listed import clear_rows, refuse_listed
     from reports.report.explaining import explanation, row_named
     from reports.report.opened import open_run
-    from scoring.policies.policy_file import load_policy
-    from scoring.policies.shipped import policy_bytes
+    from scoring.policies.policy_file import load_policy, policy_bytes
 
     loaded = [load_policy(policy_bytes(name), name) for name in request.policies]
     listed = hash_list_of(request.hash_list)

@@ -28,8 +28,8 @@ from reports.report.explaining import Explanation
 from reports.similarity.results import Similarity
 from scoring.labels.consensus import Consensus
 from scoring.labels.importing import Imported
-from scoring.policies.shipped import SHIPPED
-from scoring.runs.audit_sample import Purpose
+from scoring.policies.policy_file import SHIPPED
+from scoring.runs.audit_files import Purpose
 
 
 @takes(EvaluateRequest)

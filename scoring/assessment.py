@@ -227,7 +227,6 @@ class ReportsTokenUsage(Protocol):
 
 
 BuiltWith = dict[str, bool | int | float | str]
-"""Setting -> value."""
 
 
 @runtime_checkable

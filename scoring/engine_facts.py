@@ -14,8 +14,6 @@ class LocalModel:
     """A model that runs on the machines of the scan, on a GPU or on the CPU."""
 
     num_gpus: int
-    """GPUs that share the model."""
-
     weight_bytes: int
     """Size of its weight files; 0 if they are not on this machine."""
 
@@ -73,7 +71,6 @@ class RecordedSpeed:
     """Speed of one GPU."""
 
     origin: str
-    """Origin of the figure."""
 
 
 @dataclass(frozen=True)

@@ -34,13 +34,13 @@ _ATTRIBUTE_TO_COUNT = (_LEVEL_OF_ATTRIBUTE[:, None] == np.arange(1, 5)[None, :])
 
 
 def level_counts(present: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Attributes present, shape (n, 22) in canonical order -> counts per level, shape (n, 4)."""
+    """Count the attributes present, shape (n, 22) in canonical order, per level, shape (n, 4)."""
     counts: npt.NDArray[np.int64] = present.astype(np.int64) @ _ATTRIBUTE_TO_COUNT
     return counts
 
 
 def lexicographic(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Counts per level, shape (n, 4) -> s_lex in 0…1319, shape (n,)."""
+    """Turn counts per level, shape (n, 4), into s_lex in 0…1319, shape (n,)."""
     s_lex: npt.NDArray[np.int64] = counts @ WEIGHTS
     return s_lex
 
@@ -64,7 +64,7 @@ def score_of(s_lex: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
 
 @cache
 def _tables() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Level and score of each s_lex."""
+    """Compute the level and score of each s_lex."""
     levels = np.zeros(NUM_COMBINATIONS, dtype=np.int64)
     scores = np.zeros(NUM_COMBINATIONS, dtype=np.float64)
     sizes = np.array(TAXONOMY.level_sizes)

@@ -186,7 +186,6 @@ IMAGE_SCHEMA = SCHEMA.append(pa.field(UNKNOWN_LEVEL.name, UNKNOWN_LEVEL.type))
 """What conditions of policies and reports may use: a row, and what follows from it and the engine."""
 
 COLUMN_OF: Mapping[str, Column] = {column.name: column for column in COLUMNS}
-"""Name -> column."""
 
 LATER = frozenset(column.name for column in COLUMNS if column.is_later)
 """Columns that rows of older versions lack."""

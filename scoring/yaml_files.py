@@ -5,12 +5,17 @@ here apply to the value with all aliases expanded.
 """
 
 import re
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
 import yaml
 
+from ingest.errors import MissingFileError, PrivsieveError, did_you_mean
 from ingest.sample import printable
+from ingest.storage.given_files import MAX_SETTINGS_BYTES, given_content
+from ingest.storage.place import place
 
 MAX_VALUES = 100_000
 """Limit of keys, numbers and texts in a file; a value that an alias repeats counts each time."""
@@ -22,23 +27,47 @@ MAX_NUMBER_CHARACTERS = 100
 """Limit of a number, since reading a longer one, such as `1:30:30:…` of base 60, may take minutes."""
 
 
-class YamlError(Exception):
-    """The message names the file, the problem and its position, in one line."""
+def shipped_or_given(
+    kind: str,
+    name: str,
+    shipped: Collection[str],
+    folder: Traversable,
+    error: type[PrivsieveError],
+    max_bytes: int = MAX_SETTINGS_BYTES,
+) -> bytes:
+    """Read a YAML file that ships in `folder`, by its name without extension, or a user's own. `error` if there is
+    neither, StorageError if a file cannot be read.
+
+    kind: the word for such a file, and the option that names it: `policy`.
+    """
+    if name in shipped:
+        return folder.joinpath(f"{name}.yaml").read_bytes()
+    try:
+        return given_content(place(name), f"--{kind} {name}", max_bytes)
+    except MissingFileError:
+        path = Path(name)
+        hint = did_you_mean(path.stem, shipped) if len(path.parts) == 1 else ""
+        raise error(
+            f"there is no {kind} {name}{hint}; give a YAML file, or one that is shipped: {', '.join(shipped)}"
+        ) from None
 
 
-def load_yaml(content: bytes, what: str, *, yes_is_text: bool = False) -> Any:
-    """Load YAML or JSON. YamlError if it is neither, a key occurs twice, or it is too large.
+def load_yaml(
+    content: bytes, what: str, error: type[PrivsieveError] = PrivsieveError, *, yes_is_text: bool = False
+) -> Any:
+    """Load YAML or JSON. `error`, with the problem and its position in one line, if it is neither, a key occurs twice,
+    or it is too large.
 
     what: the file, in words. yes_is_text: yes, no, on and off are texts, as in YAML 1.2, and not truth values.
     """
     try:
         return yaml.load(content, _LoaderOfTexts if yes_is_text else _Loader)
-    except _RefusedError as error:
-        raise YamlError(f"{what}: {error}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: such as a date that does not exist
-        mark = getattr(error, "problem_mark", None)
+    except _RefusedError as refused:
+        raise error(f"{what}: {refused}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:  # ValueError: such as a date that does not exist
+        mark = getattr(problem, "problem_mark", None)
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise YamlError(f"{what} is not valid YAML{where}") from None
+        raise error(f"{what} is not valid YAML{where}") from None
 
 
 class _RefusedError(Exception):

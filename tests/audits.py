@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.storage.place import place
-from scoring.runs.audit_sample import SAMPLE_SCHEMA, AuditDesign, AuditSample, write_sample
+from scoring.runs.audit_files import SAMPLE_SCHEMA, AuditDesign, AuditSample, write_sample
 from scoring.runs.record import open_run
 
 

@@ -121,7 +121,7 @@ def test_jobs_know_no_engine_by_name() -> None:
     """What an engine needs, asks and costs it says itself (`scoring.assessment.EngineModule`)."""
     shared = ["scoring.engines", "scoring.engines.canary", "scoring.engines.picture"]
     shared.append("scoring.engines.detectors.covering")  # with which `filter` examines what it covered
-    files = ("checkpoint", "adapter", "adapter_card")  # which tuning reads and makes
+    files = ("checkpoint", "adapter")  # which tuning reads and makes
     shared += [f"scoring.engines.vlm.{name}" for name in files]
     for path in (ROOT / "jobs").rglob("*.py"):
         nodes = ast.walk(ast.parse(path.read_text()))

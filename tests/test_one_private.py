@@ -21,7 +21,7 @@ from scoring.engines import canned
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.policies.policy_file import load_policy
 from scoring.protocols import PROTOCOLS
-from scoring.runs.audit_sample import read_sample
+from scoring.runs.audit_files import read_sample
 from scoring.runs.record import open_run as open_record
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS

@@ -65,7 +65,6 @@ class Format(Protocol):
 
 
 FORMATS: dict[str, Format] = {"webdataset": webdataset, "tree": tree, "parquet": parquet}
-"""Format name -> module."""
 
 MAX_PROBED_FILES = 64
 """Number of files opened to see whether they are pictures, if no name says so."""
@@ -187,7 +186,7 @@ def open_source(
 
 
 def _refuse_clashing_names(shards: list[str]) -> None:
-    """SourceError if two shards would have the same name in their rows, as `a\\nb` and `a`, a line break, `b`."""
+    """Raise SourceError if two shards would have the same name in their rows, as `a\\nb` and `a`, a line break, `b`."""
     odd = Counter(printable(shard) for shard in shards if "\\" in shard or not shard.isprintable())
     clash = next((shown for shown, count in odd.items() if count > 1), None)
     if clash is not None:
@@ -258,7 +257,7 @@ def _recognised(location: Place, url: str) -> str:
 
 
 def refuse_without_pictures(source: Source, url: str) -> None:
-    """SourceError if nothing in a folder tree looks like a picture, by any name or by the content of the first files.
+    """Raise SourceError if nothing in a folder tree looks like a picture, by any name or by the first files' content.
 
     A scan makes a row of each file, whatever it holds; but a folder of documents alone is most likely a mistake.
     StorageError if the storage fails.

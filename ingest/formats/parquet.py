@@ -79,7 +79,7 @@ def shards(root: Place) -> list[str]:
 
 
 def check(root: Place, names: Sequence[str], category: str | None) -> None:
-    """SourceError if no shard has an image column, or the first that has one lacks the category column."""
+    """Raise SourceError if no shard has an image column, or the first that has one lacks the category column."""
     without = list[tuple[pa.Schema, str]]()
     for shard in names:
         try:

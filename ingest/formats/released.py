@@ -80,8 +80,6 @@ class Kept:
     """Which files or columns are released with the images."""
 
     category: str | None = None
-    """Source of the category, as in `Source`."""
-
     rewrite: Rewrite | None = None
     """Writes each picture again; None releases it byte for byte."""
 
@@ -95,14 +93,14 @@ class Kept:
     """Masks the texts that are released with the images; None releases them as they are."""
 
     def check_number(self, shard: str, num_found: int) -> None:
-        """IncompleteError if the number of samples has changed."""
+        """Raise IncompleteError if the number of samples has changed."""
         too_few = num_found <= max(self.sha256, default=-1)
         if too_few or self.num_samples not in (None, num_found):
             expected = "more" if self.num_samples is None else str(self.num_samples)
             raise changed(shard, f"it has {num_found} samples, and had {expected}")
 
     def check_image(self, shard: str, index: int, key: str, sha256: str | None) -> None:
-        """IncompleteError if `sha256` of a kept sample's image (None if it has none) differs from the scan's."""
+        """Raise IncompleteError if `sha256` of a kept sample's image (None if it has none) differs from the scan's."""
         if sha256 != self.sha256[index]:
             raise changed(shard, f"sample {printable(key)} holds another image")
 
@@ -156,12 +154,12 @@ class Written:
     """Files and cells in which `Kept.mask` has masked something."""
 
     def to_json(self) -> str:
-        """ASCII only: undecodable file names survive as lone surrogate escapes."""
+        """Return JSON in ASCII only: undecodable file names survive as lone surrogate escapes."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(text: str | bytes) -> "Written":
-        """ValueError if the text is damaged or from an older version."""
+        """Read what `to_json` wrote. ValueError if the text is damaged or from an older version."""
         content = json.loads(text)
         try:
             pictures = RewriteRecord(

@@ -31,7 +31,6 @@ class StatedCounts:
     """Shard -> pictures; shards without a number are left out."""
 
     num_shards: int
-    """Number of shards of the source."""
 
     @property
     def num_images(self) -> int | None:

@@ -56,8 +56,6 @@ class Member:
     """Offset after the padded content."""
 
     is_file: bool
-    """Whether it is a regular file."""
-
     is_folder: bool = False
 
     is_sparse: bool = False

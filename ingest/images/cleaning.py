@@ -15,8 +15,7 @@ from PIL import Image, ImageCms, ImageFile
 
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.files import gif, jpeg, png, webp
-from ingest.images.files.kept import Cleaned, KeptFacts
-from ingest.images.files.metadata import PNG_MAGIC, frame_metadata, png_metadata
+from ingest.images.files.metadata import PNG_MAGIC, Cleaned, KeptFacts, frame_metadata, png_metadata
 from ingest.images.pixels import ImageLimits
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF")

@@ -16,8 +16,8 @@ import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from ingest.errors import Fault
-from ingest.images import hidden, ignored
-from ingest.images.files import jpeg, tiff_file, unseen
+from ingest.images import hidden
+from ingest.images.files import jpeg, tiff, unseen
 from ingest.images.files.magic import HEAD_BYTES, picture_format
 from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
 from ingest.images.files.pieces import UNKNOWN_CHUNK, Piece
@@ -66,8 +66,6 @@ class DecodedImage:
     """Lower case, recognised from the content."""
 
     num_frames: int
-    """Number of frames in the file."""
-
     num_frames_decoded: int
     """How many of them are in `views`."""
 
@@ -211,9 +209,9 @@ def _decode(
         if format_name == "jpeg" and num_frames == 1 and image.mode in ("RGB", "L"):
             shown, beyond = _jpeg_pixels(encoded, image.size, limits), list[Pixels]()
         else:
-            num_ignored = ignored.num_ignored(image)
+            num_ignored = hidden.num_ignored(image)
             shown, beyond = _frame_pixels(image, limits)
-            channel = ignored.ignored_channel(encoded, index) if num_ignored else None
+            channel = hidden.ignored_channel(encoded, index) if num_ignored else None
             if channel is not None:
                 channel = np.asarray(_resized(Image.fromarray(channel), _scale(image.size, limits.max_side_px)))
                 beyond += [_grey(channel)] if hidden.shows_more(channel, [shown, *beyond]) else []
@@ -280,7 +278,7 @@ def _hashes_of_inner(pictures: Sequence[unseen.Inner | None], limits: ImageLimit
 
 
 def _num_frames(image: Image.Image, encoded: bytes) -> int:
-    return tiff_file.num_pages(encoded) if image.format == "TIFF" else getattr(image, "n_frames", 1)
+    return tiff.num_pages(encoded) if image.format == "TIFF" else getattr(image, "n_frames", 1)
 
 
 def _jpeg_pixels(encoded: bytes, size: tuple[int, int], limits: ImageLimits) -> Pixels:

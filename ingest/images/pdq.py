@@ -18,9 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.images.phash import join
-
-Pixels = npt.NDArray[np.uint8]
-"""RGB, shape (height, width, 3), dtype uint8."""
+from ingest.images.pixels import Pixels
 
 Hashes = npt.NDArray[np.uint64]
 """Shape (number of hashes, 4)."""

@@ -42,7 +42,6 @@ EXTRAS = {
 """Protocol of an object store -> the extra that brings its driver."""
 
 WEB_EXTRA = "https"
-"""Extra for files of web servers."""
 
 MAX_URL_CHARS = 8_192
 """No system has a longer path. A foreign `run.json` can hold one on which patterns take hours."""

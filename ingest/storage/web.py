@@ -41,7 +41,7 @@ _queries: dict[str, str] = {}
 
 
 def refuse_credentials(url: str) -> None:
-    """StorageError if a URL has a user name or password, or a query that cannot stay in memory."""
+    """Raise StorageError if a URL has a user name or password, or a query that cannot stay in memory."""
     chain = _chain(url)
     if any(map(_has_user, chain)):
         raise StorageError(

@@ -7,7 +7,7 @@ from pydantic import Field
 from ingest.errors import PrivsieveError
 from ingest.storage.place import place
 from jobs.console.requests import HashListUrl, Option, RunUrl, Seed, Url, Urls, checked_request
-from scoring.runs.audit_sample import Purpose
+from scoring.runs.audit_files import Purpose
 
 MAX_LABELS = 100_000
 

@@ -31,8 +31,18 @@ from scoring.labels.contradictions import contradictions
 from scoring.labels.csv_cells import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
 from scoring.labels.table import LABELS_SCHEMA, JudgedLabels, checked, read_judged, to_labels
-from scoring.runs.audit_sample import AuditSample, has_sample, keep_as_earlier, read_sample, write_sample
-from scoring.runs.corrected_rates import LabelGaps, State, read_stored, remove_corrected_rates, write_corrected_rates
+from scoring.runs.audit_files import (
+    AuditSample,
+    LabelGaps,
+    State,
+    has_sample,
+    keep_as_earlier,
+    read_sample,
+    read_stored,
+    remove_corrected_rates,
+    write_corrected_rates,
+    write_sample,
+)
 from scoring.runs.layout import AUDIT_LEASE
 from scoring.runs.lease import Lease, lease
 from scoring.taxonomy import KEYS

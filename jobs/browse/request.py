@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from jobs.console.requests import HashListUrl, Name, Option, RunUrl, Url, checked_request
-from scoring.policies.shipped import SHIPPED
+from scoring.policies.policy_file import SHIPPED
 
 
 @checked_request

@@ -22,8 +22,7 @@ from jobs.runtime.pictures import PictureRef, Pictures
 from jobs.runtime.progress import SILENT, Feedback
 from reports.report.browsed_rows import BrowsedRows
 from reports.report.opened import OpenRun, open_run
-from scoring.policies.policy_file import load_policy
-from scoring.policies.shipped import SHIPPED, policy_bytes
+from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
 from scoring.sql.expressions import boolean_expression
 from scoring.sql.limits import limits_of_command
 from scoring.table import IMAGE_SCHEMA, LISTED, SCHEMA, Col

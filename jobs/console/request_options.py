@@ -11,7 +11,6 @@ import click
 from click.shell_completion import CompletionItem
 from pydantic.fields import FieldInfo
 
-from ingest.errors import PrivsieveError
 from jobs.console.requests import Parameter, asked, parameters, text_of
 from jobs.console.terminal import write_line
 
@@ -146,14 +145,11 @@ class YamlFile(click.ParamType[bytes]):
             return value
         from ingest.storage.given_files import given_content
         from ingest.storage.place import place
-        from scoring.yaml_files import YamlError, load_yaml
+        from scoring.yaml_files import load_yaml
 
         what = f"{'' if param is None else max(param.opts, key=len)} {value}".lstrip()
         content = given_content(place(value), what)
-        try:
-            load_yaml(content, what)  # parsed again later, where its name is not known
-        except YamlError as error:
-            raise PrivsieveError(str(error)) from None
+        load_yaml(content, what)  # parsed again later, where its name is not known
         return content
 
 

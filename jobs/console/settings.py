@@ -132,12 +132,10 @@ def _values(command: click.Command, verb: str, path: Path) -> dict[str, Any]:
     """Return parameter -> value, as the command line would give it. PrivsieveError names the first that is wrong."""
     from ingest.storage.given_files import given_content
     from ingest.storage.place import place
-    from scoring.yaml_files import YamlError, load_yaml
+    from scoring.yaml_files import load_yaml
 
-    try:
-        settings = load_yaml(given_content(place(str(path)), f"--config {path}"), f"--config {path}", yes_is_text=True)
-    except YamlError as error:
-        raise PrivsieveError(str(error)) from None
+    what = f"--config {path}"
+    settings = load_yaml(given_content(place(str(path)), what), what, yes_is_text=True)
     if settings is None:
         return {}
     if not isinstance(settings, dict):

@@ -30,7 +30,7 @@ from scoring.labels.contradictions import contradictions
 from scoring.labels.table import labels_content, read_judged
 from scoring.policies.policy import GUARANTEE, Policy
 from scoring.privacy import protocol_name
-from scoring.runs.audit_sample import AuditDesign
+from scoring.runs.audit_files import AuditDesign
 from scoring.runs.record import RunRecord
 from scoring.sql.expressions import shown
 from scoring.table import SCHEMA, Col

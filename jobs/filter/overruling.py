@@ -20,8 +20,7 @@ from jobs.filter.bar import Bar
 from jobs.filter.decisions import decisions_of, row_chunks
 from jobs.filter.plan import shard_rows
 from jobs.filter.record import GroupCounts, GroupsBy
-from scoring.policies.overruled import Overruled
-from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, HASH_LIST, NOT_COMPARED, NOT_LISTED, Policy
+from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, HASH_LIST, NOT_COMPARED, NOT_LISTED, Overruled, Policy
 from scoring.runs.record import RunRecord
 from scoring.runs.results import results
 from scoring.table import Col

@@ -13,7 +13,7 @@ from jobs.runtime.cluster import Executor, refuse_address
 from reports.labels.joining import Drawn
 from scoring.assessment import EngineOptions
 from scoring.engines import ENGINES
-from scoring.policies.shipped import SHIPPED
+from scoring.policies.policy_file import SHIPPED
 
 INLINE_BYTES = 10**9
 INLINE_IMAGES = 20_000

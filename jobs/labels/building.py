@@ -54,7 +54,7 @@ def run_build_vispr(request: VisprRequest, feedback: Feedback = SILENT) -> Candi
     refuse_existing(request.out)
     importer = importer_of("vispr")
     with feedback.meter("labels", None) as meter:
-        mapping = load_mapping(importer.MAPPING or "")
+        mapping = load_mapping(importer.mapping or "")
         imported = import_labels(
             "vispr", importer, place(request.root), mapping, advance=lambda _, num_all: meter.advance(1)
         )

@@ -32,6 +32,7 @@ from scoring.tuning.dialogue_writing import (
     VERSION,
     DialogueProtocol,
     WrittenDialogue,
+    dialogue_protocol,
 )
 from scoring.tuning.drawing import Candidate
 
@@ -109,6 +110,7 @@ def run_build_dialogues(request: DialoguesRequest, feedback: Feedback = SILENT) 
         return result
     usage = dict[str, int]()
     if left:
+        part.add(())  # a file that cannot be written costs no answers
         engine = module.load(options)
         if not isinstance(engine, AsksOtherwise):
             raise EngineError(f"the {request.engine} engine writes no text; choose openai, transformers or vllm")
@@ -159,7 +161,7 @@ def _lot(seed: int, sha256: str) -> str:
 
 def _prompt_tokens(candidate: Candidate, max_pixels: int) -> int:
     """Return about how many tokens the model reads for one picture, of which nothing but the limit is known."""
-    messages = DialogueProtocol(bool(candidate.is_private), candidate.class_name, 0).prompt.messages
+    messages = dialogue_protocol(bool(candidate.is_private), candidate.class_name, 0).prompt.messages
     texts = [part.text for message in messages for part in message.parts if isinstance(part, Text)]
     return sum(map(len, texts)) // CHARACTERS_PER_TOKEN + max_pixels // PIXELS_PER_TOKEN
 
@@ -196,8 +198,10 @@ class _Part:
                 f"{file} was begun with another model, labels or seed; give the same, remove it, or name another --out"
             )
         try:
-            self.done = {line["sha256"]: line for line in map(json.loads, lines[1:])}
-        except (ValueError, LookupError, TypeError):
+            read = {line["sha256"]: line for line in map(json.loads, lines[1:])}
+            # The model may answer the next time, when the endpoint works again.
+            self.done = {sha256: line for sha256, line in read.items() if line.get("left_out") != NO_ANSWER}
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise LabelsError(f"{file} is damaged; remove it, and start again") from None
         if cut:
             file.write_bytes(b"\n".join([*lines, b""]))
@@ -241,7 +245,7 @@ def _alike(batch: Sequence[tuple[Candidate, View]], lots: str) -> dict[DialogueP
     groups = dict[DialogueProtocol, list[tuple[Candidate, View]]]()
     for candidate, view in batch:
         lot = hashlib.sha256(f"{lots} {candidate.is_private} {candidate.class_name}".encode()).digest()[0]
-        asked = DialogueProtocol(bool(candidate.is_private), candidate.class_name, lot % len(OPENINGS))
+        asked = dialogue_protocol(bool(candidate.is_private), candidate.class_name, lot % len(OPENINGS))
         groups.setdefault(asked, []).append((candidate, view))
     return groups
 

@@ -19,14 +19,12 @@ from jobs.runtime.listed import READS_AGAIN, left_out_note, listings, reads_pict
 from jobs.runtime.progress import SILENT, Feedback
 from reports.labels.agreement import AgreementTable, agreement_table
 from reports.report.opened import open_run
-from scoring.labels.attention import CHECKS, AttentionChecks, without_inattentive
 from scoring.labels.consensus import Consensus, consensus
 from scoring.labels.contradictions import contradictions
 from scoring.labels.csv_cells import as_csv
 from scoring.labels.importers import importer_of
-from scoring.labels.importers.csv_file import CsvFile
 from scoring.labels.importing import Imported, import_labels
-from scoring.labels.judgements import Judgements, judgements
+from scoring.labels.judgements import CHECKS, AttentionChecks, Judgements, judgements, without_inattentive
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
 from scoring.labels.mapping import load_mapping
 from scoring.labels.reviews import caution_of_chosen, is_reviews
@@ -98,12 +96,8 @@ def _one_per_picture(rows: pa.Table) -> pa.Table:
 def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
     """Import labels; nothing is written if anything is wrong. LabelsError in one line; StorageError if `out` fails."""
     refuse_existing(request.out)
-    importer = importer_of(request.name)
-    if request.ignore_columns:
-        if not isinstance(importer, CsvFile):
-            raise LabelsError(f"--ignore-columns is for csv, not for {request.name}; leave it out")
-        importer = CsvFile(ignores_columns=True)
-    name = request.mapping or importer.MAPPING
+    importer = importer_of(request.name, request.ignore_columns)
+    name = request.mapping or importer.mapping
     mapping = load_mapping(name) if name else None
     root = place(request.root)
     if not root.exists():

@@ -21,7 +21,7 @@ from jobs.scan.selection import draw, selected
 from scoring.assessment import Engine, View
 from scoring.engine_facts import RecordedHostCost, RecordedSpeed
 from scoring.engines.picture import prepared
-from scoring.screen.features import PictureView
+from scoring.screen.modalities import PictureView
 from scoring.screen.model import FittedScreen, Screener
 from scoring.screen.record import ScreenRecord
 

@@ -12,11 +12,10 @@ import pyarrow.compute as pc
 from ingest.errors import LabelsError, number_of
 from jobs.review.asking import Asking
 from reports.audit.review_progress import Estimate, agreement_of, answers_by_person, enough_labels
-from scoring.labels.attention import CHECKS, without_inattentive
-from scoring.labels.judgements import judgements
+from scoring.labels.judgements import CHECKS, judgements, without_inattentive
 from scoring.labels.reviews import SKIP, standing
 from scoring.labels.table import LABELS_SCHEMA
-from scoring.runs.audit_sample import AuditSample
+from scoring.runs.audit_files import AuditSample
 
 UNCLEAR = "unclear"
 

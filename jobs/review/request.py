@@ -6,7 +6,7 @@ from pydantic import Field
 
 from ingest.errors import PrivsieveError
 from jobs.console.requests import Count, HashListUrl, Name, Option, RunUrl, Seed, Url, checked_request
-from scoring.labels.attention import CHECKS
+from scoring.labels.judgements import CHECKS
 
 Judged = Literal["private", "votes", "attributes"]
 

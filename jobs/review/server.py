@@ -26,7 +26,7 @@ from jobs.review.request import checked_name
 from reports.audit.review_progress import Estimate
 from scoring.labels.votes import SHOWN_TO
 from scoring.privacy import PRIVATE_CLASSES
-from scoring.runs.audit_sample import AuditSample
+from scoring.runs.audit_files import AuditSample
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 

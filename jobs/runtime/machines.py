@@ -11,7 +11,7 @@ from ingest.errors import PrivsieveError
 from jobs.runtime.cluster import is_this_machine, num_cores
 from scoring.assessment import EngineOptions
 from scoring.engines import engine_module
-from scoring.yaml_files import YamlError, load_yaml
+from scoring.yaml_files import load_yaml
 
 AUTOSCALER_CONFIG = "~/ray_bootstrap_config.yaml"
 """Where `ray up` leaves the cluster's file on the head."""
@@ -156,7 +156,7 @@ def engines_that_may_start(cpus_per_engine: float, gpus_per_engine: float) -> in
         return None
     try:
         config = _AutoscalerConfig.model_validate(load_yaml(file.read_bytes(), AUTOSCALER_CONFIG))
-    except (YamlError, ValidationError, OSError):
+    except (PrivsieveError, ValidationError, OSError):
         return None
     nodes = [
         ClusterNode(kind.resources.get("CPU", 0), kind.resources.get("GPU", 0))

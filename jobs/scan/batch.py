@@ -17,8 +17,8 @@ from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.scan.batch_window import Flow
 from scoring.assessment import Engine, View, worst
 from scoring.captions import caption_kinds
-from scoring.screen.features import PictureView
 from scoring.screen.guard import is_guarded
+from scoring.screen.modalities import PictureView
 from scoring.screen.model import FittedScreen, Screener
 from scoring.table import FULL, GUARD, LISTED, NO_LOOK, SCREEN, Facts, FirstLook, ScreenedOut, Verdict, to_table
 

@@ -29,7 +29,7 @@ from scoring.labels.contradictions import contradictions
 from scoring.labels.picture_index import PictureIndex
 from scoring.labels.table import read_judged
 from scoring.runs.record import open_run
-from scoring.screen.features import Modality, PictureView
+from scoring.screen.modalities import Modality, PictureView
 from scoring.screen.model import Vectors
 from scoring.screen.record import ModalityName
 

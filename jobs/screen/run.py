@@ -16,7 +16,7 @@ from jobs.screen.request import EvaluateScreenRequest, FitRequest, LookRequest, 
 from reports.screening.compute import FitSettings, MadeScreen, made_screen
 from reports.screening.evaluation import ScreenEvaluation, evaluated
 from scoring.labels.table import labels_sha256
-from scoring.screen.encoder import MAX_ENCODER_BYTES
+from scoring.screen.modalities import MAX_ENCODER_BYTES
 from scoring.screen.model import FittedScreen, identity_of, loaded_modalities, refuse_other_features
 from scoring.screen.record import MODALITIES, ModalityName
 from scoring.screen.screen_file import learnt_mark, learnt_pictures, read_screen, write_screen

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 from ingest.errors import PrivsieveError
 from jobs.console.requests import Count, HashListUrl, Name, Option, PagePath, Seed, Url, Urls, checked_request
 from jobs.similarity.changing import methods_of
-from scoring.similarity.card import Network
+from scoring.similarity.encoders import Network
 
 MAX_PAIRS_PER_SET = 10_000_000
 

@@ -42,8 +42,7 @@ from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import DEFAULT, engine_module
 from scoring.labels.csv_cells import text_columns, unescaped
 from scoring.labels.parquet_file import MAX_ROWS
-from scoring.similarity.encoders import PictureEncoder, frozen_encoder, trained_encoder
-from scoring.similarity.lpips import Lpips
+from scoring.similarity.encoders import Lpips, PictureEncoder, frozen_encoder, trained_encoder
 
 MAX_BYTES = 2**30
 

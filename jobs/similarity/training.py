@@ -17,8 +17,7 @@ from jobs.console.requests import refuse_existing
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.similarity.comparing import MAX_SIDE_PX, Corpus
 from jobs.similarity.request import SimilarityTrainRequest
-from scoring.similarity.card import EncoderCard
-from scoring.similarity.encoders import FROZEN_SHA256, frozen_encoder
+from scoring.similarity.encoders import FROZEN_SHA256, EncoderCard, frozen_encoder
 from scoring.similarity.triplets import LabelledOriginal, Triplets, labelled_versions
 
 

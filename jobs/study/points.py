@@ -20,7 +20,7 @@ from jobs.tune_set.command import TuneSetRequest, run_tune_set
 from reports.evaluation.compute import EvaluationOptions, evaluate_run
 from reports.evaluation.results import Evaluation
 from scoring.assessment import EngineOptions
-from scoring.engines.vlm.adapter_card import ENGINE
+from scoring.engines.vlm.adapter import ENGINE
 from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import read_labels

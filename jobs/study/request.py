@@ -12,7 +12,7 @@ from jobs.console.request_options import Names, Numbers
 from jobs.console.requests import Below, Count, HashListUrl, Option, Seed, Url, Urls, checked_request
 from scoring.assessment import SET_BY_SCANS, EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
-from scoring.engines.vlm.adapter_card import ENGINE
+from scoring.engines.vlm.adapter import ENGINE
 from scoring.tuning.targets import PROTOCOLS
 from scoring.tuning.vqa import BenchmarkName
 

@@ -26,8 +26,7 @@ from jobs.study.request import CostRequest, StudyRequest
 from jobs.tune_set.labelled_pictures import labels_by_picture
 from reports.words import number
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
-from scoring.engines.vlm.adapter import adapter, check_fits
-from scoring.engines.vlm.adapter_card import read_card
+from scoring.engines.vlm.adapter import adapter, check_fits, read_card
 from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.tuning.drawing import Draw
 from scoring.tuning.targets import is_private

@@ -24,8 +24,18 @@ from jobs.runtime.last_word import command_session
 from jobs.runtime.progress import Feedback, on_terminal, weights_shown
 from jobs.tune.on_ray import refuse_read_only, staging_folder, upload
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
-from scoring.engines.vlm.adapter import adapter, check_fits
-from scoring.engines.vlm.adapter_card import BEGUN, CARD, PACKAGES, PAGE, Card, card_at, page, scan_command
+from scoring.engines.vlm.adapter import (
+    BEGUN,
+    CARD,
+    PACKAGES,
+    PAGE,
+    Card,
+    adapter,
+    card_at,
+    check_fits,
+    page,
+    scan_command,
+)
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
 from scoring.runs.layout import RUN_LEASE
 from scoring.runs.lease import Lease, lease

@@ -19,7 +19,7 @@ from ingest.storage.place import Place, place
 from ingest.storage.web import named
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.progress import Feedback, Meter
-from scoring.engines.vlm.adapter_card import BEGUN, CARD
+from scoring.engines.vlm.adapter import BEGUN, CARD
 from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.runs.layout import RUN_LEASE
 from scoring.weights.cache import WEIGHTS_SUFFIX, cache_root, in_bytes

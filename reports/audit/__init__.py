@@ -7,5 +7,5 @@ How a rate is corrected: each scored row is in one cell per subject, by the run'
 more densely from cells that often err (`drawing.py`), and people label it. Each label counts as many rows as 1 / its
 inclusion probability. `reports/statistics/estimates.py` takes the rate that the run claims and adds, cell by cell, the
 weighted mean of the labels minus the claim. The interval follows from the variance of the draw. `compute.py` does so
-for each subject and category, `scoring/runs/corrected_rates.py` stores the result, and reports show it.
+for each subject and category, `scoring/runs/audit_files.py` stores the result, and reports show it.
 """

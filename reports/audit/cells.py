@@ -12,8 +12,8 @@ import numpy as np
 from reports.run.warehouse import Run
 from reports.statistics.estimates import ABSENT, EDGES, NEAR, NOT_JUDGED, NUM_BINS, NUM_CELLS, PRESENT, UNCLEAR, Counts
 from scoring.privacy import PRIVATE_LEVELS, PROBABILITY_SQL, private_sql
-from scoring.runs.audit_sample import NOT_JUDGED_CELL, PRIVATE, SUBJECTS
-from scoring.runs.audit_sample import NUM_CELLS as NUM_STORED_CELLS
+from scoring.runs.audit_files import NOT_JUDGED_CELL, PRIVATE, SUBJECTS
+from scoring.runs.audit_files import NUM_CELLS as NUM_STORED_CELLS
 from scoring.table import Col, not_presence_only
 from scoring.taxonomy import KEYS
 

@@ -34,8 +34,7 @@ from reports.statistics.category_rates import ShiftTest, shift_test
 from reports.statistics.estimates import IS_YES, Counts, Estimate, Flags, standard_error
 from scoring.labels.table import JudgedLabels
 from scoring.privacy import follows_taxonomy
-from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample
-from scoring.runs.corrected_rates import MIN_LABELS
+from scoring.runs.audit_files import MIN_LABELS, PRIVATE, SUBJECTS, AuditSample
 
 MIN_IMAGES = 20
 """With fewer images in a category its rate is marked."""

@@ -21,7 +21,7 @@ from reports.audit.cells import audit_sql, cell_counts
 from reports.run.warehouse import Run
 from reports.statistics.estimates import Counts, Numbers, guesses
 from scoring.privacy import private_condition
-from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditDesign, AuditSample, Purpose
+from scoring.runs.audit_files import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditDesign, AuditSample, Purpose
 from scoring.sql.names import literal
 from scoring.taxonomy import KEYS
 

@@ -21,7 +21,7 @@ from reports.statistics.estimates import (
     specificity,
 )
 from reports.statistics.second_looks import NONE, SecondLooks, allowing_for, allowing_for_part, second_looks
-from scoring.runs.audit_sample import PRIVATE, SUBJECTS, AuditSample
+from scoring.runs.audit_files import PRIVATE, SUBJECTS, AuditSample
 
 
 @dataclass(frozen=True)

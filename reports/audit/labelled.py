@@ -14,7 +14,7 @@ from reports.statistics.estimates import Counts, Flags, Numbers
 from scoring.labels.picture_index import are_named, hashes_by_name
 from scoring.labels.table import JudgedLabels, attribute_values
 from scoring.privacy import private_of_labels
-from scoring.runs.audit_sample import PRIVATE, SUBJECTS
+from scoring.runs.audit_files import PRIVATE, SUBJECTS
 from scoring.table import Col
 from scoring.taxonomy import KEYS
 

@@ -16,8 +16,7 @@ from reports.statistics.rogan_gladen import Errors, counted_errors, errors_of, r
 from reports.statistics.second_looks import NONE
 from scoring.labels.table import JudgedLabels
 from scoring.privacy import private_condition
-from scoring.runs.audit_sample import PRIVATE, SUBJECTS, has_sample, read_sample
-from scoring.runs.corrected_rates import MIN_LABELS
+from scoring.runs.audit_files import MIN_LABELS, PRIVATE, SUBJECTS, has_sample, read_sample
 from scoring.table import Col
 
 

@@ -25,7 +25,7 @@ from reports.run.drawn_shards import degrees_sql, effective_size_sql, fraction_o
 from reports.run.warehouse import Run
 from reports.statistics.estimates import Estimate, Numbers
 from reports.statistics.shares import Stratum, post_stratified, sampled, with_both_errors
-from scoring.runs.audit_sample import SUBJECTS
+from scoring.runs.audit_files import SUBJECTS
 
 Fractions = Mapping[tuple[str, str | None], float]
 """Subject and category, None for the whole run -> the number that represents the drawn share of the source

@@ -8,7 +8,7 @@ import pyarrow as pa
 from reports.statistics.category_rates import ShiftTest
 from reports.statistics.estimates import Estimate
 from reports.statistics.second_looks import SecondLooks
-from scoring.runs.corrected_rates import CORRECTED_SCHEMA
+from scoring.runs.audit_files import CORRECTED_SCHEMA
 
 Method = Literal["difference", "composite", "prior shift", "rogan-gladen"]
 

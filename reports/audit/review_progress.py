@@ -13,7 +13,7 @@ from reports.labels.agreement import Agreement, agreement
 from reports.run.warehouse import Run
 from scoring.labels.judgements import judgements
 from scoring.labels.table import as_judged
-from scoring.runs.audit_sample import PRIVATE, AuditSample
+from scoring.runs.audit_files import PRIVATE, AuditSample
 
 Estimate = Callable[[pa.Table], tuple[float, float] | None]
 """Labels -> 95 % interval of the corrected share of private pictures, None if they do not give one."""

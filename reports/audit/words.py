@@ -17,7 +17,7 @@ from reports.audit.results import (
 from reports.statistics.estimates import Estimate
 from reports.statistics.second_looks import MIN_TWICE
 from reports.words import Cell, Document, Table, decimals_of, percent, shortened, table
-from scoring.runs.audit_sample import PRIVATE, SUBJECTS
+from scoring.runs.audit_files import PRIVATE, SUBJECTS
 
 MAX_CATEGORIES_SHOWN = 20
 

@@ -20,7 +20,7 @@ from scoring.labels.consensus import ANNOTATOR as CONSENSUS
 from scoring.labels.picture_index import picture_names
 from scoring.labels.table import JudgedLabels, attribute_values
 from scoring.privacy import BY_LEVEL, IS_DECISIVE, follows_taxonomy, private_of_labels
-from scoring.runs.audit_sample import SUBJECTS
+from scoring.runs.audit_files import SUBJECTS
 from scoring.taxonomy import KEYS
 
 Places = npt.NDArray[np.int64]

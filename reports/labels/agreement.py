@@ -19,9 +19,8 @@ from ingest.errors import LabelsError, number_of
 from reports.statistics.agreement import cohen, fleiss, intervals_of, nominal_alpha, ordinal_alpha, share_of_same_pairs
 from reports.statistics.intervals import Interval
 from reports.statistics.paired import interval_of_mean
-from scoring.labels.attention import AttentionChecks
 from scoring.labels.consensus import majority_vote, most_common, most_common_text, yes_of_most
-from scoring.labels.judgements import Judgements
+from scoring.labels.judgements import AttentionChecks, Judgements
 from scoring.labels.votes import VOTES, votes_of
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 

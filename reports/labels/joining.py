@@ -20,7 +20,7 @@ from ingest.storage.place import Place
 from reports.labels.agreed import AgreedLabels
 from reports.statistics.binary import Flags, Numbers
 from scoring.labels.picture_index import PictureIndex, are_named, shared_keys
-from scoring.runs.audit_sample import AuditSample, has_sample, read_sample
+from scoring.runs.audit_files import AuditSample, has_sample, read_sample
 from scoring.runs.footers import refuse_foreign
 from scoring.runs.record import RunRecord
 from scoring.runs.results import listing, row_ranges

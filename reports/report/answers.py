@@ -24,7 +24,7 @@ from reports.run.figures import (
     UnseenContent,
 )
 from reports.run.warehouse import LEVEL_COUNTS, Run
-from scoring.protocols.reasons import REASON_KINDS
+from scoring.protocols.binary import REASON_KINDS
 from scoring.runs.rows import Damage
 from scoring.severity import WEIGHTS
 from scoring.sql.names import literal

@@ -10,8 +10,7 @@ from reports.run.design import RunDesign
 from reports.run.figures import CorrectedRate, Rate
 from reports.run.warehouse import Run
 from reports.statistics.estimates import Estimate
-from scoring.runs.audit_sample import PRIVATE
-from scoring.runs.corrected_rates import LabelGaps, read_stored
+from scoring.runs.audit_files import PRIVATE, LabelGaps, read_stored
 
 
 @dataclass(frozen=True)

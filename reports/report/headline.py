@@ -13,8 +13,7 @@ from reports.labels.agreed import in_words
 from reports.report.results import Report
 from reports.run.figures import CorrectedRate
 from reports.words import percent_within, shortened, spread
-from scoring.runs.audit_sample import PRIVATE
-from scoring.runs.corrected_rates import MIN_LABELS
+from scoring.runs.audit_files import MIN_LABELS, PRIVATE
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from reports.run.figures import (
     SevereImage,
     UnseenContent,
 )
-from scoring.runs.audit_sample import PRIVATE
-from scoring.runs.corrected_rates import LabelGaps
+from scoring.runs.audit_files import PRIVATE, LabelGaps
 from scoring.runs.coverage import Coverage
 from scoring.runs.record import READABLE, WHOLE, RunRecord
 from scoring.runs.rows import NO_DAMAGE, Damage, scope_of

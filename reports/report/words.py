@@ -9,7 +9,7 @@ from reports.report.results import Report
 from reports.run.figures import Rate
 from reports.words import percent, percent_within, shortened, spread, with_interval
 from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
-from scoring.runs.audit_sample import PRIVATE
+from scoring.runs.audit_files import PRIVATE
 from scoring.taxonomy import KEYS
 
 _NAMED = 3

@@ -34,8 +34,7 @@ from reports.run.drawn_shards import degrees_sql, effective_size_sql, of_t_sql, 
 from reports.run.run_files import RUN_URL, RunFiles, check_is_select, refuse, score_rows
 from scoring.privacy import private_condition, private_sql
 from scoring.runs import record
-from scoring.runs.audit_sample import AuditedRows
-from scoring.runs.corrected_rates import CORRECTED_RATES, CORRECTED_SCHEMA, read_stored
+from scoring.runs.audit_files import CORRECTED_RATES, CORRECTED_SCHEMA, AuditedRows, read_stored
 from scoring.runs.footers import CheckedFiles, refuse_foreign
 from scoring.runs.layout import AUDIT
 from scoring.runs.record import RunRecord

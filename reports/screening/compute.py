@@ -25,9 +25,9 @@ from reports.statistics.binary import Flags, Numbers, cells, known, rates
 from reports.statistics.probability_maps import EDGE, NUM_FOLDS, Points, folds_of, platt
 from reports.statistics.recall_bound import num_needed
 from reports.words import percent
-from scoring.screen.features import Features
 from scoring.screen.fusion import KINDS, Fusion, FusionKind, fitted_fusion
 from scoring.screen.heads import Head, balanced, fitted_heads
+from scoring.screen.modalities import Features
 from scoring.screen.model import MAX_LOGIT, Predictor, Vectors, curved
 from scoring.screen.record import LogisticCurve, MissBound, ModalityName, ModalityRecord, ScreenRecord
 

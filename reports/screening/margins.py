@@ -24,8 +24,8 @@ from ingest.errors import LabelsError, number_of
 from reports.screening.pictures import MIN_TO_LEARN, LabelledFeatures, chosen
 from reports.statistics.binary import Flags, Numbers
 from reports.words import percent
-from scoring.screen.features import Features
 from scoring.screen.heads import scaling
+from scoring.screen.modalities import Features
 from scoring.screen.record import ModalityName
 
 NUM_CLASSES = 3

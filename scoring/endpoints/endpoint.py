@@ -55,8 +55,6 @@ class RetryPolicy:
     """Delays double from here, each shortened by a random part of up to a half. A Retry-After header counts instead."""
 
     max_delay_s: float = 30.0
-    """Maximum delay."""
-
     connect_s: float = 10.0
     read_s: float = 120.0
 

@@ -25,7 +25,6 @@ ENGINES: dict[str, str] = {
     "vllm": "scoring.engines.vlm.vllm",
     "openai": "scoring.engines.openai",
 }
-"""Engine name -> module."""
 
 DEFAULT = "detectors"
 """The engine of commands without --engine."""

@@ -13,8 +13,8 @@ from ingest.errors import LabelsError, number_of
 from ingest.formats.shard import MAX_IMAGE_BYTES
 from ingest.sample import printable
 from ingest.storage.place import Place
-from scoring.labels.labelled import Importer, LabelledPicture, folder_and_file, key_of
 from scoring.labels.mapping import LabelMapping
+from scoring.labels.source_files import Importer, LabelledPicture, folder_and_file, key_of
 from scoring.labels.table import LabelsOrigin, to_labels
 from scoring.labels.votes import PRIVATE_VOTES
 from scoring.taxonomy import KEYS
@@ -26,8 +26,6 @@ JUDGED = ("private", "class", "score", "vote", *KEYS)
 @dataclass(frozen=True)
 class Imported:
     labels: pa.Table
-    """Rows of `LABELS_SCHEMA`."""
-
     origin: LabelsOrigin
 
     num_listed: int
@@ -67,7 +65,7 @@ def import_labels(
     if not listed:
         which = f" of the split {split}" if split else ""
         raise LabelsError(f"{root.path}: no labelled picture{which} was found; privsieve help labels shows the layouts")
-    if mapping is not None and importer.MAPPING is None and not any(picture.labels for picture in listed):
+    if mapping is not None and importer.mapping is None and not any(picture.labels for picture in listed):
         raise LabelsError(f"--mapping changes nothing: {name} has no labels of its own here to map; leave it out")
     if annotator is not None and all(picture.annotator for picture in listed):
         raise LabelsError("--annotator changes nothing: every label names its annotator; leave it out")
@@ -79,19 +77,19 @@ def import_labels(
     for number, picture in enumerate(listed):
         rows.append(_row(picture, folder, mapping, shared) | {"annotator": picture.annotator or annotator or name})
         rows[-1]["split"] = picture.split or split
-        rows[-1]["licence"] = picture.licence or importer.LICENCE
+        rows[-1]["licence"] = picture.licence or importer.licence
         unmapped.update(mapping.unmapped(picture.labels) if mapping else picture.labels)
         advance(number + 1, len(listed))
     merged, num_contradictions = _one_per_picture(rows)
     assert all(row["sha256"] or row["key"] for row in merged)
-    columns = {column: [row.get(column) for row in merged] for column in _columns(merged)}
-    labels = to_labels(columns, len(merged))
+    names = {column: None for row in merged for column in row}
+    labels = to_labels({column: [row.get(column) for row in merged] for column in names}, len(merged))
     origin = LabelsOrigin(
         source=name,
         mapping=mapping.title if mapping else None,
         num_pictures=len({row["sha256"] or row["key"] for row in merged}),
         unmapped={printable(label)[:200]: count for label, count in sorted(unmapped.items())},
-        notes=importer.NOTES,
+        notes=importer.notes,
     )
     num_shared = sum(picture.path is not None and key_of(picture.path) in shared for picture in listed)
     imported = Imported(
@@ -183,10 +181,6 @@ def _one_per_picture(rows: Sequence[dict[str, object]]) -> tuple[list[dict[str, 
             if first.get(column) != row.get(column):
                 first[column] = None
     return list(merged.values()), len(contradicted)
-
-
-def _columns(rows: Sequence[dict[str, object]]) -> list[str]:
-    return list({column: None for row in rows for column in row})
 
 
 def _notes(imported: Imported) -> tuple[str, ...]:

@@ -6,11 +6,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from ingest.errors import LabelsError, MissingFileError, did_you_mean
-from ingest.storage.given_files import given_content
-from ingest.storage.place import place
+from ingest.errors import LabelsError, did_you_mean
 from scoring.taxonomy import KEYS
-from scoring.yaml_files import YamlError, load_yaml
+from scoring.yaml_files import load_yaml, shipped_or_given
 
 SHIPPED = ("vispr", "privbench", "biv-priv", "privacyalert")
 
@@ -91,27 +89,14 @@ class LabelMapping(BaseModel):
 
 def load_mapping(name: str) -> LabelMapping:
     """Load a shipped mapping by its name, or a YAML file by its path. LabelsError if it is neither or wrong."""
+    folder = resources.files("scoring.labels") / "mappings"
+    content = shipped_or_given("mapping", name, SHIPPED, folder, LabelsError, MAX_MAPPING_BYTES)
     try:
-        return LabelMapping.model_validate(load_yaml(_content(name), f"the mapping {name}"))
-    except YamlError as error:
-        raise LabelsError(str(error)) from None
+        return LabelMapping.model_validate(load_yaml(content, f"the mapping {name}", LabelsError))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         position = ".".join(str(part) for part in first["loc"]) or "the file"
         raise LabelsError(f'the mapping {name}: "{position:.80}": {first["msg"].lower()}') from None
-
-
-def _content(name: str) -> bytes:
-    if name in SHIPPED:
-        return resources.files("scoring.labels.mappings").joinpath(f"{name}.yaml").read_bytes()
-    try:
-        return given_content(place(name), f"--mapping {name}", MAX_MAPPING_BYTES)
-    except MissingFileError:
-        hint = did_you_mean(name, SHIPPED)
-        known = ", ".join(SHIPPED)
-        raise LabelsError(
-            f"there is no mapping {name}{hint}; give a YAML file, or one that is shipped: {known}"
-        ) from None
 
 
 def _refuse_unknown(keys: Collection[str]) -> None:

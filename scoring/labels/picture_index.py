@@ -18,7 +18,6 @@ from ingest.errors import LabelsError
 from ingest.sample import printable
 
 MAX_NAME_CHARS = 200
-"""Characters of a name in an error."""
 
 
 @dataclass

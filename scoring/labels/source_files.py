@@ -1,10 +1,15 @@
-"""Bounded reading of the files of a data set; errors name file and line but repeat no content."""
+"""Labelled pictures as importers yield them, and bounded reading of the files that list them.
+
+Errors name file and line but repeat no content.
+"""
 
 import csv
 import io
 import json
+import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.errors import LabelsError
@@ -16,9 +21,88 @@ from ingest.storage.place import Place, reason_of
 MAX_LABEL_FILE_BYTES = 512 * 2**20
 """The largest known list of a data set has 100 MB."""
 
-
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 """Half of a character, as JSON escapes it."""
+
+PICTURE_EXTENSIONS = frozenset([".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp"])
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPicture:
+    """One picture with the labels of one annotator. Labels that the source does not give are None or missing."""
+
+    path: str | None
+    """Path of the picture relative to the folder of the data set, even if it is missing; None if unknown."""
+
+    private: int | None = None
+    class_: str | None = None
+    split: str | None = None
+    score: float | None = None
+
+    vote: str | None = None
+    """Class of `votes.VOTES`; `private` follows from it."""
+
+    labels: tuple[str, ...] = ()
+    """Labels of the source, which a mapping turns into values of attributes."""
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Attribute -> 0, 0.5 or 1, if the source gives these itself. A mapping does not change them."""
+
+    annotator: str | None = None
+    """Name of the annotator; None for the data set itself."""
+
+    licence: str | None = None
+    """Licence of the label; None for that of the data set."""
+
+    sha256: str | None = None
+    """Hash of the picture, if the source gives it; it must match the picture if that exists."""
+
+    key: str | None = None
+    """Name of the picture if it is not at its path; None for the name of its file."""
+
+    where: str = ""
+    """File and line of the label, for errors."""
+
+
+@dataclass(frozen=True)
+class Importer:
+    """A data set in the layout in which it is published, or a file of labels."""
+
+    pictures: Callable[[Place], Iterator[LabelledPicture]]
+    """Yields every labelled picture, in the order of the source. It takes the folder of the data set, or its one file.
+    LabelsError with file and line if a file is wrong."""
+
+    notes: tuple[str, ...] = ()
+    """Notes that users of the labels need, one sentence each."""
+
+    mapping: str | None = None
+    """Name of the shipped mapping, None if the labels of the source need none."""
+
+    licence: str | None = None
+
+
+def folder_and_file(root: Place, default_name: str) -> tuple[Place, str]:
+    """Return folder and name of a data set that is one file. root: the file, or the folder with a default name."""
+    if root.is_dir():
+        return root, default_name
+    return Place(root.fs, posixpath.dirname(root.path)), root.name
+
+
+def inside(path: str, where: str) -> str:
+    """Normalise the path of a picture. LabelsError if it leads out of the root."""
+    plain = posixpath.normpath(path.replace("\\", "/"))
+    if plain.startswith(("/", "../")) or plain in ("..", ".", "") or "\0" in plain:
+        raise LabelsError(f"{where}: the path of the picture leads out of the folder; give paths below it")
+    return plain
+
+
+def key_of(path: str) -> str:
+    """Return the key that a scan of a folder tree gives to the picture: the name of its file."""
+    return printable(posixpath.basename(path))
+
+
+def has_picture_name(name: str) -> bool:
+    return posixpath.splitext(name)[1].lower() in PICTURE_EXTENSIONS
 
 
 def names_in(folder: Place) -> list[str]:
@@ -36,24 +120,23 @@ def content_of(file: Place, name: str, max_bytes: int = MAX_LABEL_FILE_BYTES) ->
     return given_content(file, name, max_bytes)
 
 
-def lines_of(file: Place, name: str) -> Iterator[tuple[str, str]]:
-    """Yield (file and line number, text) of each line that is not blank. LabelsError if it is not UTF-8."""
+def _text_of(file: Place, name: str) -> str:
     try:
-        text = content_of(file, name).decode("utf-8-sig")
+        return content_of(file, name).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise LabelsError(f"{name}: is not text in UTF-8") from None
-    for number, line in enumerate(text.splitlines()):
+
+
+def lines_of(file: Place, name: str) -> Iterator[tuple[str, str]]:
+    """Yield (file and line number, text) of each line that is not blank. LabelsError if it is not UTF-8."""
+    for number, line in enumerate(_text_of(file, name).splitlines()):
         if line.strip():
             yield f"{name}, line {number + 1}", line
 
 
 def csv_rows(file: Place, name: str) -> Iterator[tuple[str, list[str]]]:
     """Yield (file and line number, cells) of each row that is not blank. LabelsError if it is not CSV in UTF-8."""
-    try:
-        text = content_of(file, name).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise LabelsError(f"{name}: is not text in UTF-8") from None
-    reader = csv.reader(io.StringIO(text, newline=""))
+    reader = csv.reader(io.StringIO(_text_of(file, name), newline=""))
     try:
         for row in reader:
             if row:

@@ -31,6 +31,8 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field
@@ -38,13 +40,46 @@ from pydantic import BaseModel, ConfigDict, Field
 from ingest.errors import PolicyError
 from ingest.formats.members import Members
 from ingest.images.covering import CoverMethod
-from scoring.policies.overruled import Overruled
 from scoring.privacy import SEVERITY_NAMES
 from scoring.sql.expressions import columns_of, row_cursor, shown, without_values
 from scoring.sql.limits import Limits, StoppedError, Watch
 from scoring.sql.names import literal
 from scoring.table import IMAGE_SCHEMA, LISTED, SCREENED, UNKNOWN_LEVEL, Col, not_presence_only, unknown_level_sql
 from scoring.taxonomy import ATTRIBUTES, KEYS
+
+Rows = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Overruled:
+    """Which rows another decision is for, and which."""
+
+    rows: Mapping[str, tuple[Rows, Numbers]] = field(default_factory=dict)
+    """Shard, as rows name it -> the indices of rows in ascending order, and the numbers of their decisions."""
+
+    decisions: tuple[tuple[str, str, str], ...] = ()
+    """Action, rule and reason."""
+
+    def apply(self, decisions: pa.Table) -> pa.Table:
+        """Return the decisions with those that are overruled replaced. decisions: of one shard, with `shard` and
+        `index`."""
+        if not decisions.num_rows or (overruled := self.rows.get(decisions["shard"][0].as_py())) is None:
+            return decisions
+        indices, numbers = overruled
+        own = decisions["index"].to_numpy()
+        places = np.minimum(np.searchsorted(indices, own), len(indices) - 1)
+        is_overruled = indices[places] == own
+        if not is_overruled.any():
+            return decisions
+        for part, name in enumerate(("action", "rule", "reason")):
+            values = decisions[name].to_pylist()
+            for row in np.flatnonzero(is_overruled).tolist():
+                values[row] = self.decisions[numbers[places[row]]][part]
+            column = decisions.schema.get_field_index(name)
+            decisions = decisions.set_column(column, decisions.schema.field(name), pa.array(values, pa.string()))
+        return decisions
+
 
 Action = Literal["keep", "flag", "redact", "drop"]
 PlainAction = Literal["keep", "flag", "drop"]
@@ -299,7 +334,7 @@ class Policy:
         return self.screened is not None or not self._asked.isdisjoint((Col.STAGE, Col.STATUS))
 
     def refuse_unnamed_stage(self) -> None:
-        """PolicyError if the policy says nothing of pictures that a screen left out, whose attributes are null."""
+        """Raise PolicyError if the policy ignores pictures that a screen left out, whose attributes are null."""
         if not self.names_stage:
             raise PolicyError(
                 f"{self.file}: the run has pictures that its screen left out, of which no attribute is known, and the "

@@ -1,6 +1,9 @@
-"""Reads the YAML file of a policy and refuses mistakes in it, naming the rule, the value and what to write instead."""
+"""Reads the YAML file of a policy, shipped or a user's own, and refuses mistakes in it, naming the rule, the value and
+what to write instead."""
 
 import hashlib
+from importlib import resources
+from pathlib import Path
 from typing import get_args
 
 from pydantic import BaseModel, ValidationError
@@ -25,8 +28,8 @@ from scoring.policies.policy import (
 )
 from scoring.sql.expressions import boolean_expression
 from scoring.table import IMAGE_SCHEMA
-from scoring.taxonomy import KEYS
-from scoring.yaml_files import YamlError, load_yaml
+from scoring.taxonomy import KEYS, TAXONOMY
+from scoring.yaml_files import load_yaml, shipped_or_given
 
 
 class _PolicyFile(BaseModel):
@@ -78,10 +81,7 @@ def load_policy(text: bytes, file: str) -> Policy:
 
 
 def _checked(text: bytes, file: str) -> Policy:
-    try:
-        content = load_yaml(text, "the policy")
-    except YamlError as error:
-        raise PolicyError(str(error)) from None
+    content = load_yaml(text, "the policy", PolicyError)
     if not isinstance(content, dict):
         keys = ", ".join(_REQUIRED)
         raise PolicyError(
@@ -107,18 +107,9 @@ def _checked(text: bytes, file: str) -> Policy:
     if parsed.residual_max_level is not None and not any(rule.then == "redact" for rule in parsed.rules):
         raise PolicyError("residual_max_level is about covered pictures, and no rule has then: redact; leave it out")
     return Policy(
+        **dict(parsed) | {"rules": tuple(parsed.rules)},
         file=file,
-        name=parsed.name,
         sha256=hashlib.sha256(text).hexdigest(),
-        rules=tuple(parsed.rules),
-        default=parsed.default,
-        quarantined=parsed.quarantined,
-        screened=parsed.screened,
-        members=parsed.members,
-        files=parsed.files,
-        texts=parsed.texts,
-        cover_method=parsed.cover_method,
-        residual_max_level=parsed.residual_max_level,
         sql=tuple(_condition(number, rule) for number, rule in enumerate(parsed.rules, 1)),
     )
 
@@ -188,3 +179,28 @@ def _kind(value: object) -> str:
     if isinstance(value, dict):
         return "a group of keys"
     return f"a {type(value).__name__}"
+
+
+SHIPPED = ("strict", "identity-documents-only", "research", "redacted") if TAXONOMY.is_published else ()
+"""None for another taxonomy, whose attributes they do not know."""
+
+_OLD_FOLDER = "jobs/policies"
+"""Folder of the shipped policies in 0.1.0; commands that name a file there still work."""
+
+
+def policy_bytes(name: str) -> bytes:
+    """Return the YAML of a shipped policy (`strict`) or of a file. PolicyError if there is neither.
+
+    StorageError if the file cannot be read.
+    """
+    path, folder = Path(name), resources.files("scoring.policies")
+    try:
+        return shipped_or_given("policy", name, SHIPPED, folder, PolicyError)
+    except PolicyError:
+        if path.parent.as_posix().endswith(_OLD_FOLDER) and path.suffix == ".yaml" and path.stem in SHIPPED:
+            return folder.joinpath(f"{path.stem}.yaml").read_bytes()
+        if not SHIPPED:
+            raise PolicyError(
+                f"there is no policy {name}; give a YAML file, since the shipped policies are of the published taxonomy"
+            ) from None
+        raise

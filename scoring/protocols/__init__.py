@@ -27,7 +27,6 @@ PROTOCOLS: dict[str, str] = {
     "severity": "scoring.protocols.holistic",
     "binary": "scoring.protocols.binary",
 }
-"""Protocol name -> module."""
 
 _REVISION = re.compile(r"(.+)-([0-9]{1,4})")
 

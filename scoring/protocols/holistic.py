@@ -14,10 +14,11 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ingest.errors import EngineError
 from scoring.assessment import Assessment, Outcome, Unscored, not_assessed
-from scoring.protocols.interface import Answer, Generate, Prompt, ProtocolOptions
+from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, ProtocolOptions
 from scoring.protocols.reading import text_of, unparsable
 from scoring.protocols.settings import refuse_thresholds, version, with_image
 from scoring.protocols.texts import Texts, Wording, fill, load_texts
@@ -51,16 +52,12 @@ class SeverityTexts(Texts):
 
 
 @dataclass(frozen=True)
-class SeverityProtocol:
-    name: str
-    version: str
-    prompt: Prompt
+class SeverityProtocol(Protocol):
+    assessed: ClassVar[tuple[str, ...]] = ()
+
     fields: tuple[str, ...]
     score_field: str | None
     """Field in which the score is asked; None if it is asked as a plain number."""
-
-    assessed: tuple[str, ...] = ()
-    passes: int = 1
 
     def answer(self, score: float) -> str:
         """Return the expected answer for a score of [0, 1]: two decimals, in the band of the score.

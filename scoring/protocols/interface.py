@@ -9,15 +9,17 @@ An engine repeats the last two lines, with all answers so far, until it has an O
 """
 
 import typing
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from scoring.assessment import Outcome, View
 from scoring.engine_facts import PromptPart
+from scoring.taxonomy import KEYS
 
 Probabilities = npt.NDArray[np.float32]
 """Shape (22, 3), canonical order; columns absent, ambiguous, present, each row summing to 1."""
@@ -158,29 +160,33 @@ class ProtocolOptions:
     """Content of the --thresholds file, YAML or JSON (`Thresholds` in `settings.py`)."""
 
 
-class Protocol(typing.Protocol):
-    """A protocol. name: with variants. version: `<name>-<revision> <hash>`, for `EngineDescription.protocol`; the hash
-    (12 hex digits) follows every text and setting. assessed: the keys it can judge, none for severity and binary.
-    passes: maximum number of answers. prompt: of the first pass. Instances can be pickled."""
+@dataclass(frozen=True)
+class Protocol(ABC):
+    """What is asked, and how answers are read. Instances can be pickled."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def assessed(self) -> tuple[str, ...]: ...
-    @property
-    def passes(self) -> int: ...
-    @property
-    def prompt(self) -> Prompt: ...
+    name: str
+    """With variants."""
 
+    version: str
+    """`<name>-<revision> <hash>`, for `EngineDescription.protocol`; the hash (12 hex digits) follows every text and
+    setting."""
+
+    prompt: Prompt
+    """The prompt of the first pass."""
+
+    assessed: ClassVar[tuple[str, ...]] = KEYS
+    """The attributes that it can judge."""
+
+    passes: ClassVar[int] = 1
+    """Maximum number of answers."""
+
+    @abstractmethod
     def parse(self, answers: Sequence[Answer]) -> Outcome | Prompt:
         """Read all answers of one view so far, at least one: the outcome, or the prompt of the next pass.
 
         Never raises, regardless of the model's text: an unreadable answer is `Unscored`, without content in its
         message.
         """
-        ...
 
 
 @typing.runtime_checkable

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scoring.assessment import Assessment, Outcome, Unscored
-from scoring.protocols.interface import Answer, Generate, Prompt, ProtocolOptions
+from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, ProtocolOptions
 from scoring.protocols.reading import DIGITS, evidence, form_probabilities, read_form, text_of
 from scoring.protocols.settings import Thresholds, load_thresholds, version, with_image
 from scoring.protocols.texts import OneQuestionTexts, load_texts
@@ -28,13 +28,8 @@ MEANING: Mapping[float, float] = {0: 0.0, 1: 0.5, 2: 1.0}
 
 
 @dataclass(frozen=True)
-class JsonProtocol:
-    name: str
-    version: str
-    prompt: Prompt
+class JsonProtocol(Protocol):
     thresholds: Thresholds
-    assessed: tuple[str, ...] = KEYS
-    passes: int = 1
 
     def parse(self, answers: Sequence[Answer]) -> Outcome:
         answer = text_of(answers[0])

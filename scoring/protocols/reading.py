@@ -16,8 +16,6 @@ from scoring.taxonomy import KEYS
 MAX_ANSWER_CHARS = 50_000
 """Longer than any valid answer to any protocol; longer answers are not read."""
 
-"""Limit of one reason in the model's own words."""
-
 DIGITS = ("0", "1", "2")
 """Digits of a form whose probabilities are needed: absent, ambiguous, present."""
 

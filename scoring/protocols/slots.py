@@ -11,7 +11,7 @@ import numpy as np
 
 from ingest.errors import EngineError
 from scoring.assessment import Assessment, Outcome
-from scoring.protocols.interface import Answer, Prompt, ProtocolOptions, SlotAnswer, Slots
+from scoring.protocols.interface import Answer, Prompt, Protocol, ProtocolOptions, SlotAnswer, Slots
 from scoring.protocols.reading import evidence, unparsable
 from scoring.protocols.settings import Thresholds, load_thresholds, most_probable, version, with_image
 from scoring.protocols.texts import OneQuestionTexts, Wording, fill, load_texts, must_hold
@@ -30,13 +30,8 @@ class SlotsTexts(OneQuestionTexts):
 
 
 @dataclass(frozen=True)
-class SlotsProtocol:
-    name: str
-    version: str
-    prompt: Prompt
+class SlotsProtocol(Protocol):
     thresholds: Thresholds
-    assessed: tuple[str, ...] = KEYS
-    passes: int = 1
 
     def parse(self, answers: Sequence[Answer]) -> Outcome:
         answer = answers[0]

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ingest.errors import EngineError, did_you_mean
 from ingest.sample import printable
 from scoring.taxonomy import ATTRIBUTES, KEYS
-from scoring.yaml_files import YamlError, load_yaml
+from scoring.yaml_files import load_yaml
 
 Wording = Annotated[str, Field(max_length=20_000)]
 
@@ -169,10 +169,7 @@ def parse_mapping(content: bytes, name: str) -> dict[str, Any]:
 
     Only true and false are truth values: yes and no are words.
     """
-    try:
-        parsed = load_yaml(content, name, yes_is_text=True)
-    except YamlError as error:
-        raise EngineError(str(error)) from None
+    parsed = load_yaml(content, name, EngineError, yes_is_text=True)
     if not isinstance(parsed, dict) or not all(isinstance(key, str) for key in parsed):
         raise EngineError(f"{name} must hold names and their values, one `name: value` each")
     return parsed

@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 from scoring.assessment import Assessment, Outcome, Unscored
-from scoring.protocols.interface import Answer, Generate, Message, Prompt, ProtocolOptions, Text, TextAnswer
+from scoring.protocols.interface import Answer, Generate, Message, Prompt, Protocol, ProtocolOptions, Text, TextAnswer
 from scoring.protocols.json_form import form_schema
 from scoring.protocols.reading import evidence, read_form, text_of, unparsable
 from scoring.protocols.settings import refuse_thresholds, version, with_image, without_image
@@ -76,17 +77,14 @@ its own marks."""
 
 
 @dataclass(frozen=True)
-class TwoPassProtocol:
-    """The protocol. second: the prompt of the second pass, with a mark where the notes go. read: reads the answer of
-    the first."""
+class TwoPassProtocol(Protocol):
+    passes: ClassVar[int] = 2
 
-    name: str
-    version: str
-    prompt: Prompt
     second: Prompt
+    """The prompt of the second pass, with a mark where the notes go."""
+
     read: ReadNotes
-    assessed: tuple[str, ...] = KEYS
-    passes: int = 2
+    """Reads the answer of the first pass."""
 
     def parse(self, answers: Sequence[Answer]) -> Outcome | Prompt:
         first = text_of(answers[0])

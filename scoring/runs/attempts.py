@@ -8,7 +8,6 @@ worker counts it as a death. Without this count, Ray would restart a worker that
 
 import time
 from collections import Counter
-from dataclasses import dataclass, replace
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -29,14 +28,15 @@ WRITE_EVERY_S = 10.0
 """How often the time of the engines is written, and once at the end."""
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """State of the work on one slice."""
+class Attempt(BaseModel):
+    """State of the work on one slice, as its file in `attempts/` holds it."""
 
-    name: str
-    """Name of the slice's result file, or of a listing (`listing_of`)."""
+    model_config = ConfigDict(frozen=True)
 
-    deaths: int
+    name: Annotated[str, Field(exclude=True)] = ""
+    """Name of the slice's result file, or of a listing (`listing_of`); in the file's name, not in its content."""
+
+    deaths: Annotated[int, Field(ge=0, lt=2**31)]
     """Number of attempts that never ended."""
 
     failure: str | None = None
@@ -66,7 +66,7 @@ class Attempts:
         """Note that work on a slice begins; return its state before."""
         before = self._read(name)
         # Counted as a death now, and taken back by `end`: a killed worker cannot count its own death.
-        self._write(Attempt(name, before.deaths + 1, cause=before.cause))
+        self._write(Attempt(name=name, deaths=before.deaths + 1, cause=before.cause))
         return before
 
     def end(self, name: str) -> None:
@@ -75,11 +75,11 @@ class Attempts:
 
     def record_crash(self, name: str, cause: str) -> None:
         """Record an unexpected exception before the worker ends."""
-        self._write(Attempt(name, self._read(name).deaths, cause=cause))
+        self._write(Attempt(name=name, deaths=self._read(name).deaths, cause=cause))
 
     def fail(self, name: str, failure: str) -> None:
         """Note that the slice was given up without a crash, which is not a death."""
-        self._write(Attempt(name, 0, failure))
+        self._write(Attempt(name=name, deaths=0, failure=printable(failure)))
 
     def give_back(self, before: Attempt) -> None:
         """Note that the slice was not tried after all. before: as `begin` returned it."""
@@ -97,13 +97,13 @@ class Attempts:
             if attempt.failure is not None:
                 self.end(attempt.name)
             elif attempt.deaths > ISOLATE_AFTER_DEATHS:
-                self._write(replace(attempt, deaths=ISOLATE_AFTER_DEATHS))
+                self._write(attempt.model_copy(update={"deaths": ISOLATE_AFTER_DEATHS}))
 
     def discount_interrupted(self) -> None:
         """Take one death back from each slice under way after the user interrupted the scan."""
         for attempt in self.all():
             if attempt.deaths > 1:
-                self._write(replace(attempt, deaths=attempt.deaths - 1))
+                self._write(attempt.model_copy(update={"deaths": attempt.deaths - 1}))
             elif attempt.failure is None:
                 self.end(attempt.name)
 
@@ -112,25 +112,14 @@ class Attempts:
 
     def _read(self, name: str) -> Attempt:
         try:
-            mark = parsed(_Mark, self._marker(name).content())
+            return parsed(Attempt, self._marker(name).content()).model_copy(update={"name": name})
         except FileNotFoundError:
-            return Attempt(name, 0)
+            return Attempt(name=name, deaths=0)
         except ValueError:  # cut off while it was written
-            return Attempt(name, 1)
-        return Attempt(name, mark.deaths, mark.failure, mark.cause)
+            return Attempt(name=name, deaths=1)
 
     def _write(self, attempt: Attempt) -> None:
-        failure = None if attempt.failure is None else printable(attempt.failure)
-        mark = _Mark(deaths=attempt.deaths, failure=failure, cause=attempt.cause)
-        self._marker(attempt.name).write(mark.model_dump_json().encode())
-
-
-class _Mark(BaseModel):
-    """The content of an attempt's file; the name of the slice is in the file's name."""
-
-    deaths: Annotated[int, Field(ge=0, lt=2**31)]
-    failure: str | None
-    cause: str
+        self._marker(attempt.name).write(attempt.model_dump_json().encode())
 
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]

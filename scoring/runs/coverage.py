@@ -20,8 +20,6 @@ class Coverage:
     """Whether a scan is complete. Unreadable parts of damaged shards are counted apart (`Damage`)."""
 
     is_complete: bool | None
-    """Whether it is complete; None if unknown."""
-
     num_shards: int | None
     """Number of shards of the source; None if it cannot be listed."""
 

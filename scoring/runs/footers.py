@@ -83,7 +83,6 @@ class Footer:
     """The key of this name."""
 
     columns: frozenset[str] = frozenset()
-    """Names of the file's columns."""
 
     def mark(self, name: str) -> int:
         """Return the part of a slice's result in the hash of the run's rows. name: of the file."""
@@ -96,8 +95,6 @@ class CheckedFiles:
     """Summary of the footers of all score files of a run."""
 
     num_with_column: Counter[str]
-    """Column -> number of files that have it."""
-
     rows_sha256: str
     """Hash of the run's rows (`scoring.runs.footers`)."""
 
@@ -205,7 +202,7 @@ def compact_footers(run: Place, compacted: Manifest | None = None) -> Iterator[F
 
 
 def refuse_foreign(run: Place, settings: str, listed: RunListing | None = None) -> CheckedFiles:
-    """RunError if a score file of the run is damaged, was made with other settings, or is a copy of another one.
+    """Raise RunError if a score file is damaged, was made with other settings, or is a copy of another one.
 
     Reads every footer once. listed: None lists the run now.
     """

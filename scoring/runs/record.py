@@ -112,11 +112,7 @@ class ShardDraw:
     """Number of drawn shards."""
 
     num_source_shards: int
-    """Number of shards of the source."""
-
     num_images: int
-    """Number of drawn images."""
-
     num_in_shards: int
     """Number of images in the drawn shards."""
 
@@ -151,8 +147,6 @@ class RunRecord(BaseModel):
     """Number of drawn shards, from which `sample` images were drawn; None if images of all shards could be drawn."""
 
     num_source_shards: Count | None = None
-    """Number of shards of the source, if `shards`."""
-
     num_in_shards: Count | None = None
     """Number of images in the drawn shards, if `shards`."""
 
@@ -279,7 +273,6 @@ def parsed(model: type[Model], content: bytes) -> Model:
 
 
 MAX_DIFFERENCES = 3
-"""Number of differences that a message names."""
 
 MAX_CHARACTERS = 1000
 """Maximum length of a value in a message."""

@@ -120,7 +120,7 @@ class RowRange:
     first_row: int = 0
 
     num_rows: int | None = None
-    """Number of rows; None for all from `first_row` on."""
+    """None: all from `first_row` on."""
 
     blocks_sha256: str = ""
     """As in `ResultPart`, for rows of one shard; empty if there is none, or if the footer of the file has it."""

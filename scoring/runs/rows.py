@@ -8,21 +8,20 @@ everywhere, and if a run has one, nothing can be said of all images of its sourc
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ingest.errors import SHARD_REASONS, RunError, StorageError, number_of
 from ingest.sample import printable
+from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from scoring.runs.layout import COMPACT
 from scoring.runs.record import READABLE, WHOLE, RunRecord
 from scoring.runs.results import RowRange, RunListing, is_compacted, remedy, row_ranges
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-import pyarrow as pa
-
 from scoring.sql.names import literal
-from scoring.table import Col
+from scoring.table import COLUMN_OF, SCHEMA, Col, as_schema
 
 
 @dataclass(frozen=True)
@@ -90,16 +89,11 @@ def num_of_images(reasons: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(images.items(), key=lambda item: (-item[1], item[0])))
 
 
-def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | None = None) -> "pa.Table":
+def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | None = None) -> pa.Table:
     """Read rows of a run, in the order of `ranges`. columns: None for all.
 
     RunError names a damaged file, StorageError one that cannot be read now.
     """
-    import pyarrow as pa
-
-    from ingest.storage.parquet_tables import refuse_damage
-    from scoring.table import SCHEMA, as_schema
-
     tables = [SCHEMA.empty_table().select(list(columns) if columns else SCHEMA.names)]
     for rows in ranges:
         file = run.at(rows.path)
@@ -118,12 +112,8 @@ def num_whole_rows(run: Place, listed: RunListing) -> int:
     return sum(rows_at(run, [rows]).num_rows for rows in row_ranges(listed))
 
 
-def _read(score_file: Place, rows: RowRange, columns: Sequence[str] | None) -> "pa.Table":
+def _read(score_file: Place, rows: RowRange, columns: Sequence[str] | None) -> pa.Table:
     """Decode only the row groups that hold the rows."""
-    import pyarrow.parquet as pq
-
-    from scoring.table import COLUMN_OF
-
     with score_file.open() as stream:
         file = pq.ParquetFile(stream, page_checksum_verification=True)
         if columns is not None:
@@ -154,13 +144,9 @@ def damage_in_rows(run: Place, listed: RunListing) -> Damage:
 
 def images_only(rows: pa.Table) -> pa.Table:
     """Keep the rows that are about an image. rows: of a run, with the column `reason`."""
-    import pyarrow.compute as pc
-
     return rows.filter(pc.invert(is_damage(rows)))
 
 
 def is_damage(rows: pa.Table) -> pa.ChunkedArray:
     """Return for each row whether it is about a part of a shard. rows: of a run, with the column `reason`."""
-    import pyarrow.compute as pc
-
     return pc.is_in(rows[Col.REASON], pa.array(sorted(SHARD_REASONS)))

@@ -1,8 +1,6 @@
 """The screen: a cheap first look that says how likely a picture is private, so that the engine sees only the others.
 
-    thumbnail.py   modality: faces, people, things and statistics of a small copy, without reading text
-    caption.py     modality: words of the caption, and kinds of evidence in it
-    encoder.py     modality: an ONNX encoder that the user names
+    modalities.py  picture -> features: of a small copy, of the caption, or of an ONNX encoder that the user names
     heads.py       features of one modality -> a logit; how heads are fitted
     fusion.py      the probabilities of several modalities -> one
     model.py       all of these together: a picture -> `prob_screen`, and whether it is screened out

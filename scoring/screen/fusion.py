@@ -38,7 +38,7 @@ class Fusion:
     shape (2 M + 1, GATE_UNITS), and `output`, shape (GATE_UNITS + 1, M). None for the others."""
 
     def joined(self, probabilities: Numbers) -> Numbers:
-        """probabilities: shape (n, M), NaN where a modality is missing. Shape (n,), NaN where all are."""
+        """Join probabilities, shape (n, M), NaN where a modality is missing, to shape (n,), NaN where all are."""
         return np.asarray(_JOIN[self.kind](probabilities, self.parameters), dtype=np.float64)
 
     def fits(self, num_modalities: int) -> bool:
@@ -54,7 +54,10 @@ class Fusion:
 
 
 def fitted_fusion(kind: FusionKind, probabilities: Numbers, truth: Flags, weights: Numbers, seed: int) -> Fusion:
-    """probabilities: shape (n, M), NaN where missing. truth: shape (n,), both classes. weights: shape (n,)."""
+    """Fit how modalities are joined.
+
+    probabilities: shape (n, M), NaN where missing. truth: shape (n,), both classes. weights: shape (n,).
+    """
     weights = weights / weights.sum()
     if kind == "single":
         errors = [_error(column, truth, weights) for column in probabilities.T]
@@ -93,13 +96,13 @@ def _mean(values: Numbers) -> Numbers:
 
 
 def _single(probabilities: Numbers, parameters: Mapping[str, Numbers]) -> Numbers:
-    """The mean of the others takes the place of the best one where that is missing."""
+    """Take the best modality, or the mean of the others where that is missing."""
     chosen = probabilities[:, int(parameters["modality"][0])]
     return np.where(np.isnan(chosen), _mean(probabilities), chosen)
 
 
 def _stacked_inputs(probabilities: Numbers) -> Numbers:
-    """Shape (n, 2 M): the logits, 0 where missing, and whether each is missing."""
+    """Return, shape (n, 2 M), the logits, 0 where missing, and whether each is missing."""
     is_missing = np.isnan(probabilities)
     return np.concatenate([np.where(is_missing, 0.0, _logits(probabilities)), is_missing.astype(np.float64)], axis=1)
 
@@ -122,7 +125,7 @@ def _stacking_loss(inputs: Numbers, truth: Flags, weights: Numbers) -> Callable[
 
 
 def _gate_inputs(probabilities: Numbers) -> Numbers:
-    """Shape (n, 2 M): p and 1 − p of each modality, both 0 where missing."""
+    """Return, shape (n, 2 M), p and 1 − p of each modality, both 0 where missing."""
     is_missing = np.isnan(probabilities)
     return np.concatenate(
         [np.where(is_missing, 0.0, probabilities), np.where(is_missing, 0.0, 1 - probabilities)], axis=1

@@ -52,13 +52,7 @@ class GuardCounts:
         return GuardCounts(*map(int, parts)) if len(parts) == 5 and all(map(str.isdecimal, parts)) else GuardCounts()
 
     def __add__(self, other: "GuardCounts") -> "GuardCounts":
-        return GuardCounts(
-            self.num_seen + other.num_seen,
-            self.num_screened + other.num_screened,
-            self.num_guarded + other.num_guarded,
-            self.num_missed + other.num_missed,
-            self.num_private + other.num_private,
-        )
+        return GuardCounts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
 
 def left_out(rows: pa.Table) -> GuardCounts:

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scoring.screen.features import Features
+from scoring.screen.modalities import Features
 
 Numbers = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 NUM_UNITS = 16
-"""Units of the hidden layer."""
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
 """Weights of the squared weights in the loss that are tried."""
@@ -116,7 +115,7 @@ def _sparse(pictures: Sequence[Features], length: int) -> Any:
 
 
 def _logistic(inputs: Any, truth: Flags, weights: Numbers, penalty: float) -> Numbers:
-    """inputs: shape (n, d), dense or sparse. Shape (d + 1,)."""
+    """Fit a logistic regression; shape (d + 1,). inputs: shape (n, d), dense or sparse."""
 
     def loss(parameters: Numbers) -> tuple[float, Numbers]:
         logits = inputs @ parameters[:-1] + parameters[-1]

@@ -8,13 +8,20 @@ from pathlib import Path
 import numpy as np
 
 from ingest.errors import EngineError
-from scoring.screen.caption import Caption, caption_identity
-from scoring.screen.encoder import OnnxEncoder, encoder_identity
-from scoring.screen.features import Features, Modality, PictureView
 from scoring.screen.fusion import Fusion
 from scoring.screen.heads import Head, Numbers
+from scoring.screen.modalities import (
+    Caption,
+    Features,
+    Modality,
+    OnnxEncoder,
+    PictureView,
+    Thumbnail,
+    caption_identity,
+    encoder_identity,
+    thumbnail_identity,
+)
 from scoring.screen.record import LogisticCurve, ModalityName, ModalityRecord, ScreenRecord
-from scoring.screen.thumbnail import Thumbnail, thumbnail_identity
 
 EDGE = 1e-6
 """A joined probability nearer to 0 or 1 counts as this near, as where its curve was fitted."""
@@ -50,7 +57,7 @@ class Predictor:
         return singles
 
     def joined(self, singles: Numbers) -> float | None:
-        """singles: of `single_probabilities`."""
+        """Join what `single_probabilities` returned; None where all modalities are missing."""
         joined = float(self.fusion.joined(singles[None])[0])
         if math.isnan(joined):
             return None
@@ -113,7 +120,7 @@ def loaded_modalities(
 
 
 def refuse_other_features(screen: FittedScreen) -> None:
-    """EngineError if this machine would compute other features than those that the screen was fitted on."""
+    """Raise EngineError if this machine would compute other features than those that the screen was fitted on."""
     for modality in screen.record.modalities:
         here = identity_of(modality.name, screen.encoder)
         other = sorted(name for name in {*here, *modality.identity} if here.get(name) != modality.identity.get(name))

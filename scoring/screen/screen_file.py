@@ -148,7 +148,7 @@ def _content(root: Place, name: str, max_bytes: int, url: str) -> bytes:
 
 
 def _tensors(content: bytes, url: str) -> dict[str, Numbers]:
-    """LabelsError unless the file has a header that fits its length, before the library reads it."""
+    """Read the tensors. LabelsError unless the file has a header that fits its length, before the library reads it."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 

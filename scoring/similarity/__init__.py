@@ -1,10 +1,8 @@
 """Encoders: pictures become features whose distance says how alike their content is.
 
-    encoders.py    the frozen features of the detectors, or a file that training wrote
-    card.py        what is stored with the weights
+    encoders.py    the frozen features of the detectors, a file that training wrote, or LPIPS by an ONNX file
     networks.py    the networks that can be trained; triplet loss -> a file of safetensors
     triplets.py    the folders of labelled versions that training reads
-    lpips.py       LPIPS by an ONNX file of the user's
 
 torch is imported by `networks.py` alone.
 May import: `ingest`, `scoring.engines.detectors`.

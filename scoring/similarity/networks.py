@@ -21,7 +21,6 @@ from PIL import Image
 from ingest.errors import EngineError, IncompleteError
 from ingest.images.pixels import Pixels
 from scoring.engines.detectors.nudity import NUM_FEATURES
-from scoring.similarity.card import Network
 from scoring.similarity.triplets import Triplets
 
 HEAD_DIMENSIONS = 128
@@ -30,8 +29,9 @@ _MEAN, _DEVIATION = 127.5, 63.75
 """Pixels become numbers around 0."""
 
 
-def made(network: Network) -> torch.nn.Module:
-    """Make a network with random weights: a batch of its inputs -> features, shape (batch, dimensions)."""
+def made(network: str) -> torch.nn.Module:
+    """Make a network (`encoders.Network`) with random weights: a batch of its inputs -> features, shape (batch,
+    dimensions)."""
     if network == "head":
         return torch.nn.Linear(NUM_FEATURES, HEAD_DIMENSIONS)
     whole: torch.nn.Module = getattr(torchvision.models, network)(weights=None)
@@ -45,7 +45,7 @@ def square(pixels: Pixels, side_px: int) -> Pixels:
 
 
 def as_batch(inputs: npt.NDArray[Any]) -> torch.Tensor:
-    """Frozen features, float32 of shape (batch, 1024), or squares, uint8 of shape (batch, side, side, 3)."""
+    """Convert frozen features, float32 of shape (batch, 1024), or squares, uint8 of shape (batch, side, side, 3)."""
     if inputs.dtype == np.uint8:
         scaled = (inputs.astype(np.float32) - _MEAN) / _DEVIATION
         return torch.from_numpy(np.ascontiguousarray(scaled.transpose(0, 3, 1, 2)))
@@ -53,7 +53,7 @@ def as_batch(inputs: npt.NDArray[Any]) -> torch.Tensor:
 
 
 def loaded(
-    network: Network, side_px: int, tensors: dict[str, Any], name: str
+    network: str, side_px: int, tensors: dict[str, Any], name: str
 ) -> Callable[[Pixels], npt.NDArray[np.float32]]:
     """Load stored weights into a network, as a function of pixels. EngineError, with `name`, if they do not fit."""
     model = made(network)
@@ -77,7 +77,7 @@ MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4
 
 @dataclass(frozen=True)
 class TripletTraining:
-    network: Network
+    network: str
     margin: float
     learning_rate: float
     batch_size: int

@@ -14,7 +14,7 @@ _TITLE = re.compile(
 
 
 def _tokens(text: str) -> list[str]:
-    """Words; where OCR lost a space between two capitalised words it is put back."""
+    """Split into words, also where OCR lost the space between two capitalised words."""
     spaced = re.sub(r"(?<=[a-zß-ÿ]{2})(?=[A-Z][a-zß-ÿ]{2})", " ", text)
     return _WORD.findall(spaced)
 
@@ -85,7 +85,7 @@ def titled(text: str) -> bool:
 
 
 def only_title(text: str) -> bool:
-    """Nothing but a title, as in the first line of an address."""
+    """Return whether a text is nothing but a title, as in the first line of an address."""
     return bool(_TITLE.fullmatch(text.strip() + " "))
 
 
@@ -126,7 +126,7 @@ def _names_person(text: str) -> bool:
 
 
 def _hold_name(tokens: list[str]) -> bool:
-    """From the last word to the first, so that a long row of initials is passed through once."""
+    """Go from the last word to the first, so that a long row of initials is passed through once."""
     behind = len(tokens)
     for index in reversed(range(len(tokens))):
         rest = tokens[behind : behind + 4]
@@ -162,6 +162,6 @@ def _pair(word: str, rest: list[str], alone: bool) -> bool:
 
 
 def given_only(text: str) -> bool:
-    """Nothing but one given name."""
+    """Return whether a text is nothing but one given name."""
     tokens = _tokens(text)
     return len(tokens) == 1 and _may_be_given(tokens[0]) and _capitalised(tokens[0])

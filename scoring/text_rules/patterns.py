@@ -14,7 +14,7 @@ _READ_AS_DIGIT = str.maketrans("OQDIZSBG", "00012586")
 
 
 def luhn(number: str) -> bool:
-    """Payment cards, IMEI (ISO/IEC 7812-1). Other characters than digits are ignored.
+    """Check the digits of a payment card or an IMEI (ISO/IEC 7812-1); other characters are ignored.
 
     >>> luhn("4111 1111 1111 1111"), luhn("4111 1111 1111 1112")
     (True, False)
@@ -25,7 +25,7 @@ def luhn(number: str) -> bool:
 
 
 def iban(number: str) -> bool:
-    """ISO 13616: country, two check digits, up to 30 characters; mod 97 is 1.
+    """Check an IBAN (ISO 13616): country, two check digits, up to 30 characters; mod 97 is 1.
 
     >>> iban("GB82 WEST 1234 5698 7654 32")
     True
@@ -48,7 +48,7 @@ def aba_routing(number: str) -> bool:
 
 
 def mrz_digit(field: str) -> int:
-    """ICAO Doc 9303 part 3: weights 7, 3, 1 over digits, letters (A = 10) and fillers (0)."""
+    """Compute a check digit by ICAO Doc 9303 part 3: weights 7, 3, 1 over digits, letters (A = 10) and fillers (0)."""
     values = [int(c) if c.isdigit() else _MRZ_LETTERS.get(c, 0) for c in field]
     return sum(value * (7, 3, 1)[i % 3] for i, value in enumerate(values)) % 10
 
@@ -123,7 +123,7 @@ def has_date(text: str) -> bool:
 
 
 def is_year(text: str) -> bool:
-    """Nothing but a year."""
+    """Return whether a text is nothing but a year."""
     return bool(re.fullmatch(r"\s*(?:19|20)\d\d\s*", text))
 
 
@@ -135,7 +135,7 @@ def has_years(text: str) -> bool:
 
 
 def has_card_expiry(text: str) -> bool:
-    """Month and year, as on payment cards."""
+    """Look for a month and year as on payment cards."""
     return bool(re.search(r"(?<!\d)(?:0[1-9]|1[0-2])\s?/\s?\d\d(?!\d)", text))
 
 
@@ -163,7 +163,7 @@ def has_clock_time(text: str) -> bool:
 
 
 def is_clock_time(text: str) -> bool:
-    """Nothing but a time, as under a chat message or on a status bar."""
+    """Return whether a text is nothing but a time, as under a chat message or on a status bar."""
     return bool(_CLOCK.match(text.strip())) and len(text.strip()) <= 11
 
 
@@ -186,7 +186,7 @@ def has_phone(text: str) -> bool:
 
 
 def has_short_phone(text: str) -> bool:
-    """Seven digits, as used inside one area; too weak without a word for a number next to them."""
+    """Look for seven digits, as used inside one area; too weak without a word for a number next to them."""
     return bool(_SHORT_PHONE.search(text))
 
 
@@ -218,7 +218,7 @@ def _iban_lengths() -> dict[str, int]:
 
 
 def has_iban(text: str) -> bool:
-    """With the length of its country and mod 97 right; a word behind it may be glued on."""
+    """Look for an IBAN of its country's length with mod 97 right; a word behind it may be glued on."""
     for match in _IBAN.finditer(text.upper()):
         compact = re.sub(r"\s", "", match[0])
         length = _iban_lengths().get(compact[:2], 99)
@@ -234,7 +234,7 @@ def has_cheque_line(text: str) -> bool:
 
 
 def is_long_number(text: str) -> bool:
-    """At least four digits, none of them masked."""
+    """Return whether a text has at least four digits, none of them masked."""
     return sum(c.isdigit() for c in text) >= 4 and "*" not in text
 
 
@@ -264,7 +264,7 @@ _MAX_NAME_CHARACTERS = 80
 
 @cache
 def _streets() -> tuple[re.Pattern[str], ...]:
-    """House number and street with the word for the street behind or before its name; number behind the name.
+    """Build patterns: number and street, the word for the street behind or before its name; number behind the name.
 
     The parts of a name share no character with the text between them, so that a long line is cut in one way only.
     """
@@ -286,7 +286,7 @@ def _streets() -> tuple[re.Pattern[str], ...]:
 
 
 def has_street_address(text: str) -> bool:
-    """House number with a street, the ways of several languages, or a post box."""
+    """Look for a house number with a street, in the ways of several languages, or a post box."""
     cleaned = without_dates(text)
     return any(pattern.search(cleaned) for pattern in (*_streets(), _COMPOUND_STREET, _BOX))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from scoring.assessment import Assessment, Outcome, Unscored
 from scoring.captions import caption_kinds
-from scoring.protocols.interface import Answer, Generate, Image, Message, Prompt, Text, TextAnswer
+from scoring.protocols.interface import Answer, Generate, Image, Message, Prompt, Protocol, Text, TextAnswer
 from scoring.taxonomy import KEYS
 from scoring.tuning.targets import Turns
 
@@ -73,27 +73,10 @@ class WrittenDialogue(Assessment):
 
 
 @dataclass(frozen=True)
-class DialogueProtocol:
+class DialogueProtocol(Protocol):
     """Asks for a conversation about a picture with a known label."""
 
-    is_private: bool
-    class_name: str | None
-    opening: int
-    """Place in `OPENINGS`."""
-
-    name = "dialogue"
-    version = VERSION
-    assessed: tuple[str, ...] = ()
-    passes = 1
-
-    @property
-    def prompt(self) -> Prompt:
-        label = "private" if self.is_private else "public"
-        if self.class_name and self.is_private:
-            label += f', class "{self.class_name}"'
-        task = _TASK.format(label=label, turns=NUM_TURNS, opening=OPENINGS[self.opening], side=_SIDES[self.is_private])
-        messages = (Message("system", (Text(_SYSTEM),)), Message("user", (Text(task), Image())))
-        return Prompt(messages, Generate(MAX_TOKENS))
+    assessed = ()
 
     def parse(self, answers: Sequence[Answer]) -> Outcome:
         (answer,) = answers
@@ -102,6 +85,16 @@ class DialogueProtocol:
         if isinstance(turns, str):
             return Unscored(LEFT_OUT, turns)
         return WrittenDialogue(np.full(len(KEYS), np.nan, np.float32), turns=turns)
+
+
+def dialogue_protocol(is_private: bool, class_name: str | None, opening: int) -> DialogueProtocol:
+    """Return what is asked about pictures of one label and class. opening: place in `OPENINGS`."""
+    label = "private" if is_private else "public"
+    if class_name and is_private:
+        label += f', class "{class_name}"'
+    task = _TASK.format(label=label, turns=NUM_TURNS, opening=OPENINGS[opening], side=_SIDES[is_private])
+    messages = (Message("system", (Text(_SYSTEM),)), Message("user", (Text(task), Image())))
+    return DialogueProtocol("dialogue", VERSION, Prompt(messages, Generate(MAX_TOKENS)))
 
 
 def turns_of(text: str) -> Turns | str:

@@ -19,7 +19,7 @@ from scoring.engines.picture import prepared
 from scoring.engines.vlm.adapter import Adapter
 from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.prompting import Prompter
-from scoring.engines.vlm.transformers.engine import loaded_with
+from scoring.engines.vlm.transformers.engine import loaded
 from scoring.protocols.interface import Generate, Image, Message, Prompt, Text
 from scoring.tuning.examples import IGNORED, Examples
 from scoring.tuning.trainer import CURVES, OWN_INPUTS, Tuner
@@ -48,8 +48,6 @@ class Trained:
     num_steps: int
     num_pictures: int
     num_parameters: int
-    """Number of parameters of the adapter."""
-
     curves: tuple[Curve, ...]
     train_accuracy: float
     """Share of targets of the training pictures (at most `NUM_MEASURED`) that the tuned model predicts, 0–1."""
@@ -64,8 +62,6 @@ class Trained:
     """The same for the targets."""
 
     device: str
-    """Name of the device."""
-
     precision: str
     """Precision of the model: float32 or bfloat16."""
 
@@ -106,7 +102,7 @@ def difference_when_loaded(tuner: Tuner, examples: Examples, checkpoint: Checkpo
     tuner.optimizer = None
     tuner.model.to("cpu")
     _free_memory()
-    after = _probabilities(tuner, loaded_with(checkpoint, saved, precision), batch)
+    after = _probabilities(tuner, loaded(checkpoint, saved, precision), batch)
     _free_memory()  # a study tunes again in the same process
     return float((before - after).abs().max())
 
@@ -217,7 +213,7 @@ def cost(checkpoint: Checkpoint, adapter: Adapter, asked: Iterator[Asked], max_p
     prompter = Prompter(checkpoint.folder, max_pixels)
     special = prompter.tokenizer.all_special_tokens
     texts: dict[str, str] = {}
-    models = [loaded_with(checkpoint, None, None), loaded_with(checkpoint, adapter, None)]
+    models = [loaded(checkpoint, None, None), loaded(checkpoint, adapter, None)]
     divergences: list[float] = []
     scores: list[tuple[float, float]] = []
     num_same = num_pictures = num_undecodable = 0

@@ -10,13 +10,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ingest.errors import LabelsError, MissingFileError, did_you_mean
-from ingest.storage.given_files import given_content
-from ingest.storage.place import place
-from scoring.yaml_files import YamlError, load_yaml
+from ingest.errors import LabelsError, did_you_mean
+from scoring.yaml_files import load_yaml, shipped_or_given
 
 SHIPPED = ("cprt", "cprt-80", "cprt-160", "privtune", "privtune-internvl")
-MAX_RECIPE_BYTES = 100_000
 
 
 class Recipe(BaseModel):
@@ -93,14 +90,9 @@ def other_setting(former: Mapping[str, object], wanted: Mapping[str, object]) ->
 
 def recipe(name_or_file: str) -> Recipe:
     """Load a shipped recipe, or that of a YAML file. LabelsError if there is none, or a field is wrong."""
-    if name_or_file in SHIPPED:
-        content = resources.files("scoring.tuning").joinpath(f"recipes/{name_or_file}.yaml").read_bytes()
-    else:
-        content = _given(name_or_file)
-    try:
-        fields = load_yaml(content, f"the recipe {name_or_file}")
-    except YamlError as error:
-        raise LabelsError(str(error)) from None
+    folder = resources.files("scoring.tuning") / "recipes"
+    content = shipped_or_given("recipe", name_or_file, SHIPPED, folder, LabelsError)
+    fields = load_yaml(content, f"the recipe {name_or_file}", LabelsError)
     if not isinstance(fields, dict):
         raise LabelsError(
             f"the recipe {name_or_file} must map names of fields to values; privsieve help tuning has an example"
@@ -119,12 +111,3 @@ def recipe(name_or_file: str) -> Recipe:
         which = f"{where}{value} " if where else ""  # nothing if fields contradict each other
         reason = first["msg"].removeprefix("Value error, ")
         raise LabelsError(f"the recipe {name_or_file}: {which}{reason[0].lower()}{reason[1:]}") from None
-
-
-def _given(file: str) -> bytes:
-    try:
-        return given_content(place(file), f"--recipe {file}", MAX_RECIPE_BYTES)
-    except MissingFileError:
-        raise LabelsError(
-            f'no recipe "{file}"{did_you_mean(file, SHIPPED)}; shipped are {", ".join(SHIPPED)}, or name a file'
-        ) from None

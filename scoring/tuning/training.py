@@ -69,7 +69,7 @@ class TrainingRequest:
     """Number of pictures at once on one device; the recipe's batch size is reached over several."""
 
     steps_per_checkpoint: int | None = None
-    """Steps between checkpoints; None for `NUM_CHECKPOINTS` in a run."""
+    """None: as many as make `NUM_CHECKPOINTS` in a run."""
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,6 @@ class SetRecord(BaseModel):
 
     source: str
     labels_sha256: str
-    """Hash of the labels file."""
-
     annotators: tuple[str, ...]
     licences: tuple[str, ...]
     """Licences of the labels and, if given, of the pictures."""

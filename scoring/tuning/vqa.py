@@ -14,8 +14,7 @@ from ingest.errors import LabelsError
 from ingest.images.pixels import Pixels
 from ingest.sample import printable
 from ingest.storage.place import place
-from scoring.labels.labelled import inside
-from scoring.labels.source_files import content_of, json_of, lines_of
+from scoring.labels.source_files import content_of, inside, json_of, lines_of
 
 BenchmarkName = Literal["vqav2", "pope", "scienceqa"]
 
@@ -38,8 +37,6 @@ class VqaQuestion:
     """Path of the picture below the folder of pictures."""
 
     text: str
-    """What the model is asked."""
-
     answers: tuple[str, ...] = ()
     """Right answers, one per person who gave it; none if nothing is judged."""
 
@@ -76,12 +73,12 @@ def vqa_questions(name: BenchmarkName, files: Sequence[str]) -> list[VqaQuestion
             f"--questions of {name} takes {what}; there {'is' if len(files) == 1 else 'are'} {len(files)}"
         )
     try:
-        found = reader(*files)
+        questions = reader(*files)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         raise LabelsError(f"{', '.join(files)}: is not laid out as {name} is; give {what}") from None
-    if not found:
+    if not questions:
         raise LabelsError(f"{', '.join(files)}: has no question about a picture")
-    return found
+    return questions
 
 
 def plain(answer: str) -> str:
@@ -94,7 +91,7 @@ def plain(answer: str) -> str:
 
 
 def _vqav2(questions: str, annotations: str) -> list[VqaQuestion]:
-    """An answer is right as far as three of the ten people gave it."""
+    """Read VQAv2: an answer is right as far as three of the ten people gave it."""
     asked, said = _json(questions), _json(annotations)
     answers = {item["question_id"]: item["answers"] for item in said["annotations"]}
     subset = str(asked["data_subtype"])
@@ -110,30 +107,30 @@ def _vqav2(questions: str, annotations: str) -> list[VqaQuestion]:
 
 
 def _pope(file: str) -> list[VqaQuestion]:
-    """An answer is right if its first word is the label; the score is the accuracy, of one of POPE's three files."""
-    found = []
+    """Read one of POPE's three files: an answer is right if its first word is the label; the score is the accuracy."""
+    questions = []
     for where, line in lines_of(place(file), file):
         item = json_of(line.encode(), where)
         label = _text(item["label"]).lower()
         if label not in ("yes", "no"):
             raise LabelsError(f"{where}: the label is neither yes nor no")
-        found.append(
+        questions.append(
             VqaQuestion(inside(_text(item["image"]), where), f"{_text(item['text'])}\n{SHORT}", (label,), "pope")
         )
-    return found
+    return questions
 
 
 def _scienceqa(file: str) -> list[VqaQuestion]:
-    """Questions of the test split that have a picture; an answer is right if it begins with the letter."""
-    found = []
+    """Read the test split's questions with a picture; an answer is right if it begins with the letter."""
+    questions = []
     for number, item in _json(file).items():
         if item["split"] != "test" or not item["image"]:
             continue
         choices = [f"{letter}. {_text(choice)}" for letter, choice in zip(LETTERS, item["choices"], strict=False)]
         text = "\n".join(filter(None, [_text(item.get("hint") or ""), _text(item["question"]), *choices, LETTER]))
         path = inside(f"test/{number}/{_text(item['image'])}", file)
-        found.append(VqaQuestion(path, text, (LETTERS[item["answer"]].lower(),), "scienceqa"))
-    return found
+        questions.append(VqaQuestion(path, text, (LETTERS[item["answer"]].lower(),), "scienceqa"))
+    return questions
 
 
 _READERS: Mapping[str, tuple[Callable[..., list[VqaQuestion]], int, str]] = {

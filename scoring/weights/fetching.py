@@ -51,7 +51,6 @@ class Listener:
     """Called with the name, the number of bytes fetched, and the total."""
 
     notice: Callable[[str], None] = _logger.warning
-    """Called with one line."""
 
 
 _listener: ContextVar[Listener] = ContextVar("listener", default=Listener())  # noqa: B039 - it is frozen

@@ -14,8 +14,7 @@ from ingest.storage.place import place
 from reports.run.warehouse import STALE_AUDIT, Run
 from scoring.assessment import Assessment
 from scoring.labels.reviews import ReviewAnswers
-from scoring.runs.audit_sample import read_sample
-from scoring.runs.corrected_rates import read_stored
+from scoring.runs.audit_files import read_sample, read_stored
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
@@ -33,7 +32,7 @@ AGE = KEYS.index("age")
 
 
 def read_corrected_rates(run: Run) -> pa.Table | None:
-    """Rows of `scoring.runs.corrected_rates.CORRECTED_SCHEMA`; None if the run was not audited.
+    """Rows of `scoring.runs.audit_files.CORRECTED_SCHEMA`; None if the run was not audited.
 
     RunError in one line if the file is damaged, or of other rows than the run has now.
     """

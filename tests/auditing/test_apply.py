@@ -21,7 +21,7 @@ from reports.run.warehouse import open_run, setup_statements
 from scoring.assessment import Assessment
 from scoring.labels.reviews import ReviewAnswers
 from scoring.labels.table import read_judged
-from scoring.runs.audit_sample import SUBJECTS
+from scoring.runs.audit_files import SUBJECTS
 from scoring.runs.record import RunRecord
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS

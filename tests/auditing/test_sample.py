@@ -12,7 +12,7 @@ import pytest
 from ingest.errors import RunError
 from ingest.storage.place import place
 from reports.run.warehouse import open_run
-from scoring.runs.audit_sample import read_sample
+from scoring.runs.audit_files import read_sample
 from tests.auditing.made import (
     NUM_IMAGES,
     filled,

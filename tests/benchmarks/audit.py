@@ -25,7 +25,7 @@ from reports.statistics.estimates import (
     prevalence,
     standard_error,
 )
-from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, Purpose
+from scoring.runs.audit_files import NUM_CELLS, PRIVATE, Purpose
 from scoring.taxonomy import KEYS
 
 PREVALENCES = (0.005, 0.02, 0.05, 0.2, 0.4)

@@ -26,7 +26,7 @@ from scoring.engines import canned
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.policies.policy_file import load_policy
 from scoring.runs import record
-from scoring.runs.audit_sample import write_sample
+from scoring.runs.audit_files import write_sample
 from scoring.table import Facts, to_table
 from scoring.taxonomy import KEYS
 from tests.records import run_record, write_result

@@ -29,7 +29,7 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
 from scoring.engines.detectors import MAX_SIDE_PX
 from scoring.engines.detectors.models import TEXT_DETECTOR
-from scoring.engines.detectors.writing import LOOK_SCALE, SEARCH_SIDE_PX, normalized, resized
+from scoring.engines.detectors.ocr import LOOK_SCALE, SEARCH_SIDE_PX, normalized, resized
 
 ORIGINAL = Path(rapidocr.__file__).parent / "models" / "PP-OCRv6_det_small.onnx"
 INPUT = "x"

@@ -14,8 +14,8 @@ import numpy as np
 from reports.screening.bounds import broken_bound, drifted_share
 from reports.screening.compute import FitSettings, MadeScreen, is_screened, made_screen, scores_of
 from reports.screening.pictures import LabelledFeatures
-from scoring.screen.features import Features
 from scoring.screen.guard import GuardCounts
+from scoring.screen.modalities import Features
 from scoring.screen.model import Vectors
 from scoring.screen.record import ModalityName
 

@@ -35,7 +35,7 @@ from reports.statistics.estimates import (
 )
 from reports.statistics.shares import Counted, Stratum, post_stratified, standings
 from scoring.labels.table import JudgedLabels, to_labels
-from scoring.runs.audit_sample import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditDesign, AuditSample
+from scoring.runs.audit_files import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditDesign, AuditSample
 from tests.benchmarks.coverage import Row
 from tests.benchmarks.statistics_evaluation import agreements, answers, changes, scores_and_attributes
 from tests.reports import shard_draws

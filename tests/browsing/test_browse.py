@@ -19,8 +19,7 @@ from jobs.runtime.pictures import PictureRef, Pictures
 from jobs.runtime.progress import SILENT
 from reports.report.explaining import explanation, row_named
 from reports.report.opened import open_run
-from scoring.policies.policy_file import load_policy
-from scoring.policies.shipped import SHIPPED, policy_bytes
+from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
 from scoring.table import Facts
 from scoring.taxonomy import KEYS
 from tests.browsing.made import FOUND, ROWS, SHOWN, answer, content, made_run, served, written

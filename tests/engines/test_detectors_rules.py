@@ -7,10 +7,9 @@ import pytest
 
 from scoring.assessment import Assessment
 from scoring.captions import CAPTION_KINDS
-from scoring.engines.detectors.fields import split_label
 from scoring.engines.detectors.findings import decide
 from scoring.engines.detectors.ocr import TextLine
-from scoring.engines.detectors.page import Page
+from scoring.engines.detectors.page import Page, split_label
 from scoring.engines.detectors.rules import TEXT_ATTRIBUTES, text_findings
 from scoring.text_rules import names, patterns
 from tests.engines.pages import HEIGHT, WIDTH, line, page, value

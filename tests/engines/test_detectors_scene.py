@@ -20,7 +20,7 @@ BICYCLE, CAR, BOAT, DOG, HORSE, SUITCASE, RACKET, BOTTLE, CUP, COMPUTER = 1, 2, 
 
 def thing(kind: int, x: float, y: float, width: float, height: float, confidence: float = 0.8) -> Thing:
     """Its top left is at x, y pixels."""
-    return Thing(kind, x, y, x + width, y + height, confidence)
+    return Thing(x, y, x + width, y + height, confidence, kind)
 
 
 def person(x: float, height: float = 600, y: float = 100, confidence: float = 0.8) -> Thing:

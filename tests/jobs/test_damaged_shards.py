@@ -14,7 +14,7 @@ from ingest.storage.place import place
 from jobs.filter.decisions import DECISIONS_SCHEMA
 from reports.report.opened import open_run
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
-from scoring.runs.audit_sample import read_sample
+from scoring.runs.audit_files import read_sample
 from scoring.runs.rows import Damage
 from tests.jobs.made import jpeg, privsieve, rows, tar
 

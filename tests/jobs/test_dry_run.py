@@ -10,7 +10,7 @@ import pytest
 from ingest.errors import EngineError
 from scoring.engines.detectors import PROTOCOL
 from scoring.engines.detectors.findings import ASSESSED
-from scoring.engines.vlm.preview import visual_tokens
+from scoring.engines.vlm.settings import visual_tokens
 from tests.jobs.made import privsieve
 
 OPENAI = ("--engine", "openai", "--endpoint", "http://127.0.0.1:9/v1", "--model", "some-model")

@@ -13,8 +13,7 @@ from ingest.sample import Sample
 from jobs.filter.decisions import decisions_of, unseen_in
 from jobs.scan.batch import BatchScorer
 from scoring.assessment import Assessment, Outcome, View
-from scoring.policies.policy_file import load_policy
-from scoring.policies.shipped import policy_bytes
+from scoring.policies.policy_file import load_policy, policy_bytes
 from scoring.table import Facts, to_table
 from scoring.taxonomy import KEYS
 from tests.ingest.hiding import HIDING, SHOWING

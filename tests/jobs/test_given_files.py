@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scoring.yaml_files import MAX_VALUES, YamlError, load_yaml
+from ingest.errors import PrivsieveError
+from scoring.yaml_files import MAX_VALUES, load_yaml
 from tests.jobs.made import privsieve
 
 Capture = pytest.CaptureFixture[str]
@@ -114,7 +115,7 @@ def test_a_file_of_the_system_that_says_it_is_empty_is_read_within_the_limit(ref
     ],
 )
 def test_yaml_that_costs_more_than_it_says_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(YamlError, match=f"^the file: .*{reason}"):
+    with pytest.raises(PrivsieveError, match=f"^the file: .*{reason}"):
         load_yaml(text.encode(), "the file")
 
 

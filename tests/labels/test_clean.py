@@ -13,7 +13,7 @@ from ingest.errors import LabelsError
 from reports.screening.margins import areas, precision_at_planted, suspicious_labels
 from reports.screening.pictures import LabelledFeatures
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
-from scoring.screen.features import Features
+from scoring.screen.modalities import Features
 from tests.benchmarks.wrong_labels import planted
 from tests.jobs.made import privsieve
 from tests.reviewing.made import Person, run_of, served

@@ -24,7 +24,7 @@ from jobs.review.run import result_of
 from jobs.runtime.progress import SILENT
 from scoring.labels.reviews import PART_ROWS, REVIEWS_SCHEMA, ReviewAnswers, read_reviews
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
-from scoring.runs.audit_sample import read_sample
+from scoring.runs.audit_files import read_sample
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
 from tests.reviewing.made import EVERY, Person, run_of, served, source_of

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from scoring.assessment import Unscored
+from scoring.protocols.binary import REASON_KINDS, kinds_in
 from scoring.protocols.interface import Generate, TextAnswer, Token
-from scoring.protocols.reasons import REASON_KINDS, kinds_in
 from tests.scoring.asking import ask, assessed
 
 

@@ -12,14 +12,19 @@ from ingest.images.pixels import ImageLimits
 from reports.screening.compute import MadeScreen
 from scoring.assessment import View
 from scoring.captions import CAPTION_KINDS
-from scoring.screen.caption import NUM_PLACES, Caption, caption_features
-from scoring.screen.encoder import OnnxEncoder
-from scoring.screen.features import Features, PictureView
 from scoring.screen.fusion import KINDS, Fusion, fitted_fusion
 from scoring.screen.guard import is_guarded
 from scoring.screen.heads import Head, fitted_heads
+from scoring.screen.modalities import (
+    NUM_PLACES,
+    Caption,
+    Features,
+    OnnxEncoder,
+    PictureView,
+    Thumbnail,
+    caption_features,
+)
 from scoring.screen.screen_file import _own_hash, learnt_mark, learnt_pictures, read_screen, write_screen
-from scoring.screen.thumbnail import Thumbnail
 from tests.benchmarks.screen import fitted
 from tests.jobs.made import jpeg
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import PrivsieveError
-from scoring.policies.policy_file import load_policy
-from scoring.policies.shipped import SHIPPED, policy_bytes
+from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -3,7 +3,7 @@
 import duckdb
 import pyarrow as pa
 
-from scoring.runs.corrected_rates import CORRECTED_SCHEMA
+from scoring.runs.audit_files import CORRECTED_SCHEMA
 from scoring.sql.names import make_empty
 from scoring.table import IMAGE_SCHEMA
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ingest.errors import EngineError
-from scoring.similarity.lpips import Lpips
+from scoring.similarity.encoders import Lpips
 from tests.jobs.made import privsieve
 from tests.similarity.made import folder
 

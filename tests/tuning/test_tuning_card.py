@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from ingest.errors import EngineError
 from scoring.assessment import EngineOptions
-from scoring.engines.vlm.adapter_card import BEGUN, PACKAGES, WARNING, page, read_card
+from scoring.engines.vlm.adapter import BEGUN, PACKAGES, WARNING, page, read_card
 from scoring.engines.vlm.settings import VlmSettings, description, settings
 from scoring.engines.vlm.transformers import TAKEN
 from scoring.tuning.recipe import recipe

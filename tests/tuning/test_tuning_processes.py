@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from scoring.engines.vlm.adapter_card import read_card
+from scoring.engines.vlm.adapter import read_card
 from tests.tuning.made import Pictures, make_recipe, make_set, privsieve, tune_command
 
 LIMIT_S = 1500

@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from scoring.engines.vlm.adapter_card import read_card
+from scoring.engines.vlm.adapter import read_card
 from tests.tuning.made import make_recipe, privsieve, tune_command
 
 LIMIT_S = 1500

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import LabelsError, PrivsieveError, StorageError
-from scoring.tuning.recipe import MAX_RECIPE_BYTES, SHIPPED, Recipe, other_setting, recipe
+from ingest.storage.given_files import MAX_SETTINGS_BYTES
+from scoring.tuning.recipe import SHIPPED, Recipe, other_setting, recipe
 
 GOOD = {"name": "mine", "rank": 8, "alpha": 16, "learning_rate": 0.001, "batch_size": 4, "epochs": 2}
 
@@ -102,7 +103,7 @@ def test_a_wrong_field_is_named_with_its_value(tmp_path: Path, fields: dict[str,
         (b"rank: 1\nrank: 2", 'the key "rank" occurs twice'),
         (b"\xff\xfe\x00", "is not valid YAML"),
         (b"!!python/object/apply:os.system [id]", "is not valid YAML"),
-        (b"a" * (MAX_RECIPE_BYTES + 1), "has more than 100,000 bytes, the most that such a file may have"),
+        (b"a" * (MAX_SETTINGS_BYTES + 1), "has more than 1,048,576 bytes, the most that such a file may have"),
     ],
 )
 def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
@@ -113,7 +114,10 @@ def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, content: bytes, mes
 
 
 def test_a_recipe_that_is_not_there_is_refused_with_the_near_name(tmp_path: Path) -> None:
-    with pytest.raises(LabelsError, match=r'no recipe "ptivtune" \(did you mean "privtune"\?\); shipped are cprt'):
+    with pytest.raises(
+        LabelsError,
+        match=r'there is no recipe ptivtune \(did you mean "privtune"\?\); give a YAML file, .* shipped: cprt',
+    ):
         recipe("ptivtune")
     with pytest.raises(StorageError, match="cannot be read: is a directory"):
         recipe(str(tmp_path))

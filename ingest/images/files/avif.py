@@ -54,8 +54,6 @@ class _Contents:
     """The facts in the boxes of a file that were read."""
 
     primary: int = 0
-    """Number of the primary item."""
-
     data: int = 0
     """Offset of the content of the box `idat`."""
 

@@ -6,8 +6,8 @@ Source: CompuServe, "Graphics Interchange Format, Version 89a".
 import re
 from collections.abc import Iterator
 
-from ingest.images.files.kept import Cleaned
 from ingest.images.files.magic import is_text
+from ingest.images.files.metadata import Cleaned
 from ingest.images.files.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
 
 _SCREEN_BYTES, _IMAGE_BYTES = 13, 10

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ingest.images.files.kept import Cleaned, KeptFacts
 from ingest.images.files.magic import is_text
+from ingest.images.files.metadata import Cleaned, KeptFacts
 from ingest.images.files.pieces import EMBEDDED_IMAGE, METADATA, TRAILING_DATA, UNKNOWN_CHUNK, Piece, Range, unclaimed
 
 _SOI_BYTES, _EOI, _SOS = 2, 0xD9, 0xDA
@@ -185,6 +185,6 @@ def _segment(marker: int, content: bytes) -> bytes:
 
 
 def _profile_segments(profile: bytes) -> list[bytes]:
-    """Source: ICC.1:2022, annex B.4."""
+    """Cut a profile into numbered APP2 segments (ICC.1:2022, annex B.4)."""
     parts = [profile[first : first + _ICC_PART_BYTES] for first in range(0, len(profile), _ICC_PART_BYTES)]
     return [_segment(0xE2, _ICC + bytes([number, len(parts)]) + part) for number, part in enumerate(parts, 1)]

@@ -1,4 +1,5 @@
-"""Which kinds of metadata a file holds, anywhere in it. Kinds only, never the values.
+"""Which kinds of metadata a file holds, anywhere in it (kinds only, never the values), and what is kept of it besides
+the pixels when it is cleaned (`ingest.images.cleaning`).
 
 Pillow reports the metadata before the pixels. A release ships the whole file, so metadata after them counts too:
 PNG text after the pixels, EXIF between the scans of a JPEG, XMP at the end of a GIF, every page of a TIFF.
@@ -8,6 +9,9 @@ import re
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from PIL import ExifTags, Image
 from PIL.PngImagePlugin import MAX_TEXT_CHUNK, MAX_TEXT_MEMORY
@@ -245,3 +249,33 @@ def _exif_kinds(exif: Image.Exif) -> Iterator[str]:
 
 def _xmp_kinds(packet: bytes) -> set[str]:
     return {kind for pattern, kind in _XMP_KINDS if re.search(pattern, packet)}
+
+
+@dataclass(frozen=True)
+class KeptFacts:
+    """Facts that decide how the pixels are shown."""
+
+    profile: bytes | None
+    """ICC colour profile, a valid one."""
+
+    orientation: int
+    """EXIF orientation, 1…8; 1 is upright."""
+
+    @cached_property
+    def exif(self) -> bytes:
+        """A TIFF structure with the orientation alone, without "Exif" before it; empty if the picture is upright."""
+        if self.orientation == 1:
+            return b""
+        exif = Image.Exif()
+        exif[ExifTags.Base.Orientation] = self.orientation
+        return exif.tobytes().removeprefix(b"Exif\0\0")
+
+
+class Cleaned(NamedTuple):
+    """A file that was written again."""
+
+    content: bytes
+
+    is_usual: bool
+    """Whether it is a still picture whose parts came in the usual order. If not, decoders may read it in another way
+    than privsieve does, so the pixels of both files have to be compared."""

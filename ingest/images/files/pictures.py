@@ -14,7 +14,7 @@ from ingest.images.files import jpeg
 from ingest.images.files.copies import Scanned
 from ingest.images.files.magic import BMP_HEADER, HEAD_BYTES, picture_in_place_of_text
 from ingest.images.files.pieces import IGNORED_BYTES, METADATA, Range
-from ingest.images.files.tiff_file import second_directory
+from ingest.images.files.tiff import second_directory
 
 _MAGICS: tuple[tuple[bytes, int, str], ...] = (
     (b"\xff\xd8\xff", 0, "JPEG"),

@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 
 from PIL.PngImagePlugin import MAX_TEXT_MEMORY
 
-from ingest.images.files.deflated import used_bytes
-from ingest.images.files.kept import Cleaned, KeptFacts
 from ingest.images.files.magic import is_text
-from ingest.images.files.metadata import PNG_MAGIC, chunk_text, png_chunks, raw_profile
-from ingest.images.files.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
+from ingest.images.files.metadata import PNG_MAGIC, Cleaned, KeptFacts, chunk_text, png_chunks, raw_profile
+from ingest.images.files.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece, used_bytes
 
 _METADATA_CHUNKS = frozenset([b"eXIf", b"caBX"])
 _TEXTS = frozenset([b"tEXt", b"zTXt", b"iTXt"])

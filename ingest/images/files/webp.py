@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from PIL import Image
 
-from ingest.images.files.kept import Cleaned, KeptFacts
+from ingest.images.files.metadata import Cleaned, KeptFacts
 from ingest.images.files.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
 
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 12, 16

@@ -4,12 +4,9 @@
     faces.py       CenterFace: faces                  ridges.py        fingerprints
     objects.py     NanoDet: people and things         scene.py         bystanders, activities, property
     nudity.py      open_nsfw                          medical_images.py   fundus photographs, radiographs
-    barcodes.py    ZXing                              writing.py       PP-OCR: positions of writing
-    plates.py      licence plates                     ocr.py           PP-OCR: lines of text
-    fields.py      form labels and their values       page.py          the kind of page
-    patterns.py    dates, numbers, addresses, check digits
-    names.py       names of people                    vocabulary.py    the word lists in data/
-    people.py, papers.py, rules.py                    rules: text -> evidence
+    barcodes.py    ZXing                              ocr.py           PP-OCR: lines of text and their positions
+    plates.py      licence plates                     page.py          the kind of page, its fields and their values
+    people.py, rules.py                               rules: text -> evidence, by `scoring.text_rules`
     engine.py      all steps, view by view
 
 To add a kind of evidence: write a file that turns pixels into `Finding`s, call it in `engine.py`.

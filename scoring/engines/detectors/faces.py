@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.images.pixels import Pixels
-from scoring.engines.detectors.findings import Finding, fractions
+from scoring.engines.detectors.findings import Detection, Finding
 from scoring.engines.detectors.models import open_session
 
 LONGER_SIDE_PX = 800
@@ -24,25 +24,12 @@ OVERLAP = 0.3
 
 
 @dataclass(frozen=True)
-class Face:
-    """Coordinates are pixels of the view."""
-
-    x_min: float
-    y_min: float
-    x_max: float
-    y_max: float
-    confidence: float
-    """Confidence, 0–1."""
-
+class Face(Detection):
     sharpness: float
     """Variance of the Laplacian of the crop at 112x112, in grey levels²."""
 
     flatness: float
     """Share of pixels without texture in 3x3; high in drawings."""
-
-    @property
-    def width(self) -> float:
-        return self.x_max - self.x_min
 
     @property
     def drawn(self) -> bool:
@@ -104,7 +91,7 @@ def _overlap(face: Face, other: Face) -> float:
     width = min(face.x_max, other.x_max) - max(face.x_min, other.x_min)
     height = min(face.y_max, other.y_max) - max(face.y_min, other.y_min)
     common = max(0.0, width) * max(0.0, height)
-    areas = sum((each.x_max - each.x_min) * (each.y_max - each.y_min) for each in (face, other))
+    areas = sum(each.width * each.height for each in (face, other))
     return common / max(areas - common, 1.0)
 
 
@@ -157,9 +144,8 @@ def _identity(face: Face, size: tuple[int, int]) -> list[Finding]:
         return []
     value = 1.0 if face.recognisable else 0.5
     kind = f"face, {round(face.width, -1):.0f} px wide, {'sharp' if face.recognisable else 'small or not sharp'}"
-    area = fractions(face.x_min, face.y_min, face.x_max, face.y_max, *size)
     return [
-        Finding("biometrics", value, kind, area, face.confidence),
+        Finding("biometrics", value, kind, face.area_in(size), face.confidence),
         Finding("age", value, "a person's face"),
         Finding("gender", value, "a person's face"),
     ]

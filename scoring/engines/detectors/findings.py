@@ -42,6 +42,30 @@ def fractions(x_min: float, y_min: float, x_max: float, y_max: float, width: int
     return cut(x_min, width), cut(y_min, height), cut(x_max, width), cut(y_max, height)
 
 
+@dataclass(frozen=True)
+class Detection:
+    """What a model has found in a view. Coordinates are pixels of the view, y down."""
+
+    x_min: float
+    y_min: float
+    x_max: float
+    y_max: float
+    confidence: float
+    """Confidence, 0–1."""
+
+    @property
+    def width(self) -> float:
+        return self.x_max - self.x_min
+
+    @property
+    def height(self) -> float:
+        return self.y_max - self.y_min
+
+    def area_in(self, size: tuple[int, int]) -> Area:
+        """Return its area. size: (width, height) of the view in pixels."""
+        return fractions(self.x_min, self.y_min, self.x_max, self.y_max, *size)
+
+
 ABSENT_UNLESS_FOUND = (
     "biometrics",
     "gov_ids",

@@ -63,7 +63,7 @@ def _faces(faces: Sequence[Face], area: float) -> list[float]:
     if largest is None:
         measured = [0.0, 0.0, 0.0]
     else:
-        share = largest.width * (largest.y_max - largest.y_min) / area
+        share = largest.width * largest.height / area
         measured = [math.sqrt(share), _log(largest.sharpness), largest.flatness]
     highest = max((face.confidence for face in faces), default=0.0)
     return [_log(len(sure)), _log(len(faces)), highest, *measured, float(largest is not None)]

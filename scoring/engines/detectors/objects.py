@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.images.pixels import Pixels
+from scoring.engines.detectors.findings import Detection
 from scoring.engines.detectors.models import open_session
 
 Floats = npt.NDArray[np.float32]
@@ -34,27 +35,11 @@ MIN_SIZE_OF_SECOND = 0.4
 
 
 @dataclass(frozen=True)
-class Thing:
-    """A detected person or thing. Coordinates are pixels of the view, y down."""
+class Thing(Detection):
+    """A detected person or thing."""
 
     kind: int
     """Class of COCO, 0–79; 0 is a person."""
-
-    x_min: float
-    y_min: float
-    x_max: float
-    y_max: float
-
-    confidence: float
-    """Confidence, 0–1."""
-
-    @property
-    def width(self) -> float:
-        return self.x_max - self.x_min
-
-    @property
-    def height(self) -> float:
-        return self.y_max - self.y_min
 
     @property
     def area(self) -> float:
@@ -117,7 +102,7 @@ def _distinct(scores: Floats, boxes: Floats) -> list[Thing]:
     for index in np.argsort(-scores[cells, kinds], kind="stable"):
         cell, kind = cells[index], int(kinds[index])
         x_min, y_min, x_max, y_max = map(float, boxes[cell])
-        thing = Thing(kind, x_min, y_min, x_max, y_max, float(scores[cell, kind]))
+        thing = Thing(x_min, y_min, x_max, y_max, float(scores[cell, kind]), kind)
         if not any(_is_same(thing, other) for other in things):
             things.append(thing)
     return things

@@ -38,7 +38,7 @@ def _named(line: TextLine, kind: str) -> Iterator[Finding]:
 
 
 def numbered_names(page: Page) -> Iterator[Finding]:
-    """Fields 1 and 2 of driving licences (AAMVA, Directive 2006/126/EC): family name, given names."""
+    """Find fields 1 and 2 of driving licences (AAMVA, Directive 2006/126/EC): family name, given names."""
     if not page.terms("identity"):
         return
     for line in page.readable:

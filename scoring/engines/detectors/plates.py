@@ -41,7 +41,7 @@ _YEAR = re.compile(r"\w{1,3}[ .'-]{1,2}(19|20)\d\d")
 
 def plate_findings(page: Page, things: Sequence[Thing]) -> list[Finding]:
     """Return evidence of plates. things: detections in the view, in its pixels."""
-    vehicles = [_area_of(thing, page.width, page.height) for thing in things if thing.kind in VEHICLES]
+    vehicles = [thing.area_in((page.width, page.height)) for thing in things if thing.kind in VEHICLES]
     on_vehicles = [line for line in page.readable if any(_is_inside(line.area, vehicle) for vehicle in vehicles)]
     has_little_text = page.num_chars <= MAX_SIGNS_BESIDE and not any(field.values for field in page.fields)
     alone = [line for line in page.readable if has_little_text and line.height >= CLOSE_UP * page.height]
@@ -72,7 +72,7 @@ def plates_in_close_up(lines: Sequence[TextLine]) -> list[Finding]:
 
 
 def _is_on(plate: Finding, thing: Thing, width: int, height: int) -> bool:
-    return plate.area is not None and _is_inside(plate.area, _area_of(thing, width, height))
+    return plate.area is not None and _is_inside(plate.area, thing.area_in((width, height)))
 
 
 def _plates(lines: Sequence[TextLine], is_sure: bool) -> Iterator[Finding]:
@@ -135,10 +135,6 @@ def _finding(lines: Sequence[TextLine], is_sure: bool) -> Finding:
     area = (max(0.0, x_min - margin), y_min, min(1.0, x_max + margin), y_max)
     kind = "licence plate" if value == 1 else "what may be a licence plate"
     return Finding("non_unique_id", value, kind, area, min(line.confidence for line in lines))
-
-
-def _area_of(thing: Thing, width: int, height: int) -> Area:
-    return (thing.x_min / width, thing.y_min / height, thing.x_max / width, thing.y_max / height)
 
 
 def _is_inside(area: Area, around: Area) -> bool:

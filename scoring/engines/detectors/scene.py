@@ -6,7 +6,7 @@ Nothing here is used on pages of text: the detector also finds people in portrai
 from collections.abc import Sequence
 
 from scoring.engines.detectors.faces import FACE_CONFIDENCE, HEAD_CONFIDENCE, Face
-from scoring.engines.detectors.findings import Finding, fractions
+from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.objects import PERSON, Thing
 
 VEHICLES = frozenset([2, 3, 5, 7])
@@ -40,7 +40,6 @@ VEHICLE_CONFIDENCE = 0.4
 SMALLER = 0.6
 """A person below this share of the tallest person's height, or of the largest face's width, is farther away."""
 MIN_HEAD_PX = 8
-"""Minimum width of a head."""
 MANY_HEADS = 6
 POSED_FACE = 0.06
 """Share of the view's width from which faces of similar size are a posing group."""
@@ -214,5 +213,4 @@ def _property(things: Sequence[Thing], size: Size) -> list[Finding]:
 
 
 def _evidence(attribute: str, value: float, kind: str, thing: Thing, size: Size) -> Finding:
-    area = fractions(thing.x_min, thing.y_min, thing.x_max, thing.y_max, *size)
-    return Finding(attribute, value, kind, area, thing.confidence)
+    return Finding(attribute, value, kind, thing.area_in(size), thing.confidence)

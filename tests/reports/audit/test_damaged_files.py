@@ -8,8 +8,14 @@ import pytest
 
 from ingest.errors import RunError
 from ingest.storage.place import place
-from scoring.runs.audit_sample import NUM_CELLS, read_sample
-from scoring.runs.corrected_rates import CORRECTED_SCHEMA, State, read_stored, write_corrected_rates
+from scoring.runs.audit_files import (
+    CORRECTED_SCHEMA,
+    NUM_CELLS,
+    State,
+    read_sample,
+    read_stored,
+    write_corrected_rates,
+)
 from tests.audits import write_drawn
 from tests.records import run_record
 

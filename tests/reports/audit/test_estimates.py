@@ -20,7 +20,7 @@ from reports.statistics.estimates import (
     standard_error,
 )
 from reports.statistics.rogan_gladen import Errors, counted_errors, rogan_gladen
-from scoring.runs.audit_sample import NUM_CELLS
+from scoring.runs.audit_files import NUM_CELLS
 from tests.benchmarks.audit import PREVALENCES, category_outcome, private_outcome
 from tests.benchmarks.audit_categories import ENGINES, share_of_alarms, simulated
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
 from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, Requirements
 from scoring.engines.vlm.checkpoint import weight_bytes
-from scoring.engines.vlm.preview import MACHINE, costs_of
-from scoring.engines.vlm.settings import VlmSettings, description, package_versions, settings
+from scoring.engines.vlm.settings import MACHINE, VlmSettings, costs_of, description, package_versions, settings
 
 if TYPE_CHECKING:
     from scoring.engines.vlm.transformers.engine import TransformersEngine
@@ -33,7 +32,7 @@ def requirements(options: EngineOptions) -> Requirements:
 
 
 def preview(options: EngineOptions) -> Preview:
-    from scoring.engines.vlm.preview import preview_of
+    from scoring.engines.vlm.settings import preview_of
 
     return preview_of(settings(NAME, options, TAKEN, with_weights=False))
 
@@ -47,7 +46,7 @@ def load(options: EngineOptions) -> "TransformersEngine":
     chosen = _chosen(options, with_weights=True)
     from scoring.engines.vlm.transformers.engine import TransformersEngine, loaded
 
-    return TransformersEngine(chosen, loaded(chosen))
+    return TransformersEngine(chosen, loaded(chosen.checkpoint, chosen.adapter, chosen.dtype))
 
 
 def _chosen(options: EngineOptions, *, with_weights: bool) -> VlmSettings:

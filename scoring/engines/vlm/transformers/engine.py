@@ -19,8 +19,7 @@ from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.loading import FAULTS, model_of
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt, read_answer
 from scoring.engines.vlm.settings import VlmSettings
-from scoring.engines.vlm.transformers.greedy import Greedy
-from scoring.engines.vlm.transformers.prefill import Prefill, Prefilled, Request
+from scoring.engines.vlm.transformers.forward import Greedy, Prefill, Prefilled, Request
 from scoring.protocols.interface import Answer, Generate, Prompt, Protocol
 
 DEFAULT_BATCH_SIZE = 16
@@ -177,13 +176,11 @@ def _is_of_the_accelerator(error: Exception) -> bool:
     return isinstance(error, torch.AcceleratorError) or (isinstance(error, RuntimeError) and "CUDA error" in str(error))
 
 
-def loaded(chosen: VlmSettings) -> Any:
-    """Load the model, with its adapter merged, on the accelerator. EngineError if they are incomplete."""
-    return loaded_with(chosen.checkpoint, chosen.adapter, chosen.dtype)
+def loaded(checkpoint: Checkpoint, adapter: Adapter | None, dtype: str | None) -> Any:
+    """Load the model, with its adapter merged, on the accelerator. EngineError if they are incomplete.
 
-
-def loaded_with(checkpoint: Checkpoint, adapter: Adapter | None, dtype: str | None) -> Any:
-    """Load as in `loaded`. dtype: None for the stored one."""
+    dtype: None for the stored one.
+    """
     device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     model = model_of(checkpoint, dtype)
     if adapter is not None:

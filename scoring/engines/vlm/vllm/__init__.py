@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
 from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, RecordedSpeed, Requirements
 from scoring.engines.vlm.checkpoint import weight_bytes
-from scoring.engines.vlm.preview import MACHINE, costs_of
-from scoring.engines.vlm.settings import VlmSettings, description, is_installed, model_name, package_versions, settings
+from scoring.engines.vlm.settings import (
+    MACHINE,
+    VlmSettings,
+    costs_of,
+    description,
+    is_installed,
+    model_name,
+    package_versions,
+    settings,
+)
 from scoring.engines.vlm.vllm.options import vllm_options
 
 if TYPE_CHECKING:
@@ -43,7 +51,7 @@ def requirements(options: EngineOptions) -> Requirements:
 
 
 def preview(options: EngineOptions) -> Preview:
-    from scoring.engines.vlm.preview import preview_of
+    from scoring.engines.vlm.settings import preview_of
 
     return preview_of(settings(NAME, options, TAKEN, with_weights=False))
 
@@ -53,7 +61,7 @@ def costs(options: EngineOptions) -> Costs:
 
 
 def load(options: EngineOptions) -> "VllmEngine":
-    """Starts vLLM in processes of its own, minutes for a large model. EngineError where it does not start, or where
+    """Start vLLM in processes of its own, minutes for a large model. EngineError where it does not start, or where
     the adapter does not load whole."""
     chosen = _chosen(options, with_weights=True)
     from scoring.engines.vlm.loading import check_whole

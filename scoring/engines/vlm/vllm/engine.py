@@ -64,16 +64,12 @@ class VllmSetup:
     """Values of the options in `scoring.engines.vlm.vllm.options`."""
 
     cpus: float | None = None
-    """`EngineOptions.cpus`"""
-
     gpu_share: float | None = None
-    """`EngineOptions.gpu_share`"""
-
     load_format: str = "safetensors"
     """"dummy" for random weights, which measure as well as real ones."""
 
     def arguments(self) -> dict[str, Value]:
-        """Arguments of vLLM. Its own default of the memory that it takes is for a GPU that nothing else uses."""
+        """Return the arguments of vLLM, whose own share of the memory is for a GPU that nothing else uses."""
         arguments_: dict[str, Value] = {}
         if self.gpu_share is not None and self.gpu_share < 1:
             arguments_["gpu_memory_utilization"] = AsyncEngineArgs.gpu_memory_utilization * self.gpu_share
@@ -164,12 +160,12 @@ class VllmEngine:
         return list(self._wait(self._gathered(protocol, views)))
 
     def close(self) -> None:
-        """Ends vLLM's processes."""
+        """End vLLM's processes."""
         self._wait(self._closed())
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     async def _closed(self) -> None:
-        """On the loop, so that the task which reads vLLM's outputs is ended before it can take this for a failure."""
+        """End vLLM on the loop, so that the task which reads its outputs ends before it can take this for a failure."""
         self._engine.shutdown()
         del self._engine  # its destructor would run too late, when Python itself ends
 
@@ -213,7 +209,7 @@ class VllmEngine:
         return read_answer(prompt.wanted, tokens, await self._read(asked, tokens))
 
     async def _read(self, asked: dict[str, Any], tokens: TokenPrompt) -> npt.NDArray[np.float32]:
-        """Probabilities of the candidates, shape (slots_from_end, candidate_ids).
+        """Return the probabilities of the candidates, shape (slots_from_end, candidate_ids).
 
         Tokens that the cache already knows give no logits. The text before the picture may be among them, but not the
         slots, since no two pictures have the same name. A question without a picture may be known whole."""
@@ -305,7 +301,7 @@ def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup) -> Async
             "max_loras": 1,
             "max_lora_rank": _lora_rank(chosen.adapter.rank),
             "enable_tower_connector_lora": True,
-            "worker_extension_cls": "scoring.engines.vlm.vllm.worker.AdapterReport",
+            "worker_extension_cls": "scoring.engines.vlm.vllm.starting.AdapterReport",
         }
     if current_platform.is_cpu():
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "4")  # GiB; it would take nearly all memory there is

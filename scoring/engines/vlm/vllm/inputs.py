@@ -76,7 +76,7 @@ class InputMaker:
         return bool(theirs.dtype == pixels.dtype and torch.equal(theirs, pixels))
 
     def _pixels(self, image: Image, grid: torch.Tensor) -> torch.Tensor:
-        """Whole numbers, as vLLM wants them: the model scales them itself. grid: patches in time, height and width."""
+        """Return whole numbers, which the model scales itself. grid: patches in time, height and width."""
         processor = self._prompter.processor.image_processor
         _, height, width = grid.flatten().tolist()
         if (width * processor.patch_size, height * processor.patch_size) == image.size:  # it needs no new size

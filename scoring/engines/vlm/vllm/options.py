@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from ingest.errors import EngineError, did_you_mean
 
 Value = bool | int | float | str
-
-SWITCH = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
@@ -24,43 +23,27 @@ class VllmOption:
     meaning: str
 
 
-def _whole(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
+def _checked(read: Callable[[str], Value], fits: Callable[[Any], bool]) -> Callable[[str], Value]:
+    """Return a reader of texts that raises ValueError unless the value fits."""
+
+    def checked(text: str) -> Value:
+        value = read(text)
+        if not fits(value):
+            raise ValueError
+        return value
+
+    return checked
 
 
-def _share(text: str) -> float:
-    number = float(text)
-    if not 0 < number <= 1:
-        raise ValueError
-    return number
-
-
-def _gib(text: str) -> float:
-    number = float(text)
-    if not 0 <= number < 10_000:
-        raise ValueError
-    return number
+_whole = _checked(int, lambda number: number >= 1)
+_share = _checked(float, lambda number: 0 < number <= 1)
+_gib = _checked(float, lambda number: 0 <= number < 10_000)
+_mode = _checked(str, ("balanced", "throughput").__contains__)
+_encoder_mode = _checked(str, ("weights", "data").__contains__)
 
 
 def _switch(text: str) -> bool:
-    if text.lower() not in SWITCH:
-        raise ValueError
-    return SWITCH[text.lower()]
-
-
-def _mode(text: str) -> str:
-    if text not in ("balanced", "throughput"):
-        raise ValueError
-    return text
-
-
-def _encoder_mode(text: str) -> str:
-    if text not in ("weights", "data"):
-        raise ValueError
-    return text
+    return _checked(str.lower, ("true", "false").__contains__)(text) == "true"
 
 
 WHOLE, SWITCHED = "a whole number from 1", "true or false"
@@ -84,7 +67,7 @@ VLLM_OPTIONS: Mapping[str, VllmOption] = MappingProxyType(
 
 
 def vllm_options(given: tuple[str, ...] | None) -> dict[str, Value]:
-    """Setting -> value. EngineError in one line for an unknown name, a bad value, or a name given twice."""
+    """Return setting -> value. EngineError in one line for an unknown name, a bad value, or a name given twice."""
     values: dict[str, Value] = {}
     for text in given or ():
         name, equals, value = text.partition("=")

@@ -1,0 +1,336 @@
+"""Readers of labelled data sets in the layouts in which these are published, one function each.
+
+To add one: a function that yields its pictures, named in `IMPORTERS` below and in docs/labels.md.
+"""
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ingest.errors import LabelsError, did_you_mean
+from ingest.formats.shard import folders_below
+from ingest.sample import printable
+from ingest.storage.place import Place
+from scoring.labels import label_studio
+from scoring.labels.mapping import load_mapping
+from scoring.labels.source_files import (
+    Importer,
+    LabelledPicture,
+    content_of,
+    csv_rows,
+    folder_and_file,
+    has_picture_name,
+    inside,
+    json_of,
+    lines_of,
+    names_in,
+)
+from scoring.labels.table import labels_from_csv
+from scoring.labels.votes import PRIVATE_VOTES, vote_of
+from scoring.taxonomy import KEYS
+
+
+def importer_of(name: str, ignores_columns: bool = False) -> Importer:
+    """Return the importer of this name. LabelsError if there is none.
+
+    ignores_columns: columns of a CSV file that are not labels are skipped instead of refused.
+    """
+    if name not in IMPORTERS:
+        raise LabelsError(f'no importer "{name}"{did_you_mean(name, IMPORTERS)}; there are: {", ".join(IMPORTERS)}')
+    if ignores_columns and name != "csv":
+        raise LabelsError(f"--ignore-columns is for csv, not for {name}; leave it out")
+    importer = IMPORTERS[name]
+    return replace(importer, pictures=partial(_csv, ignores_columns=True)) if ignores_columns else importer
+
+
+_VISPR_SPLITS = {"train2017": "train", "val2017": "validation", "test2017": "test"}
+_MAX_ANNOTATION_BYTES = 2**20
+
+
+def _vispr(root: Place) -> Iterator[LabelledPicture]:
+    """Read one JSON file of attribute ids per picture, in either of the two layouts that are in use.
+
+    `annotations/SPLIT/*.json` with `images/SPLIT/*.jpg` (tribhuvanesh/vpa), or `SPLIT/ID.jpg` with `SPLIT/ID.json` next
+    to it. SPLIT is train2017, val2017 or test2017. Only `labels` of an annotation is needed.
+    """
+    has_own_folder = root.at("annotations").is_dir()
+    for folder, split in _VISPR_SPLITS.items():
+        annotations, images = (f"annotations/{folder}", f"images/{folder}") if has_own_folder else (folder, folder)
+        pictures = {} if has_own_folder else _pictures_by_stem(root.at(folder))
+        for name in names_in(root.at(annotations)):
+            if not name.endswith(".json"):
+                continue
+            image = posixpath.join(images, pictures.get(_stem(name), f"{_stem(name)}.jpg"))
+            file = posixpath.join(annotations, name)
+            where = printable(file)
+            annotation = json_of(content_of(root.at(file), where, _MAX_ANNOTATION_BYTES), where)
+            labels = _vispr_labels(annotation, where)
+            if has_own_folder and "image_path" in annotation:
+                if not isinstance(annotation["image_path"], str):
+                    raise LabelsError(f'{where}: "image_path" is not a text')
+                image = inside(annotation["image_path"], where)
+            private = int("a0_safe" not in labels) if labels else None
+            yield LabelledPicture(image, private=private, split=split, labels=labels, where=where)
+
+
+def _vispr_labels(annotation: Any, name: str) -> tuple[str, ...]:
+    labels = annotation.get("labels") if isinstance(annotation, dict) else None
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise LabelsError(f'{name}: has no list of texts named "labels"')
+    return tuple(dict.fromkeys(labels))
+
+
+_PRIVACYALERT_SPLITS = {"train": "train", "val": "validation", "test": "test"}
+_OF_FOUR, _OF_TWO = "_with_labels_4classes.csv", "_with_labels_2classes.csv"
+
+
+def _privacyalert(root: Place) -> Iterator[LabelledPicture]:
+    """Read `Dataset_split/SPLIT_with_labels_2classes.csv` and `Images/SPLIT/PHOTOID_SECRET_SIZE.jpg`.
+
+    Layout as read by laurenssam/Privacy-Aware-Visual-Language-Models: column 0 is the Flickr photo id, column 1 private
+    or public; a line of column names may be there. Many pictures are gone from Flickr since.
+    Lists with four classes are called SPLIT_with_labels_4classes.csv here: that name is a guess from the other one.
+    """
+    lists = set(names_in(root.at("Dataset_split")))
+    for folder, split in _PRIVACYALERT_SPLITS.items():
+        # A split's list of votes is taken before its list of two classes.
+        name = next((name for name in (f"{folder}{_OF_FOUR}", f"{folder}{_OF_TWO}") if name in lists), None)
+        if name is None:
+            continue
+        images = f"Images/{folder}"
+        by_id = {name.split("_")[0].split(".")[0]: name for name in names_in(root.at(images)) if has_picture_name(name)}
+        for number, (where, row) in enumerate(csv_rows(root.at("Dataset_split", name), f"Dataset_split/{name}")):
+            vote = vote_of(row[1]) if len(row) > 1 else None
+            if vote is None:
+                if number == 0 and len(row) > 1:
+                    continue  # column names
+                raise LabelsError(f"{where}: the second column is neither private nor public")
+            photo_id = row[0].strip()
+            path = inside(f"{images}/{by_id.get(photo_id, photo_id)}", where)
+            if not photo_id or not path.startswith(f"{images}/"):
+                raise LabelsError(f"{where}: the first column is not a photo id")
+            is_vote = name.endswith(_OF_FOUR) or vote not in ("public", "private")
+            yield LabelledPicture(
+                path,
+                private=int(vote in PRIVATE_VOTES),
+                vote=vote if is_vote else None,
+                split=split,
+                key=photo_id,
+                where=where,
+            )
+
+
+_CURATED_LISTS = ("labels_splits.csv", "labels.csv")
+_CURATED_PRIVATE = {"0": 0, "1": 1, "-1": None}
+_CURATED_SPLITS = {"0": "train", "1": "validation", "2": "test"}
+
+
+def _privacyalert_curated(root: Place) -> Iterator[LabelledPicture]:
+    """Read the curated re-issue of PrivacyAlert, or of PicAlert or VISPR in the same form.
+
+    Layout as in graphnex/privacy-from-visual-entities:
+    `annotations/labels_splits.csv` or `annotations/labels.csv` with the columns `Image Name`, `batch` and `Label
+    2-class` (0 public, 1 private, -1 unusable), and columns with 0 train, 1 validation, 2 test; `imgs/batchK/NAME.jpg`
+    or `.png`. Tables that went through pandas have 1.0 for 1.
+    """
+    names = names_in(root.at("annotations"))
+    name = next((name for name in _CURATED_LISTS if name in names), None)
+    if name is None:
+        raise LabelsError(f"{root.path}: has no annotations/{_CURATED_LISTS[0]} and no annotations/{_CURATED_LISTS[1]}")
+    rows = csv_rows(root.at("annotations", name), f"annotations/{name}")
+    where, heads = next(rows, ("", []))
+    columns = {head.strip(): index for index, head in enumerate(heads)}
+    for wanted in ("Image Name", "batch", "Label 2-class"):
+        if wanted not in columns:
+            raise LabelsError(f'annotations/{name}, line 1: has no column "{wanted}"')
+    pictures: dict[str, dict[str, str]] = {}
+    for where, row in rows:
+        if len(row) != len(heads):
+            raise LabelsError(f"{where}: has {len(row)} cells instead of {len(heads)}")
+        cells = {head: row[index].strip() for head, index in columns.items()}
+        if (label := cells["Label 2-class"].removesuffix(".0")) not in _CURATED_PRIVATE:
+            raise LabelsError(f'{where}: "Label 2-class" is not 0, 1 or -1')
+        folder = inside(f"imgs/batch{cells['batch'].removeprefix('batch')}", where)
+        if folder not in pictures:
+            pictures[folder] = _pictures_by_stem(root.at(folder))
+        image = cells["Image Name"]
+        stem = _stem(image) if has_picture_name(image) else image
+        path = inside(f"{folder}/{pictures[folder].get(stem, f'{stem}.jpg')}", where)
+        split = _CURATED_SPLITS.get((cells.get("Final") or cells.get("Original") or "").removesuffix(".0"))
+        yield LabelledPicture(path, private=_CURATED_PRIVATE[label], split=split, key=stem, where=where)
+
+
+def _privbench(root: Place) -> Iterator[LabelledPicture]:
+    """Read PrivBench, PrivBench-H or PrivTune: a flat folder of `passport_12.jpg`, `public_3.jpg`, ….
+
+    Layout as in the repository laurenssam/Privacy-Aware-Visual-Language-Models: the class is the stem up to the last
+    underscore, and "public" anywhere in the name makes the picture public.
+    """
+    for name in filter(has_picture_name, names_in(root)):
+        class_, underscore, number = printable(_stem(name)).rpartition("_")
+        if "public" in name.lower():
+            yield LabelledPicture(name, private=0, class_="public", labels=("public",), where=name)
+        elif underscore and class_ and number.isdigit():
+            yield LabelledPicture(name, private=1, class_=class_.lower(), labels=(class_.lower(),), where=name)
+        else:
+            raise LabelsError(
+                f"{root.path}: the file {printable(name)} names no class; "
+                "names are CLASS_NUMBER, such as passport_12.jpg"
+            )
+
+
+_BIV_PUBLIC = "Public/Original_Images_Nonprivate"
+
+
+def _biv_priv(root: Place) -> Iterator[LabelledPicture]:
+    """Read the private objects in `final_release`, the class in the file name, and the other pictures.
+
+    Layout as read by laurenssam/Privacy-Aware-Visual-Language-Models. File names are compared with the 14 classes by
+    their letters and digits only, in any case; the longest class within the name counts.
+    """
+    classes = {_letters(name): name for name in load_mapping("biv-priv").entries}
+    for folder in ("final_release", _BIV_PUBLIC):
+        if not root.at(folder).is_dir():
+            continue
+        for inner, listing in sorted(folders_below(root.at(folder)), key=lambda item: item[0]):
+            for name in (name for name, _ in listing.files if has_picture_name(name)):
+                path = posixpath.join(folder, inner, name)
+                if folder == _BIV_PUBLIC:
+                    yield LabelledPicture(path, private=0, class_="public", where=path)
+                    continue
+                within = max((letters for letters in classes if letters in _letters(name)), key=len, default=None)
+                class_ = classes[within] if within else None
+                labels = (class_ or "no class in the name",)
+                yield LabelledPicture(path, private=1, class_=class_, labels=labels, where=path)
+
+
+def _letters(text: str) -> str:
+    return "".join(c for c in text.lower() if c.isalnum())
+
+
+_PLACES365_CATEGORIES = "categories_places365.txt"
+_PLACES365_LISTS = {
+    "places365_train_standard.txt": ("train", ("data_256_standard", "data_256", "data_large_standard", "data_large")),
+    "places365_train_challenge.txt": ("train", ("data_256", "data_challenge", "data_large")),
+    "places365_val.txt": ("validation", ("val_256", "val_large")),
+}
+"""Name of a list -> its split, and the folders that may hold its pictures."""
+
+
+def _places365(root: Place) -> Iterator[LabelledPicture]:
+    """Read the lists `places365_val.txt`, `places365_train_standard.txt`, …: a picture and the number of its category.
+
+    Layout as in CSAILVision/places365 and torchvision: `categories_places365.txt` has `/a/airfield 0`. The class is the
+    category without its first letter: `airfield`, `bus_station/indoor`. It says nothing about privacy.
+    """
+    names = names_in(root)
+    lists = [name for name in _PLACES365_LISTS if name in names]
+    if not lists or _PLACES365_CATEGORIES not in names:
+        wanted = ", ".join(_PLACES365_LISTS)
+        raise LabelsError(f"{root.path}: needs {_PLACES365_CATEGORIES} and one of these lists: {wanted}")
+    categories = {}
+    for where, line in lines_of(root.at(_PLACES365_CATEGORIES), _PLACES365_CATEGORIES):
+        category, number = _name_and_number(line, where)
+        categories[number] = category[3:] if category[:1] == "/" and category[2:3] == "/" else category
+    seen: set[str] = set()
+    for name in lists:
+        split, folders = _PLACES365_LISTS[name]
+        folder = next((folder for folder in folders if root.at(folder).is_dir()), folders[0])
+        for where, line in lines_of(root.at(name), name):
+            picture, number = _name_and_number(line, where)
+            if number not in categories:
+                raise LabelsError(f"{where}: {_PLACES365_CATEGORIES} has no category {number}")
+            path = inside(f"{folder}/{picture.lstrip('/')}", where)
+            if path not in seen:  # the two lists of training pictures share most of them
+                seen.add(path)
+                yield LabelledPicture(path, class_=categories[number], split=split, where=where)
+
+
+def _name_and_number(line: str, where: str) -> tuple[str, int]:
+    name, _, number = line.strip().rpartition(" ")
+    if not name or not number.isascii() or not number.isdigit() or len(number) > 6:
+        raise LabelsError(f"{where}: is not a name with the number of a category")
+    return name.strip(), int(number)
+
+
+def _csv(root: Place, ignores_columns: bool = False) -> Iterator[LabelledPicture]:
+    """Read a plain CSV file of labels, next to the pictures or elsewhere.
+
+    Columns are those of the labels table, any of them may be missing; `key` is the path of the picture relative to the
+    folder of the file, or its name in a scan. A column `labels` holds labels of another source, separated by
+    semicolons, for `--mapping`.
+    """
+    folder, name = folder_and_file(root, "labels.csv")
+    table = labels_from_csv(content_of(folder.at(name), name), name, ["labels"], ignores_columns)
+    for number, row in enumerate(table.to_pylist()):
+        where = f"{name}, line {number + 2}"
+        yield LabelledPicture(
+            inside(row["key"], where) if row["key"] else None,
+            private=row["private"],
+            class_=row["class"],
+            split=row["split"],
+            score=row["score"],
+            vote=row["vote"],
+            labels=tuple(label.strip() for label in (row.get("labels") or "").split(";") if label.strip()),
+            values={key: row[key] for key in KEYS if row[key] is not None},
+            annotator=None if row["annotator"] == "labels" else row["annotator"],
+            licence=row["licence"],
+            sha256=row["sha256"],
+            key=row["key"],
+            where=where,
+        )
+
+
+def _stem(name: str) -> str:
+    return posixpath.splitext(name)[0]
+
+
+def _pictures_by_stem(folder: Place) -> dict[str, str]:
+    return {_stem(name): name for name in names_in(folder) if has_picture_name(name)}
+
+
+_ONLY_ITS_CLASS = "A private picture has values only for what its class says."
+
+IMPORTERS = {
+    "vispr": Importer(
+        _vispr,
+        (
+            "Private means that the label a0_safe was not given.",
+            "Emotion has no VISPR label and is null; attributes that VISPR covers in part are never 0.",
+        ),
+        mapping="vispr",
+    ),
+    "privacyalert": Importer(
+        _privacyalert,
+        (
+            "Pictures that are not there have their Flickr photo id as key.",
+            "A quarter of the data set is private by design, so its private share is no rate of any population.",
+        ),
+    ),
+    "privacyalert-curated": Importer(
+        _privacyalert_curated,
+        (
+            "The label -1 (unusable) is null.",
+            'The split is that of the column "Final", else of "Original"; folds of the cross-validation are left out.',
+        ),
+    ),
+    "privbench": Importer(
+        _privbench,
+        (
+            "Public means that none of the eight private classes is shown; other attributes were not judged.",
+            _ONLY_ITS_CLASS,
+        ),
+        mapping="privbench",
+        licence="CC BY-NC 4.0",
+    ),
+    "biv-priv": Importer(_biv_priv, (_ONLY_ITS_CLASS,), mapping="biv-priv"),
+    "places365": Importer(
+        _places365, ("The class is the scene category; whether a picture is private was not judged.",)
+    ),
+    "csv": Importer(_csv),
+    "label-studio": Importer(
+        label_studio.pictures, ("The last of several annotations of one task by one person counts.",)
+    ),
+}
