@@ -17,12 +17,13 @@ from ingest.formats.shard import MAX_IMAGE_BYTES
 from ingest.images.pdq import MAX_DISTANCE, Hashes
 from ingest.sample import printable, url_sha256_of
 from ingest.storage.given_files import given_content
-from ingest.storage.place import place
+from ingest.storage.place import Place, place
 from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Name, Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.filter.decisions import read_decisions
 from jobs.filter.record import TAKEDOWN_JOURNAL, urls_of
+from jobs.filter.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from jobs.takedown.entries import looked_for
 from jobs.takedown.matching import held_pictures, pdq_hashes
@@ -58,7 +59,7 @@ class PictureMatch:
     state: State
 
     name: str
-    """SHARD/KEY."""
+    """SHARD/KEY; the file of a list of URLs that has the URL without a judged picture."""
 
     distance: int | None = None
     """Number of bits in which the PDQ hashes differ, of 256; None if its bytes or its URL are the same."""
@@ -95,7 +96,10 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
     by_records = list[PictureMatch]()
     if root.at(RELEASE).exists():
         by_records += _by_records(read_decisions(root, request.release), column, name)
-        is_list = urls_of(root) is not None
+        counts = urls_of(root)
+        is_list = counts is not None
+        if counts is not None and counts.keeps_unknown and column == "url_sha256" and not by_records:
+            by_records += _unjudged(root, counts.column, name)
         if hashes is None or is_list:
             return LookupResult(tuple(by_records), is_list=is_list, is_decodable=is_decodable or is_list)
     known = {match.name for match in by_records if match.state == "released"}
@@ -132,6 +136,13 @@ def _by_records(decisions: pa.Table, column: str, name: str) -> Iterator[Picture
     for row in decisions.filter(is_named).to_pylist():
         state: State = "taken down" if row["rule"] == TAKEDOWN else "dropped"
         yield PictureMatch("released" if row["released_sha256"] is not None else state, f"{row['shard']}/{row['key']}")
+
+
+def _unjudged(root: Place, column: str, url_sha256: str) -> Iterator[PictureMatch]:
+    """Yield the files of a list that have the URL."""
+    for file in sorted(root.at(FOLDER).names()):
+        if any(url_sha256 in hashes for _, hashes in url_hashes(root.at(FOLDER, file), column)):
+            yield PictureMatch("released", f"{FOLDER}/{file}")
 
 
 @click.command()

@@ -148,10 +148,9 @@ def given_taxonomy(url: str) -> Taxonomy:
     try:
         taxonomy = load_taxonomy(given_content(place(url), url))
         levels, keys = taxonomy.levels, list(taxonomy.attributes)
-        are_texts = all(
-            isinstance(text, str) for a in taxonomy.attributes.values() for text in (a.title, a.shows, a.question)
-        )
-        is_sound = isinstance(taxonomy.version, str) and are_texts and all(isinstance(key, str) for key in keys)
+        texts = [taxonomy.version, *keys, *(level.name for level in levels.values())]
+        texts += [text for a in taxonomy.attributes.values() for text in (a.title, a.shows, a.question)]
+        is_sound = all(isinstance(text, str) for text in texts)
         is_sound &= all(len(band) == 2 and 0 <= band[0] < band[1] <= 1 for band in taxonomy.bands)
     except (yaml.YAMLError, TypeError, LookupError, AttributeError, ValueError, RecursionError):
         is_sound = False

@@ -7,7 +7,7 @@ mirror images and rotations do not match.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations_with_replacement, pairwise
+from itertools import combinations, combinations_with_replacement, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,12 @@ SAMPLED_ROWS = 192
 
 BLOCK = 512
 """Number of hashes compared with as many others at once: 2 MB, which fits into the cache of a core."""
+
+MANY = 2**17
+"""From this many hashes on, it is quicker to compare those that agree in two bands than those that agree in one."""
+
+JOINED_AT_ONCE = 2**18
+"""Near pairs that are joined at once: each time takes a pass over the groups of all hashes."""
 
 MAX_BANDS = 16
 """With more and shorter bands, comparing all pairs is quicker."""
@@ -114,12 +120,19 @@ def first_of_groups(distinct: Hashes, max_distance: int = MAX_DISTANCE) -> Indic
     """
     parents = np.arange(len(distinct))
     telling = np.flatnonzero(np.bitwise_count(distinct) >= MIN_BITS_SET)
+    near, num_waiting = list[tuple[Indices, Indices]](), 0
     for ours, others in _candidates(distinct[telling], max_distance):
         mine, theirs = telling[ours], telling[others]
         if (parents[mine] != parents[mine[0]]).any() or (parents[theirs] != parents[mine[0]]).any():
             differing = np.bitwise_count(distinct[mine][:, None] ^ distinct[theirs][None, :])
             rows, columns = np.nonzero(differing <= max_distance)
-            join(parents, mine[rows], theirs[columns])
+            is_apart = parents[mine[rows]] != parents[theirs[columns]]
+            near.append((mine[rows[is_apart]], theirs[columns[is_apart]]))
+            num_waiting += len(near[-1][0])
+            if num_waiting >= JOINED_AT_ONCE:
+                _join_all(parents, near)
+                near, num_waiting = [], 0
+    _join_all(parents, near)
     return parents
 
 
@@ -132,19 +145,31 @@ def _number(text: str) -> int:
 def _candidates(hashes: Hashes, max_distance: int) -> Iterator[tuple[Indices, Indices]]:
     """Yield indices of hashes, and of others that may be near them: every near pair is in at least one block.
 
-    Hashes that differ in at most d bits agree in at least one of d + 1 bands of bits, so only those that agree in a
-    band are compared.
+    Hashes that differ in at most d bits agree in at least n of d + n bands of bits, so only those that agree in n bands
+    are compared.
     """
-    num_bands = max_distance + 1 if max_distance < MAX_BANDS else 1
-    edges = np.linspace(0, NUM_BITS, num_bands + 1).astype(int)
-    for low, high in pairwise(edges):
-        mask = (1 << int(high)) - (1 << int(low)) if num_bands > 1 else 0
-        band = hashes & np.uint64(mask)
+    for mask in _masks(max_distance, 2 if len(hashes) >= MANY else 1):
+        band = hashes & mask
         order = np.argsort(band, kind="stable")
         ends = np.flatnonzero(np.diff(band[order])) + 1
         for members in np.split(order, ends):
             blocks = [members[first : first + BLOCK] for first in range(0, len(members), BLOCK)]
             yield from combinations_with_replacement(blocks, 2)
+
+
+def _masks(max_distance: int, num_agreeing: int) -> list[np.uint64]:
+    """Return the bits of each choice of `num_agreeing` bands; no bits where comparing all pairs is quicker."""
+    num_bands = max_distance + num_agreeing
+    if num_bands > MAX_BANDS:
+        return [np.uint64(0)]
+    edges = np.linspace(0, NUM_BITS, num_bands + 1).astype(int).tolist()
+    bands = [(1 << high) - (1 << low) for low, high in pairwise(edges)]
+    return [np.uint64(sum(chosen)) for chosen in combinations(bands, num_agreeing)]
+
+
+def _join_all(parents: Indices, pairs: Sequence[tuple[Indices, Indices]]) -> None:
+    if pairs:
+        join(parents, np.concatenate([ours for ours, _ in pairs]), np.concatenate([others for _, others in pairs]))
 
 
 def join(parents: Indices, ours: Indices, others: Indices) -> None:

@@ -106,7 +106,7 @@ def _listed(urls: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"This is a list of URLs without pictures. Its table had {urls['num_listed']:,} rows: "
         + ", ".join(f"{count:,} {action}" for action, count in urls["actions"].items())
-        + f", {urls['num_failed']:,} failed downloads, {urls['num_not_scanned']:,} not scanned, "
+        + f", {number_of(urls['num_failed'], 'failed download')}, {urls['num_not_scanned']:,} not scanned, "
         f"{urls['num_without_url']:,} without a URL. What a URL gives may have changed since: `privsieve_sha256` is "
         "the hash of the picture that was judged."
     )

@@ -110,6 +110,7 @@ def run_build_dialogues(request: DialoguesRequest, feedback: Feedback = SILENT) 
         return result
     usage = dict[str, int]()
     if left:
+        part.add(())  # a file that cannot be written costs no answers
         engine = module.load(options)
         if not isinstance(engine, AsksOtherwise):
             raise EngineError(f"the {request.engine} engine writes no text; choose openai, transformers or vllm")
@@ -197,8 +198,10 @@ class _Part:
                 f"{file} was begun with another model, labels or seed; give the same, remove it, or name another --out"
             )
         try:
-            self.done = {line["sha256"]: line for line in map(json.loads, lines[1:])}
-        except (ValueError, LookupError, TypeError):
+            read = {line["sha256"]: line for line in map(json.loads, lines[1:])}
+            # The model may answer the next time, when the endpoint works again.
+            self.done = {sha256: line for sha256, line in read.items() if line.get("left_out") != NO_ANSWER}
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise LabelsError(f"{file} is damaged; remove it, and start again") from None
         if cut:
             file.write_bytes(b"\n".join([*lines, b""]))

@@ -5,7 +5,7 @@ How near a picture is to given PDQ hashes is computed from the released pictures
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,9 +20,10 @@ from ingest.formats import Source, open_source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import NUM_HASHES, Hashes, distances, hashes_of
 from ingest.images.pixels import ImageLimits
-from ingest.sample import Sample, printable
-from ingest.storage.place import place
+from ingest.sample import Sample, domain_of, printable
+from ingest.storage.place import Place, place
 from jobs.filter.record import urls_of
+from jobs.filter.url_list import url_hashes
 from jobs.runtime.progress import Feedback, Meter
 from jobs.takedown.entries import Entry, looked_for, pdq_names
 
@@ -122,6 +123,9 @@ class Matches:
 
     near: tuple[NearMatch, ...]
 
+    unjudged: frozenset[str] = frozenset()
+    """Hashes of URLs that a list of URLs has, and of which the release knows no picture."""
+
 
 def near_pictures(url: str, entries: Sequence[Entry], max_distance: int, feedback: Feedback) -> Near:
     """Compare every picture of a release with the PDQ hashes of a list."""
@@ -186,6 +190,34 @@ def with_same_url(decisions: pa.Table, matches: Matches) -> Matches:
     rows = np.flatnonzero(is_same.to_numpy()).tolist()
     urls = decisions["url_sha256"].take(pa.array(rows, pa.int64())).to_pylist()
     return replace(matches, taken={row: of_url[url] for row, url in zip(rows, urls, strict=True)} | matches.taken)
+
+
+def with_unjudged(
+    root: Place, files: Iterable[str], column: str, decisions: pa.Table, entries: Sequence[Entry], matches: Matches
+) -> Matches:
+    """Return the matches and the URLs of a list without a judged picture that the entries name. files: of the list."""
+    lines = dict[tuple[str, str], list[int]]()
+    for entry in entries:
+        lines.setdefault((entry.kind, entry.name), []).append(entry.number)
+    has_domains = any(entry.kind == "domain" for entry in entries)
+    judged, unjudged, matched_lines = {*decisions["url_sha256"].to_pylist()}, set[str](), set[int]()
+    for name in files:
+        for batch, hashes in url_hashes(root.at(name), column):
+            for url, url_sha256 in zip(batch.column(column).to_pylist(), hashes, strict=True):
+                if url_sha256 is None or url_sha256 in judged:
+                    continue
+                numbers = lines.get(("url", url_sha256), [])
+                if has_domains:
+                    numbers = [*numbers, *lines.get(("domain", domain_of(url) or ""), [])]
+                if numbers:
+                    unjudged.add(url_sha256)
+                    matched_lines.update(numbers)
+    return replace(
+        matches,
+        gone_before=tuple(number for number in matches.gone_before if number not in matched_lines),
+        unknown=tuple(number for number in matches.unknown if number not in matched_lines),
+        unjudged=frozenset(unjudged),
+    )
 
 
 def _rows_of_near(decisions: pa.Table, near: Near) -> Iterator[tuple[str, int, int]]:

@@ -38,7 +38,7 @@ from jobs.filter.url_list import url_hashes
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.takedown.entries import Entry, Why, entries_of, write_tombstones
 from jobs.takedown.journal import Journal, finish_takedown, put_in_place, write_rest
-from jobs.takedown.matching import Matches, NearMatch, matched, near_pictures, with_same_url
+from jobs.takedown.matching import Matches, NearMatch, matched, near_pictures, with_same_url, with_unjudged
 from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, TAKEDOWN
 from scoring.runs.lease import lease
 
@@ -102,6 +102,9 @@ class TakedownResult:
     num_not_compared: int = 0
     """Pictures that cannot be decoded, so that no PDQ hash finds them."""
 
+    num_unjudged: int = 0
+    """URLs of a list of URLs, without a judged picture, that were removed."""
+
     is_signature_void: bool = False
     """The release was signed, and no key was given to sign it again."""
 
@@ -119,11 +122,11 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Taked
     with lease(root.at(RELEASE_LEASE), request.release, takeover=None) as held:
         finish_takedown(root)
         decisions, matches, result = _matched(root, request, entries, feedback)
-        if not result.num_pictures:
+        if not result.num_pictures and not result.num_unjudged:
             return result
         is_void = request.sign_key is None and root.at(SIGNATURE).exists()
         result = replace(result, is_signature_void=is_void)
-        put_in_place(root, held, lambda folder: _staged(root, folder, request, decisions, matches.taken))
+        put_in_place(root, held, lambda folder: _staged(root, folder, request, decisions, matches))
     return result
 
 
@@ -134,8 +137,11 @@ def _matched(
     decisions = read_decisions(root, request.release)
     near = near_pictures(request.release, entries, request.pdq_distance, feedback)
     matches = matched(decisions, entries, request.release, near)
-    if urls_of(root) is not None:
+    if (counts := urls_of(root)) is not None:
         matches = with_same_url(decisions, matches)
+        if counts.keeps_unknown:
+            files = _summary(root, request.release)["sha256"]
+            matches = with_unjudged(root, files, counts.column, decisions, entries, matches)
     num_shards = len(pc.unique(decisions["shard"].take(pa.array(sorted(matches.taken), pa.int64()))))
     result = TakedownResult(
         len(entries),
@@ -145,14 +151,14 @@ def _matched(
         matches.unknown,
         matches.near,
         near.num_not_compared,
+        num_unjudged=len(matches.unjudged),
     )
     return decisions, matches, result
 
 
-def _staged(
-    root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, requested: Mapping[int, Entry]
-) -> Journal:
-    """Write everything that changes into a folder below `takedown.unfinished/`. requested: rows to remove."""
+def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, matches: Matches) -> Journal:
+    """Write everything that changes into a folder below `takedown.unfinished/`."""
+    requested = matches.taken
     staged, summary = root.at(TAKEDOWN_STAGED, folder), _summary(root, request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
     is_taken[list(requested)] = True
@@ -162,6 +168,7 @@ def _staged(
         rest = _rest_of_shards(request.release, staged, decisions, is_taken, files)
     else:
         urls = {*pc.drop_null(decisions["url_sha256"].filter(pa.array(is_taken))).to_pylist()}
+        urls |= matches.unjudged
         rest, num_gone = _rest_of_urls(root, staged, counts.column, urls, files)
         summary["urls"] = counts.model_copy(update={"num_taken_down": counts.num_taken_down + num_gone}).model_dump()
     hashes, replaced, removed = rest

@@ -125,7 +125,9 @@ def test_groups_are_chains_of_near_hashes_numbered_by_their_first_picture() -> N
 
 
 @pytest.mark.slow
-def test_groups_are_those_that_comparing_all_pairs_gives() -> None:
+@pytest.mark.parametrize("many", [0, 10**9], ids=["agree in two bands", "agree in one band"])
+def test_groups_are_those_that_comparing_all_pairs_gives(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingest.images.phash.MANY", many)
     generator = np.random.default_rng(3)
     hashes = [f"{n:016x}" for n in generator.integers(0, 2**64, 100, dtype=np.uint64)]
     for _ in range(500):

@@ -148,6 +148,20 @@ def test_a_url_is_taken_down_from_a_list(made: Path, tmp_path: Path, capsys: Cap
     assert "is a list of URLs without pictures to compare" in capsys.readouterr().err
 
 
+def test_a_url_without_a_judged_picture_is_taken_down_from_a_list_of_flags(
+    made: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    released(made, tmp_path / "list", "--flags-only")
+    assert privsieve("lookup", tmp_path / "list", url(8)) == 0
+    capsys.readouterr()
+    assert privsieve("takedown", tmp_path / "list", asked(tmp_path / "list", url(8), url(99))) == 1
+    shown = capsys.readouterr().out
+    assert "and 1 URL of the list without a judged picture" in shown
+    assert "1 line: no picture that the release knows (4)" in shown
+    assert privsieve("lookup", tmp_path / "list", url(8)) == 1
+    assert privsieve("verify", tmp_path / "list") == 0
+
+
 def test_texts_of_a_list_are_masked(made: Path, tmp_path: Path) -> None:
     drop_none = "name: p\ntexts: masked\nrules: []\ndefault: keep\nquarantined: drop\n"
     rows = released(made, tmp_path / "list", policy=drop_none)

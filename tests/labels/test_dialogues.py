@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jobs.labels.dialogues import NO_ANSWER
 from scoring.tuning.dialogue_writing import FOUND_TEXT, NO_FORM, NO_PRIVACY, turns_of
 from tests.engines.chat_server import ChatServer, Reply
 from tests.jobs.made import privsieve
@@ -100,6 +101,31 @@ def test_an_interrupted_command_continues_where_it_was(
     assert "3 asked about before, 3 to ask about" in capsys.readouterr().out
     assert len(server.bodies) == num_asked + 3
     assert len(lines(tmp_path / "dialogues.jsonl")) == 6
+
+
+def test_pictures_without_an_answer_are_asked_about_again(
+    asked: list[object], server: ChatServer, tmp_path: Path
+) -> None:
+    server.by_words["labelled this picture as public"] = Reply((401,), for_ever=True)
+    assert privsieve(*asked, "--yes") == 2
+    part = tmp_path / "dialogues.jsonl.part"
+    begun, first, *others = part.read_text().splitlines()
+    first = json.dumps({"sha256": json.loads(first)["sha256"], "left_out": NO_ANSWER})
+    part.write_text("".join(f"{line}\n" for line in (begun, first, *others)))
+    server.by_words["labelled this picture as public"] = Reply(text=PUBLIC)
+    server.bodies.clear()
+    assert privsieve(*asked, "--yes") == 0
+    assert len(server.bodies) == 4
+    assert len(lines(tmp_path / "dialogues.jsonl")) == 6
+
+
+def test_a_file_that_cannot_be_written_costs_no_answers(
+    asked: list[object], server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert privsieve(*asked, "--yes", "--out", tmp_path / "file" / "dialogues.jsonl") == 2
+    assert "cannot be written" in capsys.readouterr().err
+    assert server.bodies == []
 
 
 @pytest.mark.parametrize("left", [b"", b'{"asked": {"eng'])

@@ -137,6 +137,7 @@ def test_degenerate_and_unstable_edges_are_refused() -> None:
         ),
         ({"attributes": {"sha256": {"level": 1, "title": "t", "shows": "s"}}}, "is not a taxonomy: write it like"),
         ({"attributes": "text"}, "is not a taxonomy"),
+        ({"levels": {level: {"name": level} for level in LEVELS}}, "is not a taxonomy"),
     ],
 )
 def test_a_file_that_is_no_taxonomy_is_refused_in_one_line(
