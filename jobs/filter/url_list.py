@@ -15,6 +15,7 @@ from ingest.errors import IncompleteError, PolicyError, PrivsieveError
 from ingest.formats.members import masked_value
 from ingest.formats.parquet_columns import has_texts
 from ingest.formats.released import Written
+from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from jobs.fetch.selection import ROWS_PER_FILE, Metadata, cut_batches, open_metadata, unreadable
 from jobs.filter.bar import Bar
@@ -34,6 +35,8 @@ FOLDER = "urls"
 
 OWN = "privsieve_"
 """The columns that the list adds begin like this; a table that has such columns loses them."""
+
+DAMAGED = "is not what was released; privsieve verify says more"
 
 FLAGS = ("rule", "level", "score", "attributes")
 """Added columns of --flags-only, besides `action` and `sha256`."""
@@ -249,9 +252,13 @@ def _masked_cell(value: object) -> object:
 
 
 def url_hashes(file: Place, column: str) -> Iterator[tuple[pa.RecordBatch, list[str | None]]]:
-    """Yield the rows of a file of a list, in order, and the hash of the URL of each; None if it has none."""
+    """Yield the rows of a file of a list, in order, and the hash of the URL of each; None if it has none.
+
+    IncompleteError if the file is damaged.
+    """
     from ingest.sample import url_sha256_of
 
-    with file.open() as stream:
+    with refuse_damage(file.path, DAMAGED, IncompleteError), file.open() as stream:
         for batch in pq.ParquetFile(stream, pre_buffer=False).iter_batches(10_000, use_threads=False):
-            yield batch, [None if url is None else url_sha256_of(url) for url in batch.column(column).to_pylist()]
+            urls = batch.column(column).cast(pa.string()).to_pylist()
+            yield batch, [None if url is None else url_sha256_of(url) for url in urls]

@@ -27,6 +27,7 @@ from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, REMOVED, SIG
 from ingest.formats.tree import ROOT
 from ingest.images.pdq import MAX_DISTANCE
 from ingest.sample import printable
+from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place, place
 from jobs.console.requests import Option, Url, checked_request
 from jobs.filter.checksums import signed, write_sums
@@ -34,7 +35,7 @@ from jobs.filter.decisions import DECISIONS_SCHEMA, read_decisions
 from jobs.filter.documents import write_documents
 from jobs.filter.finishing import ROWS_PER_GROUP, as_json
 from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_STAGED, urls_of
-from jobs.filter.url_list import url_hashes
+from jobs.filter.url_list import DAMAGED, url_hashes
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.takedown.entries import Entry, Why, entries_of, write_tombstones
 from jobs.takedown.journal import Journal, finish_takedown, put_in_place, write_rest
@@ -232,7 +233,7 @@ def _rest_of_urls(
     replaced, num_gone = dict[str, str](), 0
     for name in hashes:
         num_before = num_gone
-        with root.at(name).open() as stream:
+        with refuse_damage(root.at(name).path, DAMAGED, IncompleteError), root.at(name).open() as stream:
             schema = pq.read_schema(stream)
         with staged.at(name).create() as target, pq.ParquetWriter(target, schema, compression="zstd") as writer:
             for batch, of_rows in url_hashes(root.at(name), column):

@@ -162,6 +162,19 @@ def test_a_url_without_a_judged_picture_is_taken_down_from_a_list_of_flags(
     assert privsieve("verify", tmp_path / "list") == 0
 
 
+@pytest.mark.parametrize("options", [(), ("--flags-only",)])
+def test_a_damaged_list_is_named_in_one_line(
+    options: tuple[str, ...], made: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    released(made, tmp_path / "list", *options)
+    (tmp_path / "list" / "urls" / "00000.parquet").write_bytes(b"PAR1 cut")
+    capsys.readouterr()
+    assert privsieve("takedown", tmp_path / "list", asked(tmp_path / "list", url(0))) == 1
+    shown = capsys.readouterr().err
+    assert shown.endswith("00000.parquet is not what was released; privsieve verify says more\n")
+    assert shown.count("\n") == 1
+
+
 def test_texts_of_a_list_are_masked(made: Path, tmp_path: Path) -> None:
     drop_none = "name: p\ntexts: masked\nrules: []\ndefault: keep\nquarantined: drop\n"
     rows = released(made, tmp_path / "list", policy=drop_none)
