@@ -277,6 +277,8 @@ CASES: tuple[Case, ...] = (
     ("similarity", lambda made: ["rank", made.labels()]),
     ("screen", lambda made: ["fit", f"absent-{ODD}", "--labels", made.labels(), "--out", made.folder / "screen"]),
     ("screen", lambda made: ["fit", made.corpus, "--labels", made.labels(), "--out", made.folder / f"{ODD}"]),
+    ("taxonomy", lambda made: ["fit", made.labels(), "--taxonomy", f"absent-{ODD}", "--out", made.folder / f"{ODD}"]),
+    ("taxonomy", lambda made: ["fit", made.labels(), "--taxonomy", made.labels(), "--out", made.folder / "t.yaml"]),
     ("screen", lambda made: ["evaluate", f"absent-{ODD}", made.corpus, "--labels", made.labels()]),
     ("compact", lambda made: [f"absent-{ODD}"]),
     ("compact", lambda made: [made.half()]),

@@ -91,7 +91,7 @@ def _record(**changes: object) -> RunRecord:
         "category": None,
         "sample": 9,
     }
-    settings |= {"seed": 0, "limit": None, "max_pixels": 1, "max_frames": 1, "taxonomy": "t", "engine": ENGINE}
+    settings |= {"seed": 0, "limit": None, "max_pixels": 1, "max_frames": 1, "taxonomy": "cprt-1", "engine": ENGINE}
     return RunRecord.model_validate(settings | changes)
 
 
