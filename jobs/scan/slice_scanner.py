@@ -82,7 +82,8 @@ class SliceScanner:
         on_progress: OnProgress = no_progress,
     ):
         """Load the engine. crashed: called after a crash is recorded, before `WorkerCrash`, by one thread at a time."""
-        keep_freed_memory()
+        if settings.batches_at_once == 1:  # many threads at once would wait for each other's memory
+            keep_freed_memory()
         self._settings = settings
         self._crashed = crashed
         self._on_progress = on_progress
