@@ -105,19 +105,34 @@ def row_chunks(
     rows_at_once: int = ROWS_AT_ONCE,
     more: frozenset[str] = frozenset(),
 ) -> Iterator[pa.Table]:
-    """Yield the columns that decisions need, in the order of the rows: by slice, or by `rows_at_once` if compacted.
+    """Yield the columns that decisions need, in the order of the rows, at most `rows_at_once` together. A slice that is
+    larger is not split.
 
     more: columns that the caller needs.
     """
     columns = sorted(_COUNTED | {*_ORIGIN} | policy.columns | (bar.columns if bar else frozenset()) | more)
+    waiting, num_waiting = list[pa.Table](), 0
+    for part in _at_once(ranges, rows_at_once):
+        rows = rows_at(run, [part], columns)
+        if waiting and num_waiting + rows.num_rows > rows_at_once:
+            yield pa.concat_tables(waiting)
+            waiting, num_waiting = [], 0
+        waiting.append(rows)
+        num_waiting += rows.num_rows
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _at_once(ranges: Sequence[RowRange], num_rows: int) -> Iterator[RowRange]:
+    """Yield slices as they are, and ranges of compacted files cut where a row group of this many rows ends."""
     for rows in ranges:
         if rows.num_rows is None:
-            yield rows_at(run, [rows], columns)
+            yield rows
             continue
         end, first = rows.first_row + rows.num_rows, rows.first_row
         while first < end:
-            after = min(end, (first // rows_at_once + 1) * rows_at_once)
-            yield rows_at(run, [RowRange(rows.path, first, after - first)], columns)
+            after = min(end, (first // num_rows + 1) * num_rows)
+            yield RowRange(rows.path, first, after - first)
             first = after
 
 

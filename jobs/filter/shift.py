@@ -20,7 +20,7 @@ MAX_CATEGORIES = 1000
 MAX_SHOWN = 3
 OTHERS = "(other)"
 
-_NO_IMAGES = pa.array([DAMAGED_SHARD, HASH_LIST, NOT_COMPARED])
+_NO_IMAGES = [DAMAGED_SHARD, HASH_LIST, NOT_COMPARED]
 """Rules for rows that are no images, or of which nothing may be said."""
 
 
@@ -40,7 +40,7 @@ class Shift:
     def add(self, facts: pa.Table, decisions: pa.Table) -> None:
         """Count rows. facts: of `COLUMNS`, as many rows as decisions."""
         facts = facts.append_column("is_left", pc.not_equal(decisions["action"], "drop"))
-        facts = facts.filter(pc.invert(pc.is_in(decisions["rule"], _NO_IMAGES)))
+        facts = facts.filter(pc.invert(pc.is_in(decisions["rule"], pa.array(_NO_IMAGES))))
         for of_rows, counts, when in (
             (facts, self.before, "before"),
             (facts.filter(facts["is_left"]), self.after, "after"),
