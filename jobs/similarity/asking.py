@@ -185,7 +185,7 @@ class Choices:
         """Ask again what the person skipped."""
         for number, answer in list(self._given.get(reviewer, {}).items()):
             if answer == SKIP:
-                self.save(reviewer, PostedChoice(number=number, answer=UNDO))
+                self.save(reviewer, PostedChoice(number=number, answer="undo"))
 
     def shown(self, number: int) -> list[str] | int:
         """Return what a question offers: the names of classes, or how many pictures."""
@@ -276,4 +276,4 @@ class Choices:
 
 
 def _jpeg(pixels: Pixels) -> bytes:
-    return simplejpeg.encode_jpeg(np.ascontiguousarray(reduced(pixels)), quality=QUALITY, colorspace="RGB")
+    return bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(reduced(pixels)), quality=QUALITY, colorspace="RGB"))
