@@ -25,9 +25,9 @@ from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.similarity.changing import methods_of
 from jobs.similarity.comparing import Corpus, drawn, reduced
-from jobs.similarity.questions import Candidate, Question, as_table, is_alike, questions_of
+from jobs.similarity.questions import Question, ShownOriginal, as_table, is_alike, questions_of
 from jobs.similarity.request import Asked, AskRequest
-from jobs.similarity.sets import ChangedSet, Picture, read_picture, sets_of
+from jobs.similarity.sets import ChangedSet, ReadPicture, read_picture, sets_of
 from scoring.labels.recognition import CANDIDATE, QUESTION, standing_answers
 from scoring.labels.reviews import MAX_SECONDS, SKIP, UNDO, ReviewAnswers
 
@@ -38,7 +38,7 @@ KEPT = 512
 """Pictures in memory, of at most about 150 KB."""
 
 QUALITY = 95
-"""Of the JPEG that a browser gets: it must not add to what was changed."""
+"""Quality of the JPEG that a browser gets: it must not add to what was changed."""
 
 
 class PostedChoice(BaseModel):
@@ -65,14 +65,14 @@ class Study:
 
     asked: Asked
     questions: Sequence[Question]
-    originals: Sequence[Candidate]
+    originals: Sequence[ShownOriginal]
     sets: Mapping[str, ChangedSet]
     corpus: Corpus
-    """Of the originals."""
+    """The corpus of the originals."""
 
     hash_list: HashList
     left_out: Mapping[str, int]
-    """Why -> pairs that nobody is asked about."""
+    """Why -> pairs that are not asked about."""
 
     def table(self) -> pa.Table:
         """Return the draw, with `QUESTIONS_SCHEMA`."""
@@ -92,7 +92,7 @@ def study_of(request: AskRequest, feedback: Feedback = SILENT) -> Study:
     hash_list, originals = hash_list_of(request.hash_list), Corpus(request.originals)
     sets = sets_of(request.changed, methods_of(request.methods), originals, hash_list, request.seed)
     wanted = drawn(originals.places, request.sample, request.seed)
-    candidates, left_out = list[Candidate](), Counter[str]()
+    candidates, left_out = list[ShownOriginal](), Counter[str]()
     pairs: dict[str, list[int]] = {each.name: [] for each in sets}
     with feedback.meter("read", len(wanted)) as meter:
         for place in wanted:
@@ -107,7 +107,7 @@ def study_of(request: AskRequest, feedback: Feedback = SILENT) -> Study:
             if picture.pixels is not None and not picture.is_withheld:
                 height, width = picture.pixels.shape[:2]
                 key = originals.key_of(place)
-                candidates.append(Candidate(place, key, picture.sha256, math.log(height / width)))
+                candidates.append(ShownOriginal(place, key, picture.sha256, math.log(height / width)))
             meter.advance(1)
     if not any(pairs.values()):
         raise SourceError(f"no changed picture can be shown for an original of {request.originals}; keys must be same")
@@ -118,7 +118,7 @@ def study_of(request: AskRequest, feedback: Feedback = SILENT) -> Study:
     )
 
 
-def _not_asked(original: Picture, changed: Picture | None, is_made: bool) -> str | None:
+def _not_asked(original: ReadPicture, changed: ReadPicture | None, is_made: bool) -> str | None:
     if changed is None:
         return "without a changed picture"
     if original.is_withheld or changed.is_withheld:
@@ -216,7 +216,7 @@ class Choices:
 
     def _made_jpeg(self, set_name: str | None, original: int) -> tuple[ScreenedPicture, str]:
         place = self.study.originals[original].place
-        picture: Picture | None = read_picture(self.study.corpus, place, self.study.hash_list)
+        picture: ReadPicture | None = read_picture(self.study.corpus, place, self.study.hash_list)
         assert picture is not None
         if set_name is not None:
             picture = self.study.sets[set_name].changed(place, picture)

@@ -128,7 +128,7 @@ def _in_words(study: Study, votes: int) -> Iterator[str]:
     if num_decoys:
         said += f"; {number_of(num_decoys, 'decoy')} in between"
     if study.left_out:
-        said += "; nobody is asked about " + ", ".join(f"{n:,} {why}" for why, n in sorted(study.left_out.items()))
+        said += "; not asked about: " + ", ".join(f"{n:,} {why}" for why, n in sorted(study.left_out.items()))
     yield printable(said)
     if study.asked != "classes" and study.num_other_shapes:
         yield (

@@ -24,7 +24,7 @@ ALIKE = 0.05
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ShownOriginal:
     """An original that people can be shown."""
 
     place: PicturePlace
@@ -59,7 +59,7 @@ class Question:
 
 def questions_of(
     pairs: Mapping[str, Sequence[int]],
-    originals: Sequence[Candidate],
+    originals: Sequence[ShownOriginal],
     asked: Asked,
     num_candidates: int,
     decoy_share: float,
@@ -87,7 +87,7 @@ def questions_of(
 def _question(
     set_name: str,
     original: int,
-    originals: Sequence[Candidate],
+    originals: Sequence[ShownOriginal],
     asked: Asked,
     num_candidates: int,
     is_decoy: bool,
@@ -109,12 +109,12 @@ def _question(
     return Question(set_name, original, tuple(candidates[n] for n in random.permutation(len(candidates))))
 
 
-def is_alike(a: Candidate, b: Candidate) -> bool:
+def is_alike(a: ShownOriginal, b: ShownOriginal) -> bool:
     """Return whether two originals have about the same shape."""
     return math.isclose(a.log_aspect, b.log_aspect, abs_tol=ALIKE, rel_tol=0)
 
 
-def as_table(questions: Sequence[Question], originals: Sequence[Candidate], asked: Asked) -> pa.Table:
+def as_table(questions: Sequence[Question], originals: Sequence[ShownOriginal], asked: Asked) -> pa.Table:
     """Return the draw, with `QUESTIONS_SCHEMA`."""
     rows = [
         {

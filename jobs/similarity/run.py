@@ -21,7 +21,7 @@ from jobs.runtime.progress import SILENT, Feedback
 from jobs.similarity.changing import methods_of
 from jobs.similarity.comparing import Corpus, EncodedPicture, PerceptualDistance, compared, drawn
 from jobs.similarity.request import CompareRequest, RankRequest, VotesRequest
-from jobs.similarity.sets import ChangedSet, Picture, read_picture, sets_of
+from jobs.similarity.sets import ChangedSet, ReadPicture, read_picture, sets_of
 from reports.page.pages import check_path, write_page
 from reports.similarity.compute import PairFigures, SetPairs
 from reports.similarity.ranks import Ranking, Votes, ranks_of
@@ -73,7 +73,7 @@ class Looking:
 
 @dataclass(frozen=True)
 class _Original:
-    picture: Picture
+    picture: ReadPicture
     encoded: EncodedPicture | None
     """None if there are no pixels."""
 
@@ -96,7 +96,7 @@ class _Comparer:
     lpips: PerceptualDistance | None
     looking: Looking | None
 
-    def add(self, of_set: _ComparedSet, key: str, original: _Original, changed: Picture) -> None:
+    def add(self, of_set: _ComparedSet, key: str, original: _Original, changed: ReadPicture) -> None:
         pairs = of_set.pairs
         if original.picture.is_withheld or changed.is_withheld:
             pairs.add(key, "withheld")

@@ -13,11 +13,11 @@ from jobs.similarity.comparing import MAX_SIDE_PX, Corpus, PicturePlace
 
 
 @dataclass(frozen=True)
-class Picture:
+class ReadPicture:
     """A picture that was read."""
 
     sha256: str
-    """Of the file; of the original's file if it was made in memory."""
+    """Hash of the file, or of the original's file if the picture was made in memory."""
 
     is_withheld: bool
     """Whether it is on the hash list, or cannot be compared with it."""
@@ -32,7 +32,7 @@ class ChangedSet:
 
     name: str
 
-    changed: Callable[[PicturePlace, Picture], Picture | None]
+    changed: Callable[[PicturePlace, ReadPicture], ReadPicture | None]
     """Original -> its changed picture; None if there is none."""
 
     corpus: Corpus | None
@@ -42,7 +42,7 @@ class ChangedSet:
     """Whether the whole picture is known to be changed."""
 
 
-def read_picture(corpus: Corpus, place: PicturePlace, hash_list: HashList) -> Picture:
+def read_picture(corpus: Corpus, place: PicturePlace, hash_list: HashList) -> ReadPicture:
     """Read the first frame, and say whether the picture may be shown. StorageError if the storage fails."""
     sample = corpus.read(place)
     limits = ImageLimits(max_side_px=MAX_SIDE_PX, max_frames=1, has_pdq=hash_list.needs_pdq)
@@ -50,7 +50,7 @@ def read_picture(corpus: Corpus, place: PicturePlace, hash_list: HashList) -> Pi
     image = decoded if isinstance(decoded, DecodedImage) else None
     sha256 = hashlib.sha256(sample.encoded).hexdigest()
     listing = hash_list.listings([sha256], [image.pdq if image else None])[0]
-    return Picture(sha256, listing != "clear", image.views[0] if image else None)
+    return ReadPicture(sha256, listing != "clear", image.views[0] if image else None)
 
 
 def sets_of(
@@ -83,18 +83,18 @@ def _names_of(urls: Sequence[str]) -> dict[str, str]:
 
 def _reading(
     originals: Corpus, corpus: Corpus, hash_list: HashList
-) -> Callable[[PicturePlace, Picture], Picture | None]:
-    def changed(place: PicturePlace, original: Picture) -> Picture | None:
+) -> Callable[[PicturePlace, ReadPicture], ReadPicture | None]:
+    def changed(place: PicturePlace, original: ReadPicture) -> ReadPicture | None:
         partner = corpus.partner_of(place, originals)
         return None if partner is None else read_picture(corpus, partner, hash_list)
 
     return changed
 
 
-def _making(made: MadeSet, seed: int) -> Callable[[PicturePlace, Picture], Picture]:
-    def changed(place: PicturePlace, original: Picture) -> Picture:
+def _making(made: MadeSet, seed: int) -> Callable[[PicturePlace, ReadPicture], ReadPicture]:
+    def changed(place: PicturePlace, original: ReadPicture) -> ReadPicture:
         if original.pixels is None or original.is_withheld:
             return original
-        return Picture(original.sha256, False, made.of(original.pixels, place.path, seed))
+        return ReadPicture(original.sha256, False, made.of(original.pixels, place.path, seed))
 
     return changed
