@@ -114,7 +114,7 @@ def shift_in_words(shift: Mapping[str, Any]) -> Iterator[str]:
             if pictures
         )
         yield (
-            f"captions by category change most in {most}" if most else "captions by category have the shares of before"
+            f"captions by category change most in {most}" if most else "captions by category: the shares are as before"
         )
 
 
