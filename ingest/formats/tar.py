@@ -103,8 +103,8 @@ def walk(stream: BinaryIO, size: int, cause: str | None = None) -> Iterator[Memb
 
 
 def header(member: Member, size: int | None = None) -> bytes:
-    """Build a new header for a regular file, with only the name, size and time of the old one. size: the new one, if the
-    content has changed."""
+    """Build a new header for a regular file, with only the name, size and time of the old one. size: the new one, if
+    the content has changed."""
     info = tarfile.TarInfo(member.name)
     info.size, info.mtime = member.size if size is None else size, member.mtime
     return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")

@@ -38,10 +38,10 @@ REMOVED_SCHEMA = pa.schema(
         "url_sha256": pa.string(),
     }
 )
-"""One row per removed picture, and of a list of URLs one per removed row whose picture was not judged; such a row has no
-shard, key or hash of a picture. `sha256`: of the picture as it was scanned. `received`, `done`: days on which the request came and was carried out;
-`received` is null if it was not given, and so is `why`, of `Why`. `by`: what the request named, such as `url`.
-`url_sha256`: as in `decisions.parquet`; older versions did not write it."""
+"""One row per removed picture, and of a list of URLs one per removed row whose picture was not judged; such a row has
+no shard, key or hash of a picture. `sha256`: of the picture as it was scanned. `received`, `done`: days on which the
+request came and was carried out; `received` is null if it was not given, and so is `why`, of `Why`. `by`: what the
+request named, such as `url`. `url_sha256`: as in `decisions.parquet`; older versions did not write it."""
 
 _MAGIC = b"PAR1"
 _SHA256 = re.compile("[0-9a-f]{64}")

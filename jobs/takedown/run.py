@@ -248,8 +248,8 @@ def _rest_of_urls(
 
 
 def _tombstones(decisions: pa.Table, matches: Matches, request: TakedownRequest) -> list[dict[str, Any]]:
-    """Return what `removed.parquet` says of the removed pictures, in the order of the decisions, and of the removed rows
-    without a judged picture, in the order of the list. decisions: as they were before."""
+    """Return what `removed.parquet` says of the removed pictures, in the order of the decisions, and of the removed
+    rows without a judged picture, in the order of the list. decisions: as they were before."""
     received = None if request.received is None else date.fromisoformat(request.received)
     rows = sorted(matches.taken)
     names = ["shard", "key", "sha256", "released_sha256", "url_sha256"]

@@ -169,8 +169,8 @@ _END = b"\xff\xd9"
 
 
 def cleaned(encoded: bytes, stream: Stream, facts: KeptFacts) -> Cleaned:
-    """Write the first picture again. stream: this picture. Of the segments that are no picture data, two decide how colours are decoded:
-    JFIF, without its thumbnail, and Adobe."""
+    """Write the first picture again. Of the segments that are no picture data, two decide how colours are decoded:
+    JFIF, without its thumbnail, and Adobe. stream: this picture."""
     jfif = [encoded[first:last] for marker, first, last in stream.segments if marker == _APP0]
     jfif = [content for content in jfif if content.startswith(b"JFIF\0") and len(content) >= _JFIF_BYTES]
     adobe = [encoded[first : first + _ADOBE_BYTES] for marker, first, last in stream.segments if marker == 0xEE]
