@@ -213,7 +213,7 @@ def digest_of(
 ) -> Digest | None:
     """Ask about each group; None if there is none. EngineError or StorageError if the endpoint does not answer.
 
-    lines: by group, what the model is given. given: the same in words, for readers. task: what it is told to do.
+    lines: by group, what the model is given. given: the same in words, for readers. task: what it must do with them.
     """
     if not lines:
         return None
