@@ -44,16 +44,23 @@ class TaxonomyResult:
 def run_taxonomy_fit(request: TaxonomyRequest) -> TaxonomyResult:
     """Fit the bands and write the taxonomy. LabelsError if the taxonomy or the labels are wrong, or if the labels give
     no stable bands; then nothing is written."""
+    import duckdb
     import numpy as np
 
     from reports.calibration.bands import fitted_bands
     from scoring.labels.table import labels_sha256, values_of_other_taxonomy
+    from scoring.runs.audit_files import SAMPLE_SCHEMA
     from scoring.table import SCHEMA
 
     refuse_existing(request.out)
     taxonomy = given_taxonomy(request.taxonomy)
-    if taken := sorted(set(taxonomy.attributes) & (set(SCHEMA.names) - set(KEYS))):
-        raise LabelsError(f'{request.taxonomy}: "{taken[0]}" is another column of a row; rename the attribute')
+    reserved = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"
+    words = duckdb.execute(reserved).fetchall()
+    columns = {*SCHEMA.names, *SAMPLE_SCHEMA.names} - set(KEYS)
+    if taken := sorted(set(taxonomy.attributes) & (columns | {word for (word,) in words})):
+        raise LabelsError(
+            f'{request.taxonomy}: "{taken[0]}" is another column of a row or a word of SQL; rename the attribute'
+        )
     values = values_of_other_taxonomy(request.labels, list(taxonomy.attributes))
     fit = fitted_bands(values.astype(np.float64), taxonomy, request.seed)
     content = yaml.safe_load(given_content(place(request.taxonomy), request.taxonomy))

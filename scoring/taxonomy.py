@@ -1,13 +1,15 @@
 """The Compositional Privacy Risk Taxonomy, read from `taxonomy.yaml`, whose head names the source.
 
 Everything else follows from it: columns, weights of the severity score, prompts, reports. The variable
-`PRIVSIEVE_TAXONOMY` names the file of another taxonomy, which `privsieve taxonomy fit` has written.
+`PRIVSIEVE_TAXONOMY` names the file of another taxonomy, which `privsieve taxonomy fit` has written. Processes that a
+command starts, here and on machines of a cluster, get the content of the file by `CARRIED_VARIABLES`.
 
 `QUESTIONS` say on which level something belongs: the first of four questions that is answered yes decides.
 Their source is Tsaprazlis et al., "Rethinking Visual Privacy", appendix B.1, in our own words. The paper does not say
 what four times no means; here it means that the taxonomy has no place for it.
 """
 
+import base64
 import hashlib
 import os
 import re
@@ -28,6 +30,10 @@ PUBLISHED = "cprt-"
 """Beginning of the versions of the published taxonomy. A later one only adds attributes to an earlier one."""
 
 TAXONOMY_VARIABLE = "PRIVSIEVE_TAXONOMY"
+CARRIED = "base64:"
+"""Begins the value of the variable where it holds the content of the file."""
+MAX_CARRIED_BYTES = 2**16
+"""Limit of the file. Linux allows 128 KiB for a variable, and base64 makes 4 bytes of 3."""
 MAX_COMBINATIONS = 2**15
 """`s_lex` is an int16."""
 
@@ -145,8 +151,12 @@ def load_taxonomy(text: bytes) -> Taxonomy:
 
 def given_taxonomy(url: str) -> Taxonomy:
     """Read the file of another taxonomy, with or without bands. LabelsError or StorageError in one line."""
+    return _checked_taxonomy(given_content(place(url), url), url)
+
+
+def _checked_taxonomy(content: bytes, url: str) -> Taxonomy:
     try:
-        taxonomy = load_taxonomy(given_content(place(url), url))
+        taxonomy = load_taxonomy(content)
         levels, keys = taxonomy.levels, list(taxonomy.attributes)
         texts = [taxonomy.version, *keys, *(level.name for level in levels.values())]
         texts += [text for a in taxonomy.attributes.values() for text in (a.title, a.shows, a.question)]
@@ -180,19 +190,31 @@ def fitted_version(content: Mapping[str, Any], version: str) -> str:
     return f"{version}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def _taxonomy_in_use() -> Taxonomy:
-    if not (url := os.environ.get(TAXONOMY_VARIABLE, "")):
-        return load_taxonomy(resources.files("scoring").joinpath("taxonomy.yaml").read_bytes())
-    taxonomy = given_taxonomy(url)
+def _taxonomy_in_use() -> tuple[Taxonomy, bytes]:
+    """Return the taxonomy, and the content of its file if the variable gives one."""
+    if not (given := os.environ.get(TAXONOMY_VARIABLE, "")):
+        return load_taxonomy(resources.files("scoring").joinpath("taxonomy.yaml").read_bytes()), b""
+    if given.startswith(CARRIED):
+        name = f"the content behind {CARRIED} ({TAXONOMY_VARIABLE})"
+        try:
+            content = base64.b64decode(given.removeprefix(CARRIED))
+        except ValueError:
+            raise LabelsError(f"{name} is damaged; name the file instead") from None
+    else:
+        name = f"{given} ({TAXONOMY_VARIABLE})"
+        content = given_content(place(given), name, MAX_CARRIED_BYTES)
+    taxonomy = _checked_taxonomy(content, name)
     if not taxonomy.bands:
-        raise LabelsError(f"{url} ({TAXONOMY_VARIABLE}) has no bands yet; make them with: privsieve taxonomy fit")
-    content = yaml.safe_load(given_content(place(url), url))
-    if taxonomy.version != fitted_version(content, taxonomy.version.rpartition("-")[0]):
-        raise LabelsError(f"{url} ({TAXONOMY_VARIABLE}) was changed after privsieve taxonomy fit; fit it again")
-    return taxonomy
+        raise LabelsError(f"{name} has no bands yet; make them with: privsieve taxonomy fit")
+    if taxonomy.version != fitted_version(yaml.safe_load(content), taxonomy.version.rpartition("-")[0]):
+        raise LabelsError(f"{name} was changed after privsieve taxonomy fit; fit it again")
+    return taxonomy, content
 
 
-TAXONOMY = _taxonomy_in_use()
+TAXONOMY, _content = _taxonomy_in_use()
+
+CARRIED_VARIABLES = {TAXONOMY_VARIABLE: CARRIED + base64.b64encode(_content).decode()} if _content else {}
+"""Environment variables by which another process uses the taxonomy of this one; none for the published taxonomy."""
 
 ATTRIBUTES = tuple(TAXONOMY.attributes.values())
 KEYS = tuple(TAXONOMY.attributes)

@@ -1,14 +1,16 @@
-"""The record and the results of a run that no test scanned."""
+"""The record and the results of a run that no test scanned, and the file of another taxonomy that no test fitted."""
 
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import yaml
 
 from ingest.storage.place import place
 from scoring.runs import footers
 from scoring.runs.ledger import file_name
 from scoring.runs.record import RunRecord
+from scoring.taxonomy import fitted_version
 
 
 def run_record(engine: dict[str, Any]) -> RunRecord:
@@ -33,3 +35,21 @@ def write_result(run: Path, shard: str, number: int, is_last: bool, rows: pa.Tab
     reasons = {one["values"]: one["counts"] for one in rows["reason"].drop_null().value_counts().to_pylist()}
     footers.write_result(place(str(run / "scores" / name)), rows, {"shard": shard}, reasons)
     return run / "scores" / name
+
+
+SHOP_KEYS = ("face", "loyalty_card", "basket", "price_tag")
+
+
+def fitted_taxonomy(file: Path, version: str = "shop-1") -> Path:
+    """A taxonomy of one attribute per level, as `privsieve taxonomy fit` leaves it."""
+    content = {
+        "version": version,
+        "levels": {n: {"name": f"level {n}", "score": [1 - n / 4, 1.25 - n / 4]} for n in range(1, 5)},
+        "attributes": {
+            key: {"level": level, "title": key, "shows": f"a {key}", "question": f"Present: a {key}."}
+            for level, key in enumerate(SHOP_KEYS, 1)
+        },
+    }
+    content["version"] = fitted_version(content, version)
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    return file

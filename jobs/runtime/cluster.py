@@ -23,6 +23,7 @@ from typing import Any, Literal, get_args
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.storage.web import without_credentials
 from jobs.runtime.last_word import last_word, native_stderr_hidden
+from scoring.taxonomy import CARRIED_VARIABLES
 
 Executor = Literal["ray", "inline"]
 EXECUTORS: tuple[Executor, ...] = get_args(Executor)
@@ -168,6 +169,7 @@ def _start() -> None:
                 log_to_driver=False,
                 logging_level=logging.ERROR,
                 job_config=_job_config(),
+                runtime_env=_runtime_env(),
             )
     except Exception as error:  # Ray raises bare exceptions here
         raise IncompleteError(
@@ -183,7 +185,13 @@ def _join(address: str) -> None:
     begun_s = time.monotonic()
     while True:
         try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, job_config=_job_config())
+            ray.init(
+                address=address,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                job_config=_job_config(),
+                runtime_env=_runtime_env(),
+            )
             return
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             ray.shutdown()
@@ -220,6 +228,15 @@ def _job_config() -> Any:
     if RAY_JOB_CONFIG_JSON_ENV_VAR in os.environ:
         return None
     return JobConfig(_client_job=True, _py_driver_sys_path=[str(Path(__file__).resolve().parents[2])])
+
+
+def _runtime_env() -> dict[str, Any] | None:
+    """Return how workers get the taxonomy of this process; None for the published one. It replaces the name of a file
+    that `ray job submit --runtime-env-json` gave, with which Ray would call it a conflict."""
+    if not CARRIED_VARIABLES:
+        return None
+    os.environ["RAY_OVERRIDE_JOB_RUNTIME_ENV"] = "1"
+    return {"env_vars": CARRIED_VARIABLES}
 
 
 def _refused(address: str, error: Exception) -> PrivsieveError | None:

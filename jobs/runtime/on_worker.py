@@ -199,8 +199,9 @@ def _looking() -> Callable[[bytes, str, str], Iterator[Any]]:
 
 def check_of_program() -> Callable[[str, str], str]:
     """Return a function that Ray sends as it is, and that compares programs on the machine where it runs. It takes
-    version and code hash of this program, and returns why that machine's program is another. The text is empty if it is
-    the same, or the hash is empty."""
+    version and code hash of this program, and returns why that machine's program or taxonomy is another. The text is
+    empty if both are the same, or the hash is empty."""
+    taxonomy = TAXONOMY.version
 
     def other_program(version: str, code: str) -> str:
         if not code:
@@ -211,14 +212,23 @@ def check_of_program() -> Callable[[str, str], str]:
             if hidden := hidden_room():
                 return hidden
             from ingest import __version__
+            from ingest.errors import PrivsieveError
         except ImportError:
             return f"it has no privsieve: install {version} there, as on the machine of the command"
         try:
             from jobs.runtime.on_worker import code_hash
+            from scoring.taxonomy import TAXONOMY
         except ImportError:  # of an older version
             return f"it has privsieve {__version__}, and the command is of {version}: make them equal"
+        except PrivsieveError as error:  # about the file of a taxonomy that the machine itself names
+            return str(error)
         if code_hash() == code:
-            return ""
+            if TAXONOMY.version == taxonomy:
+                return ""
+            return (
+                f"it uses the taxonomy {TAXONOMY.version}, and the command {taxonomy}: unset PRIVSIEVE_TAXONOMY on the "
+                "machine, which gets the taxonomy of the command"
+            )
         if __version__ != version:
             return f"it has privsieve {__version__}, and the command is of {version}: make them equal"
         return f"it has other code of privsieve {version} than the command: install the same on all machines"
@@ -275,8 +285,7 @@ def _and_gpus(num_gpus: float) -> str:
 
 @cache
 def code_hash() -> str:
-    """Return the hash of the source files of the four rooms, and of another taxonomy that is in use: it tells working
-    trees apart, unlike a version."""
+    """Return the hash of the source files of the four rooms: it tells working trees apart, unlike a version."""
     top = Path(__file__).parents[2]
     digest = sha256()
     for room in ("ingest", "scoring", "reports", "jobs"):
@@ -284,6 +293,4 @@ def code_hash() -> str:
             if path.suffix in (".py", ".yaml", ".sql"):
                 content = path.read_bytes()
                 digest.update(f"{path.relative_to(top).as_posix()} {len(content)}\n".encode() + content)
-    if not TAXONOMY.is_published:
-        digest.update(repr(TAXONOMY).encode())  # a file of the user's
     return digest.hexdigest()

@@ -31,6 +31,7 @@ from jobs.scan.batch import BatchScorer, facts_of, quarantined
 from jobs.scan.slice_tasks import ScanSettings
 from scoring.engines import engine_module
 from scoring.table import Facts
+from scoring.taxonomy import CARRIED_VARIABLES
 
 START_LIMIT_S = 600
 """Time for the child to import and start the engine."""
@@ -105,7 +106,7 @@ class ChildProcess:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module, str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)} | CARRIED_VARIABLES,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

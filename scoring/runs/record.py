@@ -23,7 +23,7 @@ from ingest.sample import printable
 from ingest.storage.place import PART, Place, place
 from ingest.storage.web import without_credentials
 from scoring.runs.layout import ATTEMPTS, CANARY, FIGURES, PROBE, PURGED, RUN_LEASE, RUN_RECORD, SCORES
-from scoring.taxonomy import TAXONOMY, TAXONOMY_VARIABLE
+from scoring.taxonomy import PUBLISHED, TAXONOMY, TAXONOMY_VARIABLE
 
 LATER_SETTINGS = frozenset(
     [
@@ -257,9 +257,11 @@ def open_run(url: str) -> tuple[Place, RunRecord]:
             "scan into a new run, and remove this one"
         )
     if not TAXONOMY.can_read(record.taxonomy):
+        is_published = record.taxonomy.startswith(PUBLISHED)
+        remedy = "unset {}" if is_published else "set {} to the file of that taxonomy"
         raise RunError(
-            f"{url} was scanned with the taxonomy {record.taxonomy}, and {TAXONOMY.version} is in use, so its figures "
-            f"cannot be read or compared here; {TAXONOMY_VARIABLE} names the file of a taxonomy"
+            f"{url} was scanned with the taxonomy {record.taxonomy}, and {TAXONOMY.version} is in use; "
+            f"{remedy.format(TAXONOMY_VARIABLE)} to read this run; runs of different taxonomies cannot be compared"
         )
     return root, record
 

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from scoring.taxonomy import TAXONOMY_VARIABLE
 from tests.clusters.conftest import RayCluster
 from tests.clusters.submitted import CORPUS, ROOT, command, rows_of
+from tests.records import SHOP_KEYS, fitted_taxonomy
 
 
 def scan(*more: object, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
@@ -67,6 +69,25 @@ def test_an_address_joins_the_cluster_from_one_of_its_machines(ray_cluster: RayC
     done = scan(CORPUS, "--run", run, "--ray-address", ray_cluster.address, environment=ray_cluster.environment)
     assert (done.returncode, done.stderr) == (0, "")
     assert len(rows_of(run)) == 31
+
+
+def test_machines_of_the_cluster_need_no_file_of_the_taxonomy(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    file = fitted_taxonomy(tmp_path / "fitted.yaml")
+    program = f"import os, scoring.taxonomy; os.remove({str(file)!r}); from jobs.cli import main; main()"
+    words = [str(CORPUS), "--run", str(tmp_path / "run"), "--engine", "canned", "--quiet"]
+    environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.address, TAXONOMY_VARIABLE: str(file)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, "scan", *words],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=1500,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    written = rows_of(tmp_path / "run")
+    assert len(written) == 31
+    assert set(SHOP_KEYS) < written[0].keys()
 
 
 def test_another_token_is_refused_in_one_line(ray_cluster: RayCluster, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ OLDER_RUN = Path(__file__).parents[2] / "older_runs/at_0_1_0/runs/tree"
 
 LEVELS = {
     1: ("face", "passport"),
-    2: ("name", "phone", "plate"),
+    2: ("full_name", "phone", "plate"),
     3: ("age", "place", "hobby"),
     4: ("car", "watch", "date"),
 }
@@ -80,7 +80,7 @@ def test_planted_levels_get_falling_bands_and_the_file_can_be_used(
     assert fitted.version in shown
     (low_1, high_1), (low_2, high_2), (low_3, high_3), last = fitted.bands
     monkeypatch.setenv(taxonomy.TAXONOMY_VARIABLE, str(out))
-    assert taxonomy._taxonomy_in_use().version == fitted.version
+    assert taxonomy._taxonomy_in_use()[0].version == fitted.version
     out.write_text(out.read_text().replace(str(low_1), str(low_1 - 0.01)))
     with pytest.raises(LabelsError, match="was changed after privsieve taxonomy fit; fit it again"):
         taxonomy._taxonomy_in_use()
@@ -105,6 +105,16 @@ def test_labels_without_a_column_of_an_attribute_are_refused(
     assert privsieve("taxonomy", "fit", labels, "--taxonomy", mine(tmp_path), "--out", out) == 2
     assert 'has no column "date"' in capsys.readouterr().err
     assert not out.exists()
+
+
+@pytest.mark.parametrize("taken", ["name", "order", "shard"])
+def test_an_attribute_with_the_name_of_another_column_or_a_word_of_sql_is_refused(
+    taken: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = mine(tmp_path), tmp_path / "fitted.yaml"
+    file.write_text(file.read_text().replace("  hobby:", f"  {taken}:"))
+    assert privsieve("taxonomy", "fit", tmp_path / "labels.csv", "--taxonomy", file, "--out", out) == 2
+    assert f'"{taken}" is another column of a row or a word of SQL; rename the attribute' in capsys.readouterr().err
 
 
 def test_too_few_combinations_are_refused_with_the_level(tmp_path: Path) -> None:
@@ -152,5 +162,17 @@ def test_a_run_of_another_taxonomy_is_not_read(tmp_path: Path, capsys: pytest.Ca
     shutil.copytree(OLDER_RUN, tmp_path / "run")
     record = tmp_path / "run" / "run.json"
     record.write_text(record.read_text().replace('"cprt-1"', '"shop-1-0a1b2c3d"'))
-    assert privsieve("diff", OLDER_RUN, tmp_path / "run") == 2
-    assert "was scanned with the taxonomy shop-1-0a1b2c3d, and cprt-1 is in use" in capsys.readouterr().err
+    run = tmp_path / "run"
+    for words in (
+        ["diff", OLDER_RUN, run],
+        ["report", run],
+        ["explain", run, "000000013"],
+        ["filter", run, "--policy", "strict", "--out", tmp_path / "release"],
+        ["audit", "sample", run, "--out", tmp_path / "labels.csv"],
+    ):
+        assert privsieve(*words) == 2
+        assert capsys.readouterr().err == (
+            f"privsieve: {run} was scanned with the taxonomy shop-1-0a1b2c3d, and cprt-1 is in use; set "
+            "PRIVSIEVE_TAXONOMY to the file of that taxonomy to read this run; runs of different taxonomies cannot be "
+            "compared\n"
+        )

@@ -1,0 +1,72 @@
+"""Scans with a taxonomy of one's own: the processes that a command starts need no file of it."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ingest import __version__
+from jobs.runtime import on_worker
+from scoring.taxonomy import TAXONOMY, TAXONOMY_VARIABLE
+from tests.faults.drill import make_shards
+from tests.records import SHOP_KEYS, fitted_taxonomy
+
+ROOT = Path(__file__).parents[2]
+
+WITHOUT_THE_FILE = """
+import os, sys
+from itertools import chain
+from queue import SimpleQueue
+
+from ingest.formats import open_source
+from ingest.images.pixels import ImageLimits
+from ingest.storage.place import place
+from jobs.scan.inline import FurtherProcess, ProcessesUnderWay, Tasks
+from jobs.scan.isolation import isolated_rows
+from jobs.scan.slice_tasks import ScanSettings, slices_left
+from scoring.assessment import EngineOptions
+from scoring.runs.ledger import Ledger
+from scoring.runs.results import results
+
+os.remove("fitted.yaml")
+source, run = open_source("corpus", None, None), place("run")
+settings = ScanSettings(source, run, "canned", EngineOptions(), ImageLimits(), "settings", code="code")
+tasks = list(chain.from_iterable(slices_left(settings, shard, None, Ledger({}, {})) for shard in source.shards))
+print(*next(isolated_rows(settings, tasks[0].slice)).column_names)
+ended = SimpleQueue()
+process = FurtherProcess(1, settings, Tasks(iter(tasks), ended.put), ended.put, ProcessesUnderWay(lambda _: None), 0)
+process.start()
+print(*[(counts.num_rows, counts.failure) for counts in iter(ended.get, None)])
+process.stop()
+"""
+
+
+def with_taxonomy(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    environment = os.environ | {TAXONOMY_VARIABLE: "fitted.yaml", "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=1500
+    )
+
+
+@pytest.mark.slow
+def test_further_processes_and_isolated_pictures_need_no_file_of_the_taxonomy(tmp_path: Path) -> None:
+    fitted_taxonomy(tmp_path / "fitted.yaml")
+    make_shards(tmp_path / "corpus", 2, 3)
+    done = with_taxonomy(tmp_path, "-c", WITHOUT_THE_FILE)
+    assert done.returncode == 0, done.stderr
+    columns, counts = done.stdout.splitlines()
+    assert set(SHOP_KEYS) < set(columns.split())
+    assert counts == "(3, '') (3, '')"
+
+
+def test_a_machine_with_another_taxonomy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as of_the_command:
+        of_the_command.setattr(on_worker, "TAXONOMY", replace(TAXONOMY, version="shop-1-0a1b2c3d"))
+        other_program = on_worker.check_of_program()
+    assert other_program(__version__, on_worker.code_hash()) == (
+        "it uses the taxonomy cprt-1, and the command shop-1-0a1b2c3d: unset PRIVSIEVE_TAXONOMY on the machine, which "
+        "gets the taxonomy of the command"
+    )
