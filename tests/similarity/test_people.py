@@ -86,6 +86,8 @@ def test_pairs_have_decoys_of_another_original_for_a_fifth_of_all(originals: Pat
     decoys = [question for question in study.questions if question.is_decoy]
     assert (len(study.questions), len(decoys)) == (15, 3)
     assert {len(question.candidates) for question in study.questions} == {1}
+    few = study_of(asked(originals, tmp_path, decoys=0.2))
+    assert {(question.is_decoy, len(question.candidates)) for question in few.questions} == {(True, 5), (False, 5)}
 
 
 def test_classes_are_folders_and_each_is_offered_once(tmp_path: Path) -> None:
