@@ -51,6 +51,14 @@ def test_a_processor_that_needs_another_package_says_which(tmp_path: Path) -> No
     assert str(refused.value) == 'the processor of the model "smolvlm" needs a package: pip install num2words'
 
 
+@pytest.mark.parametrize("protocol_name", ["slots", "binary:first"])
+def test_probabilities_of_a_head_that_vllm_does_not_load_are_refused(protocol_name: str, tmp_path: Path) -> None:
+    folder, module = made("internvl", tmp_path / "internvl"), engine_module("vllm")
+    with pytest.raises(EngineError, match=r"^vLLM leaves the head of models of the family internvl uninitialised"):
+        module.describe(EngineOptions(model=str(folder), protocol=protocol_name))
+    assert module.describe(EngineOptions(model=str(folder), protocol="json")).name == "vllm"
+
+
 @pytest.mark.parametrize("model_type", ["internvl_chat", "tinyllava"])
 @pytest.mark.parametrize("name", ["transformers", "vllm"])
 def test_a_model_with_code_of_its_own_is_refused_and_none_of_it_runs(
