@@ -102,10 +102,11 @@ def walk(stream: BinaryIO, size: int, cause: str | None = None) -> Iterator[Memb
         yield TarDamage(end, end, None)
 
 
-def header(member: Member) -> bytes:
-    """Build a new header for a regular file, with only the name, size and time of the old one."""
+def header(member: Member, size: int | None = None) -> bytes:
+    """Build a new header for a regular file, with only the name, size and time of the old one. size: the new one, if
+    the content has changed."""
     info = tarfile.TarInfo(member.name)
-    info.size, info.mtime = member.size, member.mtime
+    info.size, info.mtime = member.size if size is None else size, member.mtime
     return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
 
 

@@ -116,12 +116,8 @@ def groups(items: Iterator[SampleMember | TarDamage]) -> Iterator[Group | TarDam
     """Yield the samples in order. Folders are not samples, nor are links and devices whose key no file has."""
     group = Group("", [])
     for item in items:
-        if (
-            isinstance(item, SampleMember)
-            and group.parts
-            and item.member.name
-            and key_and_extension(item.member.name)[0] == group.key
-        ):
+        key = "" if isinstance(item, TarDamage) else key_and_extension(item.member.name)[0]
+        if isinstance(item, SampleMember) and group.parts and item.member.name and key == group.key:
             if len(group.parts) <= MAX_MEMBERS:
                 group.parts.append(item)
             continue
@@ -130,7 +126,7 @@ def groups(items: Iterator[SampleMember | TarDamage]) -> Iterator[Group | TarDam
         if isinstance(item, TarDamage):
             yield item
         elif not item.member.is_folder:
-            group = Group(key_and_extension(item.member.name)[0], [item])
+            group = Group(key, [item])
     yield from _samples_of(group)
 
 

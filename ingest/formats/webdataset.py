@@ -284,9 +284,9 @@ class _Release:
                 return
         flags = None if self._kept.flags is None else self._kept.flags[index]
         for member in (part.member for part in group.parts):
-            if member == image and rewritten is not None:
-                self._write_file(replace(member, size=len(rewritten)), rewritten)
-            elif member == image:
+            if member is image and rewritten is not None:
+                self._write_file(member, rewritten)
+            elif member is image:
                 self._kept.check_image(self._shard, index, group.key, self._copy(member))
             elif flags is not None and member.name == _flags_name(group) and self._taken(member):
                 if self._copy_listed(member, flags):
@@ -299,7 +299,7 @@ class _Release:
                 self.left_out[kind_of(member.name)] += 1
         if flags is not None and image is not None:
             text = json.dumps({FLAGS: flags}).encode()
-            self._write_file(replace(image, name=_flags_name(group), size=len(text)), text)
+            self._write_file(replace(image, name=_flags_name(group)), text)
 
     def end(self) -> None:
         end = END + b"\0" * (-(self._num_bytes + len(END)) % TAR_RECORD_BYTES)
@@ -310,7 +310,7 @@ class _Release:
             return f"{len(group.images)} members are images, and only one was scanned"
         fault = next((fault for part in group.parts if (fault := part.fault())), None)
         image = group.image
-        wanted = [m.name for m in (part.member for part in group.parts) if m == image or self._taken(m)]
+        wanted = [m.name for m in (part.member for part in group.parts) if m is image or self._taken(m)]
         if self._kept.flags is not None and _flags_name(group) not in wanted:
             wanted.append(_flags_name(group))
         if fault is None and not self._names.add(wanted):
@@ -338,7 +338,7 @@ class _Release:
             if not isinstance(fields, dict):
                 return False
             content = json.dumps(fields | {FLAGS: flags}).encode()
-        self._write_file(replace(member, size=len(content)), content)
+        self._write_file(member, content)
         return True
 
     def _read(self, member: Member) -> bytes:
@@ -349,7 +349,8 @@ class _Release:
         return content
 
     def _write_file(self, member: Member, content: bytes) -> None:
-        self._write(header(member) + content + b"\0" * (-member.size % BLOCK))
+        num_bytes = len(content)
+        self._write(b"".join((header(member, num_bytes), content, b"\0" * (-num_bytes % BLOCK))))
 
     def _copy(self, member: Member) -> str:
         """Copy the member and return the hash of its content."""

@@ -36,13 +36,11 @@ def cleaned(encoded: bytes, num_frames: int) -> bytes | None:
     True
     """
     try:
-        image = opened(encoded)
-        made = _cleaned(image, encoded, num_frames)
+        made = _cleaned(encoded, num_frames)
+        is_same = made is not None and (made.is_usual or _has_same_views(encoded, made.content, num_frames))
     except Exception:  # the edge: hostile bytes make the parsers raise anything, as in `decode`
         return None
-    if made is None:
-        return None
-    return made.content if made.is_usual or _has_same_views(encoded, made.content, num_frames, image.size) else None
+    return made.content if made is not None and is_same else None
 
 
 def opened(encoded: bytes) -> ImageFile.ImageFile:
@@ -51,13 +49,17 @@ def opened(encoded: bytes) -> ImageFile.ImageFile:
     return Image.open(io.BytesIO(readable), formats=FORMATS)
 
 
-def _cleaned(image: ImageFile.ImageFile, encoded: bytes, num_frames: int) -> Cleaned | None:
+def _cleaned(encoded: bytes, num_frames: int) -> Cleaned | None:
+    stream = jpeg.streams(encoded, [0])[0] if encoded.startswith(jpeg.START) else None
+    if stream is not None and not stream.may_have_facts:
+        # Most JPEGs. Pillow, which takes longer than all else here, would read the same segments and find no facts.
+        return jpeg.cleaned(encoded, stream, KeptFacts(profile=None, orientation=1))
+    image = opened(encoded)
     facts = KeptFacts(_profile(image), frame_metadata(image)[1])
     match image.format:
-        case "JPEG":
-            return jpeg.cleaned(encoded, facts)
-        case "MPO":
-            return jpeg.cleaned(encoded, facts)._replace(is_usual=False)
+        case "JPEG" | "MPO" if stream is not None:
+            made = jpeg.cleaned(encoded, stream, facts)
+            return made if image.format == "JPEG" else made._replace(is_usual=False)
         case "PNG":
             return png.cleaned(encoded, num_frames, facts)
         case "GIF":
@@ -78,9 +80,10 @@ def _profile(image: Image.Image) -> bytes | None:
     return None
 
 
-def _has_same_views(encoded: bytes, content: bytes, num_frames: int, size: tuple[int, int]) -> bool:
-    """Return whether a scan sees the same in both files, and nothing else in the second one."""
-    limits = ImageLimits(max_frames=num_frames, max_pixels=max(ImageLimits().max_pixels, size[0] * size[1]))
+def _has_same_views(encoded: bytes, content: bytes, num_frames: int) -> bool:
+    """Return whether a scan sees the same in both files, and nothing else in the second one. Errors are Pillow's."""
+    width, height = opened(encoded).size
+    limits = ImageLimits(max_frames=num_frames, max_pixels=max(ImageLimits().max_pixels, width * height))
     before, after = decode(encoded, limits), decode(content, limits)
     if not isinstance(before, DecodedImage) or not isinstance(after, DecodedImage):
         return False

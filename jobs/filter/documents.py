@@ -110,6 +110,10 @@ def _listed(urls: Mapping[str, Any]) -> Iterator[str]:
         f"{urls['num_without_url']:,} without a URL. What a URL gives may have changed since: `privsieve_sha256` is "
         "the hash of the picture that was judged."
     )
+    gone = (
+        f"Takedowns have since removed {number_of(urls['num_taken_down'], 'row')}. " if urls["num_taken_down"] else ""
+    )
+    yield f"{gone}The list has {number_of(urls['num_released'], 'row')}."
     if urls["flags_only"]:
         yield "The rows that the policy drops are in the list, too; `privsieve_action` says which."
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, computed_field
 
 from ingest.formats.members import Members
 from ingest.formats.released import CHANGES, DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
@@ -161,6 +161,7 @@ class UrlCounts(BaseModel):
     """Whether the list has rows that the run does not know. Never if the run had a hash list: it does not say the URLs
     of pictures that were on it."""
 
+    @computed_field  # type: ignore[prop-decorator]  # mypy knows no decorated properties
     @property
     def num_released(self) -> int:
         """Return the number of rows of the list."""

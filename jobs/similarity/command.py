@@ -1,5 +1,6 @@
 """The verb `similarity`: whether changed pictures still show what the originals did."""
 
+import shlex
 from dataclasses import asdict
 
 import click
@@ -8,15 +9,16 @@ from ingest.errors import number_of
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.terminal import write_document, write_json, write_line
 from jobs.runtime.progress import on_terminal
-from jobs.similarity.request import CompareRequest, RankRequest, SimilarityTrainRequest
+from jobs.similarity.request import AskRequest, CompareRequest, RankRequest, SimilarityTrainRequest, VotesRequest
 
 
 @click.group()
 def similarity() -> None:
     """Say whether covered, blurred or otherwise changed pictures still show the same person or thing.
 
-    "similarity compare" has the figures, "similarity rank" says which of them follows what people recognise, and
-    "similarity train" makes an encoder that follows it better.
+    "similarity compare" has the figures, "similarity ask" asks people and "similarity votes" counts what they
+    recognised, "similarity rank" says which figure follows that, and "similarity train" makes an encoder that follows
+    it better.
     """
 
 
@@ -46,6 +48,56 @@ def compare(request: CompareRequest, output: str, quiet: bool) -> None:
     for what, where in (("rows", request.out), ("page", request.html)):
         if where is not None:
             write_line(f"{what} written to {where}")
+
+
+@similarity.command()
+@takes(AskRequest)
+def ask(request: AskRequest) -> None:
+    """Ask people in the browser what they recognise in CHANGED pictures, or in versions of ORIGINALS made in memory.
+
+    Prints an address of this machine with a key in it; Ctrl-C ends it. The page shows a changed picture, and originals
+    or names of classes with "none of these", or one original with "not the same". It never says what is right, nor how
+    a picture was changed. Answers are saved in --out at once. Needs the extra review.
+
+    Example: privsieve similarity ask photos/ --method all --sample 100 --out study
+
+    Example: privsieve similarity ask photos/ release/ --for pairs --out study --as ana
+    """
+    from jobs.similarity.asking_page import run_ask
+
+    result = run_ask(request, _opened, on_terminal(quiet=False))
+    for person in result.people:
+        write_line(f"{person.name}: {person.in_words}")
+    write_line(f"{number_of(result.num_saved, 'answer')} saved in {request.out}, changed and undone ones included")
+    write_line(f"next: privsieve similarity votes {shlex.quote(request.out)} --out votes.csv")
+
+
+def _opened(address: str) -> None:
+    write_line(f"open {address}")
+    write_line("Ctrl-C ends it; what was answered stays.")
+
+
+@similarity.command()
+@takes(VotesRequest)
+@TEXT_OR_JSON
+def votes(request: VotesRequest, output: str) -> None:
+    """Count what people recognised in STUDY, the folder of "similarity ask".
+
+    The majority of a pair's votes counts. Ties, pairs with too few votes and pairs without any are counted apart.
+
+    Example: privsieve similarity votes study --out votes.csv
+    """
+    from jobs.similarity.run import run_votes
+
+    counted = run_votes(request)
+    if output == "json":
+        write_json(asdict(counted), indent=1)
+        return
+    from reports.similarity.words import votes_document
+
+    write_document(votes_document(counted))
+    if request.out is not None:
+        write_line(f"votes written to {request.out}, for similarity rank --labels")
 
 
 @similarity.command()

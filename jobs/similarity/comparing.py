@@ -124,7 +124,7 @@ class EncodedPicture:
     def part(self, area: PixelBox) -> tuple[Pixels, Features]:
         """Return an area, reduced to `MAX_COMPARED_PX`, and its features."""
         if area not in self._parts:
-            pixels = _part(self.pixels, area)
+            pixels = reduced(cropped(self.pixels, area))
             self._parts[area] = pixels, self._encoder.of(pixels)
         return self._parts[area]
 
@@ -157,12 +157,12 @@ def compared(
     )
 
 
-def _part(pixels: Pixels, area: PixelBox) -> Pixels:
-    part = cropped(pixels, area)
-    factor = MAX_COMPARED_PX / max(part.shape[:2])
+def reduced(pixels: Pixels) -> Pixels:
+    """Return the picture, or one of `MAX_COMPARED_PX` if it is larger."""
+    factor = MAX_COMPARED_PX / max(pixels.shape[:2])
     if factor >= 1:
-        return part
-    return _resized(part, (max(1, round(part.shape[1] * factor)), max(1, round(part.shape[0] * factor))))
+        return pixels
+    return _resized(pixels, (max(1, round(pixels.shape[1] * factor)), max(1, round(pixels.shape[0] * factor))))
 
 
 def _resized(pixels: Pixels, size: tuple[int, int]) -> Pixels:

@@ -1,8 +1,6 @@
 """`similarity compare`: all pairs, set by set; `similarity rank`: their figures against what people recognised."""
 
-import hashlib
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,36 +10,29 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingest import __version__
-from ingest.errors import LabelsError, SourceError
-from ingest.images.decode import DecodedImage, decode
-from ingest.images.pixels import ImageLimits, Pixels
-from ingest.sample import Sample
+from ingest.errors import LabelsError, SourceError, number_of
+from ingest.images.pixels import Pixels
 from ingest.storage.given_files import given_content
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import place
 from jobs.console.requests import refuse_existing
-from jobs.runtime.hash_list import HashList, hash_list_of
+from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
-from jobs.similarity.changing import MadeSet, methods_of
-from jobs.similarity.comparing import (
-    MAX_SIDE_PX,
-    Corpus,
-    EncodedPicture,
-    PerceptualDistance,
-    PicturePlace,
-    compared,
-    drawn,
-)
-from jobs.similarity.request import CompareRequest, RankRequest
+from jobs.similarity.changing import methods_of
+from jobs.similarity.comparing import Corpus, EncodedPicture, PerceptualDistance, compared, drawn
+from jobs.similarity.request import CompareRequest, RankRequest, VotesRequest
+from jobs.similarity.sets import ChangedSet, ReadPicture, read_picture, sets_of
 from reports.page.pages import check_path, write_page
 from reports.similarity.compute import PairFigures, SetPairs
 from reports.similarity.ranks import Ranking, Votes, ranks_of
 from reports.similarity.results import PAIRS_SCHEMA, Similarity
+from reports.similarity.votes import StudyVotes, votes_of
 from reports.similarity.words import render
 from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import DEFAULT, engine_module
-from scoring.labels.csv_cells import text_columns, unescaped
+from scoring.labels.csv_cells import as_csv, text_columns, unescaped
 from scoring.labels.parquet_file import MAX_ROWS
+from scoring.labels.recognition import read_questions, standing_answers, study_answers
 from scoring.similarity.encoders import Lpips, PictureEncoder, frozen_encoder, trained_encoder
 
 MAX_BYTES = 2**30
@@ -81,32 +72,18 @@ class Looking:
 
 
 @dataclass(frozen=True)
-class _Picture:
-    """A picture that was read."""
-
-    is_withheld: bool
-    """Whether it is on the hash list, or cannot be compared with it."""
-
-    pixels: Pixels | None
-    """Pixels of its first frame; None if it cannot be decoded."""
-
-
-@dataclass(frozen=True)
 class _Original:
-    picture: _Picture
+    picture: ReadPicture
     encoded: EncodedPicture | None
     """None if there are no pixels."""
 
 
 @dataclass(frozen=True)
 class _ComparedSet:
-    """One set of changed pictures."""
+    """One set of changed pictures, and what is known of its pairs."""
 
     pairs: SetPairs
-
-    changed: Callable[[PicturePlace, _Picture], _Picture | None]
-    """Original -> its changed picture; None if there is none."""
-
+    of: ChangedSet
     is_whole: bool
     """Whether whole pictures are compared."""
 
@@ -117,19 +94,9 @@ class _Comparer:
 
     encoder: PictureEncoder
     lpips: PerceptualDistance | None
-    hash_list: HashList
     looking: Looking | None
 
-    def read(self, sample: Sample) -> _Picture:
-        """Read the first frame, unless the picture is on the hash list or cannot be compared with it."""
-        limits = ImageLimits(max_side_px=MAX_SIDE_PX, max_frames=1, has_pdq=self.hash_list.needs_pdq)
-        decoded = decode(sample.encoded, limits) if sample.fault is None else None
-        image = decoded if isinstance(decoded, DecodedImage) else None
-        sha256 = hashlib.sha256(sample.encoded).hexdigest()
-        listing = self.hash_list.listings([sha256], [image.pdq if image else None])[0]
-        return _Picture(listing != "clear", image.views[0] if image else None)
-
-    def add(self, of_set: _ComparedSet, key: str, original: _Original, changed: _Picture) -> None:
+    def add(self, of_set: _ComparedSet, key: str, original: _Original, changed: ReadPicture) -> None:
         pairs = of_set.pairs
         if original.picture.is_withheld or changed.is_withheld:
             pairs.add(key, "withheld")
@@ -163,39 +130,34 @@ def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similar
         check_path(request.html)
     if request.out is not None:
         refuse_existing(request.out)
-    made = methods_of(request.methods)
+    made, hash_list = methods_of(request.methods), hash_list_of(request.hash_list)
     comparer = _Comparer(
         frozen_encoder() if request.encoder is None else trained_encoder(request.encoder),
         None if request.lpips is None else Lpips(request.lpips).distance,
-        hash_list_of(request.hash_list),
         Looking() if request.look_again else None,
     )
     originals = Corpus(request.originals)
     wanted = drawn(originals.places, request.sample, request.seed)
-    corpora = {name: Corpus(url) for name, url in _names_of(request.changed).items()}
-    num_pairs = len(wanted) * (len(corpora) + len(made))
+    changed_sets = sets_of(request.changed, made, originals, hash_list, request.seed)
     num_dimensions, is_whole = comparer.encoder.num_dimensions, request.part == "whole"
     sets = [
-        _ComparedSet(SetPairs(name, num_dimensions), _reading(comparer, originals, corpus), is_whole)
-        for name, corpus in corpora.items()
+        _ComparedSet(SetPairs(each.name, num_dimensions), each, is_whole or each.is_everywhere) for each in changed_sets
     ]
-    for each in made:
-        is_everywhere = is_whole or each.method.is_everywhere
-        sets.append(_ComparedSet(SetPairs(each.name, num_dimensions), _making(each, request.seed), is_everywhere))
-    with feedback.meter("compare", num_pairs) as meter:
+    with feedback.meter("compare", len(wanted) * len(sets)) as meter:
         for place_ in wanted:
-            picture = comparer.read(originals.read(place_))
+            picture = read_picture(originals, place_, hash_list)
             encoded = None if picture.pixels is None else EncodedPicture(picture.pixels, comparer.encoder)
             original = _Original(picture, encoded)
             for of_set in sets:
-                changed = of_set.changed(place_, picture)
+                changed = of_set.of.changed(place_, picture)
                 if changed is None:
                     of_set.pairs.num_originals_without += 1
                 else:
                     comparer.add(of_set, originals.key_of(place_), original, changed)
                 meter.advance(1)
-    for of_set, corpus in zip(sets, corpora.values(), strict=False):  # those of --method have no corpus
-        _add_strangers(of_set.pairs, corpus, originals)
+    for of_set in sets:
+        if of_set.of.corpus is not None:
+            _add_strangers(of_set.pairs, of_set.of.corpus, originals)
     collected = [of_set.pairs.result() for of_set in sets]
     similarity = Similarity(
         num_originals=len(originals.places),
@@ -221,36 +183,6 @@ def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similar
     return similarity
 
 
-def _names_of(urls: tuple[str, ...]) -> dict[str, str]:
-    """Return name of a set -> URL. The name is the end of the URL, as long as it takes to tell it from the others."""
-    parts = [url.rstrip("/").split("/") for url in urls]
-    depth = 1
-    while len({tuple(each[-depth:]) for each in parts}) < len(urls) and depth < max(map(len, parts)):
-        depth += 1
-    if len(set(urls)) < len(urls):
-        raise SourceError("CHANGED names one corpus twice; give each once")
-    return {"/".join(each[-depth:]): url for each, url in zip(parts, urls, strict=True)}
-
-
-def _reading(
-    comparer: _Comparer, originals: Corpus, corpus: Corpus
-) -> Callable[[PicturePlace, _Picture], _Picture | None]:
-    def changed(place_: PicturePlace, original: _Picture) -> _Picture | None:
-        partner = corpus.partner_of(place_, originals)
-        return None if partner is None else comparer.read(corpus.read(partner))
-
-    return changed
-
-
-def _making(made: MadeSet, seed: int) -> Callable[[PicturePlace, _Picture], _Picture]:
-    def changed(place_: PicturePlace, original: _Picture) -> _Picture:
-        if original.pixels is None or original.is_withheld:
-            return original
-        return _Picture(False, made.of(original.pixels, place_.path, seed))
-
-    return changed
-
-
 def _add_strangers(pairs: SetPairs, corpus: Corpus, originals: Corpus) -> None:
     """Count the changed pictures that belong to no original at all, drawn or not."""
     for place_ in corpus.places:
@@ -261,6 +193,24 @@ def _add_strangers(pairs: SetPairs, corpus: Corpus, originals: Corpus) -> None:
 def _write_rows(rows: pa.Table, url: str) -> None:
     with place(url).create() as stream:
         pq.write_table(rows, stream, compression="zstd", write_page_checksum=True)
+
+
+def run_votes(request: VotesRequest) -> StudyVotes:
+    """Count what people said in a study. LabelsError or StorageError of its folder; nothing is written but the votes.
+
+    LabelsError also if no pair has enough votes and they are to be written.
+    """
+    if request.out is not None:
+        refuse_existing(request.out)
+    folder = place(request.study)
+    questions, answers = read_questions(folder), study_answers(folder)
+    answers.refresh()
+    votes, rows = votes_of(questions, standing_answers(answers), request.min_votes, request.min_attention)
+    if request.out is not None:
+        if not rows.num_rows:
+            raise LabelsError(f"{request.study}: no pair has {number_of(request.min_votes, 'vote')}; see --min-votes")
+        place(request.out).write(as_csv(rows))
+    return votes
 
 
 def run_rank(request: RankRequest) -> Ranking:

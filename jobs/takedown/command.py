@@ -50,7 +50,7 @@ def takedown(request: TakedownRequest, quiet: bool) -> int:
     verb = "would be" if request.dry_run else "was" if result.num_pictures == 1 else "were"
     write_line(f"{pictures} in {shards} {verb} taken down, of {number_of(result.num_entries, 'line')} of the list")
     if result.num_unjudged:
-        write_line(f"  and {number_of(result.num_unjudged, 'URL')} of the list without a judged picture")
+        write_line(f"  and {number_of(result.num_unjudged, 'row')} of the list without a judged picture")
     write_near(result.near, result.num_not_compared)
     write_numbers(result.gone_before, "not in the release any more, or never")
     write_numbers(result.unknown, "no picture that the release knows")

@@ -7,7 +7,7 @@ apply-removals`).
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal, get_args
@@ -35,10 +35,13 @@ REMOVED_SCHEMA = pa.schema(
         "done": pa.date32(),
         "why": pa.string(),
         "by": pa.string(),
+        "url_sha256": pa.string(),
     }
 )
-"""`sha256`: of the picture as it was scanned. `received`, `done`: days on which the request came and was carried out;
-`received` is null if it was not given, and so is `why`, of `Why`. `by`: what the request named, such as `url`."""
+"""One row per removed picture, and of a list of URLs one per removed row whose picture was not judged; such a row has
+no shard, key or hash of a picture. `sha256`: of the picture as it was scanned. `received`, `done`: days on which the
+request came and was carried out; `received` is null if it was not given, and so is `why`, of `Why`. `by`: what the
+request named, such as `url`. `url_sha256`: as in `decisions.parquet`; older versions did not write it."""
 
 _MAGIC = b"PAR1"
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -67,31 +70,27 @@ def tombstones_of(content: bytes, url: str) -> list[dict[str, Any]]:
     """Return the rows of an untrusted `removed.parquet`. PrivsieveError if it is something else."""
     wrong = PrivsieveError(f"{url} is Parquet, and not the {REMOVED} of a release, or it is damaged")
     try:
-        if not pq.read_schema(pa.BufferReader(content)).equals(REMOVED_SCHEMA):
+        schema = pq.read_schema(pa.BufferReader(content))
+        if not any(schema.equals(known) for known in (REMOVED_SCHEMA, pa.schema([*REMOVED_SCHEMA][:-1]))):
             raise wrong
-        rows: list[dict[str, Any]] = bounded_table(content, url, REMOVED_SCHEMA.names).to_pylist()
+        table = bounded_table(content, url, schema.names)
+        rows: list[dict[str, Any]] = [{"url_sha256": None} | row for row in table.to_pylist()]
     except (pa.ArrowException, LabelsError, OSError, ValueError):
         raise wrong from None
-    if any(_SHA256.fullmatch(row["released_sha256"] or "") is None for row in rows):
+    if any(_SHA256.fullmatch(row["released_sha256"] or row["url_sha256"] or "") is None for row in rows):
         raise wrong
     if any(row["why"] not in (None, *get_args(Why)) for row in rows):
         raise wrong
     return rows
 
 
-def write_tombstones(root: Place, staged: Place, taken: pa.Table, requested: Sequence[dict[str, Any]]) -> str:
-    """Write the tombstones of a release and those of this takedown, and return the hash of the file.
-
-    taken: rows of `decisions.parquet` as they were before. requested: `received`, `why` and `by` of each.
-    """
+def write_tombstones(root: Place, staged: Place, removed: Sequence[Mapping[str, Any]]) -> str:
+    """Write the tombstones of a release and those of this takedown, and return the hash of the file. removed: rows of
+    this takedown, without `done`."""
     before = REMOVED_SCHEMA.empty_table()
     if root.at(REMOVED).exists():
         before = pa.Table.from_pylist(tombstones_of(root.at(REMOVED).read(), root.at(REMOVED).path), REMOVED_SCHEMA)
-    names = ("shard", "key", "sha256", "released_sha256")
-    rows = [
-        row | request | {"done": date.today()}
-        for row, request in zip(taken.select(names).to_pylist(), requested, strict=True)
-    ]
+    rows = [{**row, "done": date.today()} for row in removed]
     table = pa.concat_tables([before, pa.Table.from_pylist(rows, REMOVED_SCHEMA)])
     with staged.at(REMOVED).create() as stream:
         pq.write_table(table, stream, compression="zstd", write_page_checksum=True)
@@ -122,10 +121,7 @@ def entries_of(url: str) -> tuple[Entry, ...]:
     content = given_content(place(url), f"LIST {url}", MAX_LIST_BYTES)
     if is_tombstones(content):
         rows = tombstones_of(content, url)
-        entries = [
-            Entry(number, "sha256", row["released_sha256"], row["received"], row["why"])
-            for number, row in enumerate(rows, 1)
-        ]
+        entries = [Entry(number, *_named_by(row), row["received"], row["why"]) for number, row in enumerate(rows, 1)]
     else:
         try:
             lines = content.decode("utf-8-sig").splitlines()
@@ -141,6 +137,11 @@ def entries_of(url: str) -> tuple[Entry, ...]:
     if sum(entry.kind == "pdq" for entry in entries) > MAX_PDQ:
         raise PrivsieveError(f"{url} has more than {MAX_PDQ:,} PDQ hashes; divide it into several lists")
     return tuple(entries)
+
+
+def _named_by(row: Mapping[str, Any]) -> tuple[Kind, str]:
+    """Return what a row of `removed.parquet` names: a picture, or a URL if its picture was not judged."""
+    return ("sha256", row["released_sha256"]) if row["released_sha256"] is not None else ("url", row["url_sha256"])
 
 
 def pdq_names(entries: Iterable[Entry]) -> tuple[str, ...]:

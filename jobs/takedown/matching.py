@@ -123,8 +123,9 @@ class Matches:
 
     near: tuple[NearMatch, ...]
 
-    unjudged: frozenset[str] = frozenset()
-    """Hashes of URLs that a list of URLs has, and of which the release knows no picture."""
+    unjudged: tuple[tuple[str, Entry], ...] = ()
+    """Rows of a list of URLs of whose URL the release knows no picture: the hash of the URL, and the first line that
+    names it."""
 
 
 def near_pictures(url: str, entries: Sequence[Entry], max_distance: int, feedback: Feedback) -> Near:
@@ -195,28 +196,29 @@ def with_same_url(decisions: pa.Table, matches: Matches) -> Matches:
 def with_unjudged(
     root: Place, files: Iterable[str], column: str, decisions: pa.Table, entries: Sequence[Entry], matches: Matches
 ) -> Matches:
-    """Return the matches and the URLs of a list without a judged picture that the entries name. files: of the list."""
-    lines = dict[tuple[str, str], list[int]]()
+    """Return the matches and the rows of a list without a judged picture that the entries name. files: of the list."""
+    lines = dict[tuple[str, str], list[Entry]]()
     for entry in entries:
-        lines.setdefault((entry.kind, entry.name), []).append(entry.number)
+        lines.setdefault((entry.kind, entry.name), []).append(entry)
     has_domains = any(entry.kind == "domain" for entry in entries)
-    judged, unjudged, matched_lines = {*decisions["url_sha256"].to_pylist()}, set[str](), set[int]()
+    judged = {*decisions["url_sha256"].to_pylist()}
+    unjudged, matched_lines = list[tuple[str, Entry]](), set[int]()
     for name in files:
         for batch, hashes in url_hashes(root.at(name), column):
             for url, url_sha256 in zip(batch.column(column).to_pylist(), hashes, strict=True):
                 if url_sha256 is None or url_sha256 in judged:
                     continue
-                numbers = lines.get(("url", url_sha256), [])
+                naming = lines.get(("url", url_sha256), [])
                 if has_domains:
-                    numbers = [*numbers, *lines.get(("domain", domain_of(url) or ""), [])]
-                if numbers:
-                    unjudged.add(url_sha256)
-                    matched_lines.update(numbers)
+                    naming = [*naming, *lines.get(("domain", domain_of(url) or ""), [])]
+                if naming:
+                    unjudged.append((url_sha256, min(naming, key=lambda entry: entry.number)))
+                    matched_lines.update(entry.number for entry in naming)
     return replace(
         matches,
         gone_before=tuple(number for number in matches.gone_before if number not in matched_lines),
         unknown=tuple(number for number in matches.unknown if number not in matched_lines),
-        unjudged=frozenset(unjudged),
+        unjudged=tuple(unjudged),
     )
 
 

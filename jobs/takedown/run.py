@@ -104,7 +104,7 @@ class TakedownResult:
     """Pictures that cannot be decoded, so that no PDQ hash finds them."""
 
     num_unjudged: int = 0
-    """URLs of a list of URLs, without a judged picture, that were removed."""
+    """Rows of a list of URLs, without a judged picture, that were removed."""
 
     is_signature_void: bool = False
     """The release was signed, and no key was given to sign it again."""
@@ -159,30 +159,30 @@ def _matched(
 
 def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, matches: Matches) -> Journal:
     """Write everything that changes into a folder below `takedown.unfinished/`."""
-    requested = matches.taken
     staged, summary = root.at(TAKEDOWN_STAGED, folder), _summary(root, request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
-    is_taken[list(requested)] = True
+    is_taken[list(matches.taken)] = True
     files: dict[str, str] = summary["sha256"]
+    takedown = {"on": date.today().isoformat(), "num_pictures": int(is_taken.sum())}
     counts = urls_of(root)
     if counts is None:
         rest = _rest_of_shards(request.release, staged, decisions, is_taken, files)
     else:
         urls = {*pc.drop_null(decisions["url_sha256"].filter(pa.array(is_taken))).to_pylist()}
-        urls |= matches.unjudged
+        urls |= {url_sha256 for url_sha256, _ in matches.unjudged}
         rest, num_gone = _rest_of_urls(root, staged, counts.column, urls, files)
         summary["urls"] = counts.model_copy(update={"num_taken_down": counts.num_taken_down + num_gone}).model_dump()
+        takedown["num_rows"] = num_gone
     hashes, replaced, removed = rest
     made = _marked(decisions, is_taken)
     with staged.at(DECISIONS).create() as stream:
         pq.write_table(made, stream, ROWS_PER_GROUP, compression="zstd", write_page_checksum=True)
     if root.at(REDACTIONS).exists():
         summary["redactions_sha256"] = replaced[REDACTIONS] = _rest_of_redactions(root, staged, decisions, is_taken)
-    summary["removed_sha256"] = replaced[REMOVED] = write_tombstones(
-        root, staged, decisions.filter(pa.array(is_taken)), _requests(requested, request)
-    )
+    tombstones = _tombstones(decisions, matches, request)
+    summary["removed_sha256"] = replaced[REMOVED] = write_tombstones(root, staged, tombstones)
     summary |= {**_counts(made, summary), "sha256": hashes, "decisions_sha256": stream.sha256}
-    summary.setdefault("takedowns", []).append({"on": date.today().isoformat(), "num_pictures": int(is_taken.sum())})
+    summary.setdefault("takedowns", []).append(takedown)
     if "engine" in summary:  # releases of older versions have neither documents nor the facts for them
         summary["documents"] = write_documents(staged, summary)
         replaced |= summary["documents"]
@@ -247,12 +247,18 @@ def _rest_of_urls(
     return (hashes | replaced, replaced, []), num_gone
 
 
-def _requests(requested: Mapping[int, Entry], request: TakedownRequest) -> list[dict[str, Any]]:
-    """Return what `removed.parquet` says of the request for each removed row, in the order of the rows."""
+def _tombstones(decisions: pa.Table, matches: Matches, request: TakedownRequest) -> list[dict[str, Any]]:
+    """Return what `removed.parquet` says of the removed pictures, in the order of the decisions, and of the removed
+    rows without a judged picture, in the order of the list. decisions: as they were before."""
     received = None if request.received is None else date.fromisoformat(request.received)
-    entries = [requested[row] for row in sorted(requested)]
+    rows = sorted(matches.taken)
+    names = ["shard", "key", "sha256", "released_sha256", "url_sha256"]
+    removed = decisions.select(names).take(pa.array(rows, pa.int64())).to_pylist()
+    removed += [{"url_sha256": url_sha256} for url_sha256, _ in matches.unjudged]
+    entries = [*(matches.taken[row] for row in rows), *(entry for _, entry in matches.unjudged)]
     return [
-        {"received": entry.received or received, "why": entry.why or request.why, "by": entry.kind} for entry in entries
+        row | {"received": entry.received or received, "why": entry.why or request.why, "by": entry.kind}
+        for row, entry in zip(removed, entries, strict=True)
     ]
 
 

@@ -6,6 +6,7 @@ from ingest.errors import number_of
 from reports.page.pages import fill
 from reports.similarity.ranks import METRIC_NAMES, Ranking
 from reports.similarity.results import SetSimilarity, Similarity
+from reports.similarity.votes import StudyVotes
 from reports.words import Cell, Document, Table, number, percent, shortened, spread, table
 
 MIN_SETS = 14
@@ -146,6 +147,52 @@ def _rank_notes(ranking: Ranking) -> Iterator[str]:
             f"{shortened(few[0].name)} has {len(few[0].sets)} sets: below {MIN_SETS} a high figure can be chance; "
             "compare more methods and strengths."
         )
+
+
+def votes_document(votes: StudyVotes) -> Document:
+    pairs = sum(of_set.num_pairs for of_set in votes.sets)
+    left_out = [
+        f"{count:,} {what}"
+        for count, what in (
+            (sum(of_set.num_tied for of_set in votes.sets), "with a tie"),
+            (sum(of_set.num_few for of_set in votes.sets), f"with fewer than {number_of(votes.min_votes, 'vote')}"),
+            (sum(of_set.num_without for of_set in votes.sets), "without a vote"),
+        )
+        if count
+    ]
+    line = f"{number_of(pairs, 'pair')} of {number_of(len(votes.sets), 'set')}, by majority"
+    rows: list[list[Cell]] = [
+        [
+            shortened(of_set.name),
+            of_set.num_pairs,
+            percent(of_set.recognised),
+            of_set.num_recognised,
+            of_set.num_not,
+            of_set.num_tied,
+            of_set.num_few,
+            of_set.num_without,
+        ]
+        for of_set in votes.sets
+    ]
+    heads = ["set", "pairs", "share recognised", "recognised", "not", "tied", "too few votes", "no vote"]
+    people: list[list[Cell]] = [
+        [
+            shortened(person.name),
+            person.num_votes,
+            person.num_skipped,
+            f"{person.num_decoys_right:,} of {person.num_decoys:,}" if person.num_decoys else "–",
+            "left out" if person.is_left_out else "",
+        ]
+        for person in votes.people
+    ]
+    return Document(
+        [f"{line}; undecided: {', '.join(left_out)}" if left_out else line],
+        [
+            table("What people recognised", heads, rows),
+            table("Who was asked", ["person", "votes", "skipped", "right on decoys", ""], people),
+        ],
+        ["share recognised: of the pairs that a majority decides; the others are in no share."],
+    )
 
 
 def render(similarity: Similarity) -> str:

@@ -141,6 +141,8 @@ def test_a_url_is_taken_down_from_a_list(made: Path, tmp_path: Path, capsys: Cap
     assert privsieve("lookup", tmp_path / "list", url(0)) == 0
     assert privsieve("takedown", tmp_path / "list", asked(tmp_path / "list", url(0))) == 0
     assert pq.read_table(tmp_path / "list" / "urls" / "00000.parquet")["TEXT"].to_pylist() == ["c"]
+    card = " ".join((tmp_path / "list" / "README.md").read_text().split())
+    assert "Takedowns have since removed 2 rows. The list has 1 row." in card
     assert privsieve("verify", tmp_path / "list") == 0
     assert privsieve("lookup", tmp_path / "list", url(0)) == 1
     capsys.readouterr()
@@ -156,10 +158,37 @@ def test_a_url_without_a_judged_picture_is_taken_down_from_a_list_of_flags(
     capsys.readouterr()
     assert privsieve("takedown", tmp_path / "list", asked(tmp_path / "list", url(8), url(99))) == 1
     shown = capsys.readouterr().out
-    assert "and 1 URL of the list without a judged picture" in shown
+    assert "and 1 row of the list without a judged picture" in shown
     assert "1 line: no picture that the release knows (4)" in shown
     assert privsieve("lookup", tmp_path / "list", url(8)) == 1
     assert privsieve("verify", tmp_path / "list") == 0
+
+
+def test_every_row_that_a_takedown_removes_is_counted_and_has_a_tombstone(
+    made: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    pq.write_table(pa.table({"url": [url(0), url(8), url(2), url(8), url(0)]}), tmp_path / "table.parquet")
+    (tmp_path / "run").symlink_to(made / "run")
+    before = released(tmp_path, tmp_path / "list", "--flags-only")
+    capsys.readouterr()
+    assert privsieve("takedown", tmp_path / "list", asked(tmp_path / "list", url(8), url(0))) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("1 picture in 1 shard was taken down, of 2 lines of the list\n  and 2 rows of the list")
+    removed = pq.read_table(tmp_path / "list" / "removed.parquet").to_pylist()
+    assert [(row["key"], row["url_sha256"], row["by"]) for row in removed] == [
+        ("0", url_sha256_of(url(0)), "url"),
+        (None, url_sha256_of(url(8)), "url"),
+        (None, url_sha256_of(url(8)), "url"),
+    ]
+    summary = json.loads((tmp_path / "list" / "release.json").read_text())
+    gone = {row["url_sha256"] for row in removed}
+    assert summary["urls"]["num_taken_down"] == sum(url_sha256_of(str(row["url"])) in gone for row in before) == 4
+    assert [(step["num_pictures"], step["num_rows"]) for step in summary["takedowns"]] == [(1, 4)]
+    assert (summary["urls"]["num_listed"], summary["urls"]["num_released"]) == (5, 1)
+    # Another list loses the same rows by these tombstones.
+    released(tmp_path, tmp_path / "other", "--flags-only")
+    assert privsieve("takedown", tmp_path / "other", tmp_path / "list" / "removed.parquet") == 0
+    assert pq.read_table(tmp_path / "other" / "urls" / "00000.parquet")["url"].to_pylist() == [url(2)]
 
 
 @pytest.mark.parametrize("options", [(), ("--flags-only",)])

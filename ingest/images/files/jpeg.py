@@ -12,11 +12,14 @@ from ingest.images.files.magic import is_text
 from ingest.images.files.metadata import Cleaned, KeptFacts
 from ingest.images.files.pieces import EMBEDDED_IMAGE, METADATA, TRAILING_DATA, UNKNOWN_CHUNK, Piece, Range, unclaimed
 
+START = b"\xff\xd8\xff"
 _SOI_BYTES, _EOI, _SOS = 2, 0xD9, 0xDA
 _APP0, _COM = 0xE0, 0xFE
 _GARBAGE = 0x00
 _TABLES = frozenset([*range(0xC0, 0xCC), *range(0xCD, 0xD0), 0xDB, 0xDD])
 """Frame headers and the tables that decoding needs."""
+_FACTS = frozenset([0xE1, 0xE2])
+"""Segments that may hold EXIF and XMP, or a colour profile and the index of further pictures (MPO)."""
 _WITHOUT_LENGTH = frozenset([0x00, 0x01, *range(0xD0, 0xD9)])
 
 _METADATA: dict[int, tuple[tuple[bytes, int], ...]] = {
@@ -59,6 +62,12 @@ class Stream:
 
     picture: tuple[Range, ...]
     """What decoding needs, in order: tables, frame headers, and scans with their data."""
+
+    @property
+    def may_have_facts(self) -> bool:
+        """Return whether something may say how the picture is turned, or which profile it has, or that it is not the
+        only one."""
+        return any(marker in _FACTS or marker == _GARBAGE for marker, _, _ in self.segments)
 
 
 def streams(encoded: bytes, starts: Sequence[int]) -> list[Stream]:
@@ -159,10 +168,9 @@ _ICC, _ICC_PART_BYTES = b"ICC_PROFILE\0", 65_519
 _END = b"\xff\xd9"
 
 
-def cleaned(encoded: bytes, facts: KeptFacts) -> Cleaned:
+def cleaned(encoded: bytes, stream: Stream, facts: KeptFacts) -> Cleaned:
     """Write the first picture again. Of the segments that are no picture data, two decide how colours are decoded:
-    JFIF, without its thumbnail, and Adobe."""
-    [stream] = streams(encoded, [0])
+    JFIF, without its thumbnail, and Adobe. stream: this picture."""
     jfif = [encoded[first:last] for marker, first, last in stream.segments if marker == _APP0]
     jfif = [content for content in jfif if content.startswith(b"JFIF\0") and len(content) >= _JFIF_BYTES]
     adobe = [encoded[first : first + _ADOBE_BYTES] for marker, first, last in stream.segments if marker == 0xEE]

@@ -1,0 +1,136 @@
+"""Pairs of an original and a changed picture -> the questions of a study of people, drawn at random.
+
+Source of the two set-ups: Sun et al., "Privacy Assessment on Reconstructed Images", 2023. People were shown a picture
+and up to 20 classes with "none"; or a picture and an original, with pairs of different people or breeds mixed in.
+"""
+
+import hashlib
+import json
+import math
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.errors import SourceError
+from jobs.similarity.comparing import PicturePlace
+from jobs.similarity.request import Asked
+from scoring.labels.recognition import QUESTIONS_SCHEMA
+
+ALIKE = 0.05
+"""Difference of the logarithms of height : width up to which two pictures have about the same shape."""
+
+
+@dataclass(frozen=True)
+class ShownOriginal:
+    """An original that people can be shown."""
+
+    place: PicturePlace
+    key: str
+    sha256: str
+
+    log_aspect: float
+    """Logarithm of height / width: a candidate of another shape than the changed picture is easily ruled out."""
+
+    @property
+    def class_name(self) -> str:
+        """The folder that holds it."""
+        return posixpath.basename(posixpath.dirname(self.place.path))
+
+
+@dataclass(frozen=True)
+class Question:
+    """One changed picture, and the originals among which a person chooses."""
+
+    set_name: str
+
+    original: int
+    """Index of its own original."""
+
+    candidates: tuple[int, ...]
+    """Indices of originals, in the order in which they are shown; of `original` too, unless it is a decoy."""
+
+    @property
+    def is_decoy(self) -> bool:
+        return self.original not in self.candidates
+
+
+def questions_of(
+    pairs: Mapping[str, Sequence[int]],
+    originals: Sequence[ShownOriginal],
+    asked: Asked,
+    num_candidates: int,
+    decoy_share: float,
+    seed: int,
+) -> list[Question]:
+    """Draw the questions, in a random order: one for each pair, and decoys for a share of all.
+
+    pairs: set -> indices of originals with a changed picture. num_candidates: 1 for pairs. SourceError if there are not
+    enough other originals, or classes. The same arguments give the same questions.
+    """
+    if asked == "classes" and len({each.class_name for each in originals}) < 2:
+        raise SourceError("--for classes needs originals in at least two folders, one for each class")
+    wanted = [(set_name, original) for set_name, indices in pairs.items() for original in indices]
+    num_decoys = round(decoy_share / (1 - decoy_share) * len(wanted))
+    marks = [_mark(seed, "decoy", set_name, originals[original].key) for set_name, original in wanted]
+    decoys = [wanted[n] for n in sorted(range(len(wanted)), key=lambda n: marks[n])[:num_decoys]]
+    questions = [
+        *(_question(*each, originals, asked, num_candidates, False, bool(decoys), seed) for each in wanted),
+        *(_question(*each, originals, asked, num_candidates, True, True, seed) for each in decoys),
+    ]
+    order = np.random.default_rng(seed).permutation(len(questions))
+    return [questions[n] for n in order]
+
+
+def _question(
+    set_name: str,
+    original: int,
+    originals: Sequence[ShownOriginal],
+    asked: Asked,
+    num_candidates: int,
+    is_decoy: bool,
+    has_decoys: bool,
+    seed: int,
+) -> Question:
+    own = originals[original]
+    random = np.random.default_rng(int.from_bytes(_mark(seed, "decoy" if is_decoy else "true", set_name, own.key)[:8]))
+    others = [int(n) for n in random.permutation(len(originals)) if originals[n].sha256 != own.sha256]
+    if asked == "classes":
+        by_class = {originals[n].class_name: n for n in others}
+        by_class.pop(own.class_name, None)
+        others = list(by_class.values())
+    else:
+        others.sort(key=lambda n: not is_alike(originals[n], own))  # a stable sort: random among those alike
+    # If there are few others, the number of candidates must not tell a decoy, which lacks the own original.
+    count = max(1, min(num_candidates, len(others) if has_decoys else len(others) + 1))
+    chosen = others[: count if is_decoy else count - 1]
+    if not chosen and (is_decoy or num_candidates > 1):
+        raise SourceError("there is no other original to choose from; give more originals, or a larger --sample")
+    candidates = chosen if is_decoy else [*chosen, original]
+    return Question(set_name, original, tuple(candidates[n] for n in random.permutation(len(candidates))))
+
+
+def is_alike(a: ShownOriginal, b: ShownOriginal) -> bool:
+    """Return whether two originals have about the same shape."""
+    return math.isclose(a.log_aspect, b.log_aspect, abs_tol=ALIKE, rel_tol=0)
+
+
+def as_table(questions: Sequence[Question], originals: Sequence[ShownOriginal], asked: Asked) -> pa.Table:
+    """Return the draw, with `QUESTIONS_SCHEMA`."""
+    rows = [
+        {
+            "set": each.set_name,
+            "key": originals[each.original].key,
+            "is_decoy": each.is_decoy,
+            "asked": asked,
+            "candidates": json.dumps([originals[n].key for n in each.candidates]),
+        }
+        for each in questions
+    ]
+    return pa.Table.from_pylist(rows, schema=QUESTIONS_SCHEMA)
+
+
+def _mark(seed: int, *parts: str) -> bytes:
+    return hashlib.sha256("\0".join([str(seed), *parts]).encode()).digest()

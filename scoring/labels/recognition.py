@@ -1,0 +1,79 @@
+"""The folder of a study of people: which changed pictures they were asked about, and what they recognised.
+
+`questions.parquet` is the draw; parts as of `reviews.py` are the answers. Neither is shown to the people.
+"""
+
+import pyarrow as pa
+
+from ingest.errors import LabelsError
+from ingest.storage.parquet_tables import read_table, refuse_damage, write_table
+from ingest.storage.place import Place
+from scoring.labels.reviews import SKIP, UNDO, ReviewAnswers, standing
+
+CANDIDATE = "candidate"
+NONE = "none"
+STUDY_ANSWERS = (CANDIDATE, NONE, SKIP, UNDO)
+"""candidate: one of the candidates. none: none of them, or not the same. skip, undo: as of a review."""
+
+QUESTION = ("set", "key", "is_decoy")
+"""Columns that say what was asked: the changed picture, by set and key of its original, and whether that original is
+missing from the candidates."""
+
+QUESTIONS = "questions.parquet"
+QUESTIONS_SCHEMA = pa.schema(
+    [
+        pa.field("set", pa.string(), False),
+        pa.field("key", pa.string(), False),
+        pa.field("is_decoy", pa.bool_(), False),
+        pa.field("asked", pa.string(), False),
+        pa.field("candidates", pa.string(), False),
+    ]
+)
+"""The questions, by number. asked: candidates, classes or pairs. candidates: JSON list of the keys of the originals
+among which people choose, in the order in which they are shown."""
+
+STUDY_SCHEMA = pa.schema(
+    [
+        *(QUESTIONS_SCHEMA.field(name) for name in QUESTION),
+        pa.field("annotator", pa.string(), False),
+        pa.field("recognised", pa.int8()),
+        pa.field("answer", pa.string(), False),
+        pa.field("chosen", pa.string()),
+        pa.field("seconds", pa.float32()),
+        pa.field("answered_at", pa.timestamp("us", "UTC"), False),
+    ]
+)
+"""An answer. recognised: 1 if the right candidate was chosen, else 0; null for decoys, and for what was skipped.
+chosen: key of the chosen original, null for none of them."""
+
+FOOTER_KEY = b"privsieve.questions"
+
+
+def study_answers(folder: Place) -> ReviewAnswers:
+    """Return the answers in the folder, to read and to add to. Nothing is read yet."""
+    return ReviewAnswers(folder, STUDY_SCHEMA, STUDY_ANSWERS)
+
+
+def standing_answers(answers: ReviewAnswers) -> pa.Table:
+    """Return the last answer of each person to each question, without those that were taken back."""
+    return standing(answers.table(), QUESTION)
+
+
+def keep_questions(folder: Place, questions: pa.Table) -> None:
+    """Write the questions, unless the folder has the same ones. LabelsError if it has others."""
+    if not folder.at(QUESTIONS).exists():
+        write_table(folder.at(QUESTIONS), questions, {FOOTER_KEY: '{"version": 1}'})
+    elif not read_questions(folder).equals(questions):
+        raise LabelsError(
+            f"{folder.path}: holds answers to other questions; give the same pictures and options, or another --out"
+        )
+
+
+def read_questions(folder: Place) -> pa.Table:
+    """Read the questions. LabelsError if the folder is no study, or the file is damaged."""
+    file = folder.at(QUESTIONS)
+    if not file.exists():
+        raise LabelsError(f"{folder.path}: is no folder of similarity ask --out")
+    with refuse_damage(f"{file.path}:", "is damaged; restore it, or begin with another --out", LabelsError):
+        table, _ = read_table(file, FOOTER_KEY)
+        return table.select(QUESTIONS_SCHEMA.names).cast(QUESTIONS_SCHEMA)

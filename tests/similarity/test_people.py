@@ -1,0 +1,243 @@
+"""`privsieve similarity ask` and `votes`: people say what they recognise, and the majority counts."""
+
+import hashlib
+import io
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from ingest.storage.place import place
+from jobs.similarity.asking import study_of
+from jobs.similarity.asking_page import AskServing, serving
+from jobs.similarity.request import AskRequest
+from scoring.labels.recognition import read_questions, study_answers
+from scoring.labels.reviews import SHOWN
+from tests.jobs.made import privsieve
+from tests.reviewing.made import Person
+from tests.similarity.made import folder, png, scene
+
+FIVE = ("ana", "ben", "cleo", "dan", "eva")
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return folder(tmp_path_factory.mktemp("originals") / "photos", 6)
+
+
+def asked(originals: Path, out: Path, **more: Any) -> AskRequest:
+    methods = more.pop("methods", ("pixelate=4", "invert=1"))
+    return AskRequest(originals=str(originals), out=str(out), methods=methods, **more)
+
+
+@contextmanager
+def served(request: AskRequest) -> Iterator[AskServing]:
+    with serving(request) as server:
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.server.should_exit = True
+            thread.join()
+
+
+def answer_all(server: AskServing, name: str, recognised: set[str]) -> None:
+    """A person who chooses the own original of each changed picture of these sets, else none."""
+    person, questions = Person(server.address, name), server.choices.study.questions
+    while shown := person.get("/api/next").json["questions"]:
+        for number in (one["number"] for one in shown):
+            question = questions[number]
+            body: dict[str, object] = {"number": number, "answer": "none", "seconds": 1.5}
+            if not question.is_decoy and question.set_name in recognised:
+                body |= {"answer": "candidate", "place": question.candidates.index(question.original) + 1}
+            assert person.post("/api/answer", body).status == 200
+
+
+def counted(capsys: pytest.CaptureFixture[str], *args: object) -> dict[str, Any]:
+    assert privsieve("similarity", "votes", *args, "--format", "json") == 0
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return result
+
+
+def test_every_question_has_the_own_original_once_and_a_seed_gives_the_same_draw(
+    originals: Path, tmp_path: Path
+) -> None:
+    study = study_of(asked(originals, tmp_path, num_candidates=4))
+    assert len(study.questions) == 12
+    for question in study.questions:
+        assert len(set(question.candidates)) == 4
+        assert question.original in question.candidates
+    at = [question.candidates.index(question.original) for question in study.questions]
+    assert len(set(at)) > 1, "its place must not give it away"
+    assert study.table().equals(study_of(asked(originals, tmp_path, num_candidates=4)).table())
+    assert not study.table().equals(study_of(asked(originals, tmp_path, num_candidates=4, seed=1)).table())
+
+
+def test_pairs_have_decoys_of_another_original_for_a_fifth_of_all(originals: Path, tmp_path: Path) -> None:
+    study = study_of(asked(originals, tmp_path, asked="pairs"))
+    decoys = [question for question in study.questions if question.is_decoy]
+    assert (len(study.questions), len(decoys)) == (15, 3)
+    assert {len(question.candidates) for question in study.questions} == {1}
+    few = study_of(asked(originals, tmp_path, decoys=0.2))
+    assert {(question.is_decoy, len(question.candidates)) for question in few.questions} == {(True, 5), (False, 5)}
+
+
+def test_classes_are_folders_and_each_is_offered_once(tmp_path: Path) -> None:
+    for number, name in enumerate(["cat", "cat", "dog", "owl"]):
+        (tmp_path / "photos" / name).mkdir(parents=True, exist_ok=True)
+        scene(number).save(tmp_path / "photos" / name / f"{number}.png")
+    with served(asked(tmp_path / "photos", tmp_path / "study", asked="classes", reviewer="ana")) as server:
+        person = Person(server.address)
+        for shown in person.get("/api/next").json["questions"]:
+            assert sorted(shown["candidates"]) == ["cat", "dog", "owl"]
+            assert person.get(f"/api/picture/{shown['number']}/1").status == 404
+            assert person.get(f"/api/picture/{shown['number']}/0").headers["content-type"] == "image/jpeg"
+
+
+def test_what_is_not_asked_is_counted_and_another_shape_is_said(originals: Path, tmp_path: Path) -> None:
+    tall = {"a/tall.png": png(scene(9).resize((100, 300)))}
+    photos = folder(tmp_path / "photos", 6, others=tall)
+    grey = {name: png(Image.open(photos / name).convert("L")) for name in tall}
+    release = folder(tmp_path / "release", 5, lambda image: image.convert("L"), grey)
+    (release / "a" / "0.png").write_bytes((photos / "a" / "0.png").read_bytes())
+    (release / "a" / "1.png").write_bytes(b"no picture")
+    hashes = tmp_path / "hashes.txt"
+    hashes.write_text("sha256 " + hashlib.sha256((photos / "a" / "2.png").read_bytes()).hexdigest() + "\n")
+    request = AskRequest(
+        originals=str(photos), changed=(str(release),), out=str(tmp_path), num_candidates=3, hash_list=str(hashes)
+    )
+    study = study_of(request)
+    assert study.left_out == {"equal": 1, "unreadable": 1, "withheld": 1, "without a changed picture": 1}
+    assert len(study.questions) == 3
+    assert study.num_other_shapes == 1, "the tall one; the others have enough of their own shape"
+
+
+def test_a_browser_learns_neither_the_set_nor_the_key_nor_what_is_right(originals: Path, tmp_path: Path) -> None:
+    with served(asked(originals, tmp_path / "study", reviewer="ana", num_candidates=3)) as server:
+        person = Person(server.address)
+        shown = person.get("/api/next")
+        assert set(shown.json["questions"][0]) == {"number", "candidates"}
+        number = shown.json["questions"][0]["number"]
+        said = [person.get("/api/state"), shown, person.post("/api/answer", {"number": number, "answer": "none"})]
+        assert said[-1].json == {}
+        assert not any(word in answer.content for answer in said for word in (b"pixelate", b"invert", b"a/"))
+        question = server.choices.study.questions[number]
+        pictures = [person.get(f"/api/picture/{number}/{at}") for at in range(4)]
+        assert {Image.open(io.BytesIO(one.content)).size for one in pictures} == {(320, 240)}
+        own = np.asarray(Image.open(io.BytesIO(pictures[1 + question.candidates.index(question.original)].content)))
+        drawn = server.choices.study.originals[question.original].key.rpartition("/")[2]
+        assert np.abs(own.astype(int) - np.asarray(scene(int(drawn)))).mean() < 8
+        assert person.get(f"/api/picture/{number}/4").status == 404
+        for body in (
+            {"number": 99, "answer": "none"},
+            {"number": 0, "answer": "candidate"},
+            {"number": 0, "answer": "x"},
+        ):
+            assert person.post("/api/answer", body).status == 400
+    logged = pq.read_table(tmp_path / "study" / SHOWN).to_pylist()
+    assert {row["reviewer"] for row in logged} == {"ana"}
+    assert f"{question.set_name}/a/{drawn}" in {row["key"] for row in logged}
+
+
+@pytest.mark.slow
+def test_five_people_vote_the_majority_counts_and_rank_reads_it(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    methods = ("pixelate=4", "noise=25", "invert=1")
+    study, votes, pairs = tmp_path / "study", tmp_path / "votes.csv", tmp_path / "pairs.parquet"
+    given = [option for method in methods for option in ("--method", method)]
+    assert privsieve("similarity", "compare", originals, *given, "--sample", 3, "--out", pairs, "--quiet") == 0
+    with served(asked(originals, study, asked="pairs", methods=methods, sample=3)) as server:
+        for number, name in enumerate(FIVE):  # three of five recognise noise, two the negative, nobody the rest
+            answer_all(server, name, {"noise=25"} if number < 3 else {"invert=1"})
+        assert Person(server.address, "fay").get("/api/next").json["questions"] == [], "each pair has five votes"
+        assert [person.in_words for person in server.choices.tallies()] == ["all 11 pictures answered"] * 5
+    capsys.readouterr()
+    result = counted(capsys, study, "--out", votes)
+    assert {each["name"]: (each["num_recognised"], each["num_not"]) for each in result["sets"]} == {
+        "noise=25": (3, 0),
+        "invert=1": (0, 3),
+        "pixelate=4": (0, 3),
+    }
+    assert {(each["num_decoys_right"], each["num_decoys"]) for each in result["people"]} == {(2, 2)}
+    assert len(votes.read_text().splitlines()) == 1 + 5 * 9
+    assert privsieve("similarity", "rank", pairs, "--labels", votes, "--format", "json") == 0
+    ranked = json.loads(capsys.readouterr().out)["collections"][0]
+    assert {each["name"]: each["recognised"] for each in ranked["sets"]} == {
+        "noise=25": 1,
+        "invert=1": 0,
+        "pixelate=4": 0,
+    }
+    assert (ranked["num_tied"], ranked["num_without_answer"]) == (0, 0)
+    assert ranked["metrics"]["mse"]["of_sets"]["kendall"] == pytest.approx(2 / 6**0.5)
+
+
+def test_ties_and_missing_votes_are_counted_and_people_who_guess_are_left_out(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = tmp_path / "study"
+    with served(asked(originals, study, asked="pairs", methods=("invert=1",), sample=4, decoys=0.2)) as server:
+        questions = server.choices.study.questions
+        numbers = {question.original: n for n, question in enumerate(questions) if not question.is_decoy}
+        decoy = next(n for n, question in enumerate(questions) if question.is_decoy)
+        yes: dict[str, object] = {"answer": "candidate", "place": 1}
+        no: dict[str, object] = {"answer": "none"}
+        skip: dict[str, object] = {"answer": "skip"}
+        for name, answers in {"ana": [yes, yes, yes], "ben": [yes, no, skip], "guess": [no, no, yes]}.items():
+            person = Person(server.address, name)
+            for original, answer in enumerate(answers):
+                assert person.post("/api/answer", {"number": numbers[original], **answer}).status == 200
+            person.post("/api/answer", {"number": decoy, **(yes if name == "guess" else no)})
+        undone = {"number": numbers[3], "answer": "undo"}
+        assert person.post("/api/answer", {"number": numbers[3], **yes}).status == 200
+        assert person.post("/api/answer", undone).status == 200
+    result = counted(capsys, study, "--min-votes", 2, "--min-attention", 1)
+    of_set = result["sets"][0]
+    assert of_set == {
+        "name": "invert=1",
+        "num_recognised": 1,
+        "num_not": 0,
+        "num_tied": 1,
+        "num_few": 1,
+        "num_without": 1,
+    }
+    assert {each["name"]: each["is_left_out"] for each in result["people"]} == {"ana": 0, "ben": 0, "guess": 1}
+    assert privsieve("similarity", "votes", study) == 0
+    said = capsys.readouterr().out
+    assert "4 pairs of 1 set, by majority; undecided: 3 with fewer than 5 votes, 1 without a vote" in said
+    assert privsieve("similarity", "votes", study, "--out", tmp_path / "v.csv") == 2
+    assert "no pair has 5 votes; see --min-votes" in capsys.readouterr().err
+    assert not (tmp_path / "v.csv").exists()
+
+
+def test_a_study_goes_on_with_the_same_questions_only(
+    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = asked(originals, tmp_path / "study", num_candidates=3, once=True)
+    with served(request) as server:
+        person = Person(server.address, "ana")
+        shown = person.get("/api/next").json
+        assert shown["num_left"] == 6, "of two versions of an original she is asked about one"
+        number = shown["questions"][0]["number"]
+        assert person.post("/api/answer", {"number": number, "answer": "none", "seconds": 2}).status == 200
+    with serving(request) as server:
+        assert server.choices.left("ana") == [n for n in server.choices.left("ana") if n != number]
+        assert len(server.choices.left("ana")) == 5
+    answers = study_answers(place(str(tmp_path / "study")))
+    answers.refresh()
+    row = answers.table().to_pylist()[0]
+    assert (row["annotator"], row["answer"], row["recognised"], row["chosen"]) == ("ana", "none", 0, None)
+    assert read_questions(place(str(tmp_path / "study"))).num_rows == 12
+    again = ("similarity", "ask", originals, "--method", "invert=1", "--out", tmp_path / "study")
+    assert privsieve(*again) == 2
+    assert "holds answers to other questions" in capsys.readouterr().err
+    assert privsieve("similarity", "votes", originals) == 2
+    assert "is no folder of similarity ask --out" in capsys.readouterr().err
