@@ -105,17 +105,17 @@ test: lint
 test-slow: $(VENV)/.installed-test
 	$(BIN)/pytest -n 4 -m "$(NOT_RUN_HERE) and not ray and slow"
 
-# Those of Ray mostly wait.
-test-all: test test-browser
-	$(MAKE) --jobs=2 --output-sync=target test-slow test-ray
+# Those of Ray mostly wait, and those in Chromium come when one of the others is done.
+test-all: test
+	$(MAKE) --jobs=2 --output-sync=target test-slow test-ray test-browser
 
 # Needs Chromium, as on Debian: apt-get install chromium.
 test-browser: $(VENV)/.installed-test
 	$(BIN)/pytest -m browser tests/browser
 
-# One at a time: they kill processes and measure memory.
+# Two files at a time, each process with a head of its own: what a test kills, it has started.
 test-ray: $(VENV)/.installed-test
-	$(BIN)/pytest -m "$(NOT_RUN_HERE) and ray"
+	$(BIN)/pytest -n 2 --dist loadfile -m "$(NOT_RUN_HERE) and ray"
 
 test-fetch: $(VENV)/.installed-test
 	$(BIN)/pytest -m fetch tests/jobs

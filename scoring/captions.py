@@ -44,6 +44,15 @@ def caption_kinds(caption: str) -> tuple[str, ...]:
     return tuple(sorted(kind for kind, holds in CAPTION_KINDS.items() if any(map(holds, pieces))))
 
 
+_REPEATED = re.compile(r"[\"“”«»„]|(?<!\w)['‘][^'’]+['’](?!\w)|\d[\d\s.,/-]{2,}|\b[A-Z][a-z]+ [A-Z][a-z]+")
+"""A quotation, a number of three digits or more, or what may be a name."""
+
+
+def may_repeat_text(words: str) -> bool:
+    """Return whether what a model says of a picture may hold text that can be read in it."""
+    return _REPEATED.search(words) is not None or bool(caption_kinds(words))
+
+
 def _pieces(caption: str) -> list[str]:
     step = MAX_LINE_CHARACTERS - _OVERLAP
     lines = [line.strip() for line in re.split(r"[\n|]|(?<=[.!?;])\s", caption)]

@@ -137,7 +137,7 @@ def ray_folder() -> Iterator[Path]:
 def ray_head(more: Mapping[str, str]) -> Iterator[str]:
     """The address of a head of its own. Workers have its environment, not that of who joins: `more` is added to ours.
 
-    For packages of tests, one head each: it is gone when those begin that kill Ray's processes or measure memory.
+    It ends by itself what it started: tests that kill processes of Ray look among those of their own scan.
     """
     port, client = free_ports(2)
     environment = {name: text for name, text in os.environ.items() if name != "RAY_ADDRESS"} | dict(more)
@@ -148,6 +148,13 @@ def ray_head(more: Mapping[str, str]) -> Iterator[str]:
         options += ["--ray-client-server-port", str(client)]
         with ray_node(options, environment, folder / "head.log"):
             yield f"127.0.0.1:{port}"
+
+
+@pytest.fixture(scope="session")
+def head() -> Iterator[str]:
+    """The address of a head for all tests that need nothing of it but that it runs."""
+    with ray_head({}) as address:
+        yield address
 
 
 @contextmanager

@@ -74,8 +74,7 @@ class Copied:
         """Return JSON, ASCII only: undecodable file names survive as lone surrogate escapes."""
         written = self.written.to_json()
         unseen = [self.num_unseen, self.unseen_kinds]
-        shift = [self.shift.before, self.shift.after, self.shift.captions]
-        return json.dumps([self.number, written, self.by_rule, *unseen, shift, self.changed, self.failure])
+        return json.dumps([self.number, written, self.by_rule, *unseen, self.shift.counts, self.changed, self.failure])
 
     @staticmethod
     def from_json(text: str) -> "Copied":

@@ -1,7 +1,8 @@
-"""How a release differs from what was scanned: the shares of categories, and of pictures with a caption."""
+"""How a release differs from what was scanned: the shares of categories, and of pictures with a caption, also by
+category."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,36 +38,54 @@ class Shift:
     captions: Counter[str] = field(default_factory=Counter)
     """`before`, `after`: images with a caption. `all_before`, `all_after`: all images."""
 
+    captioned_before: Counter[str] = field(default_factory=Counter)
+    """Category -> scanned images with a caption."""
+
+    captioned_after: Counter[str] = field(default_factory=Counter)
+
     def add(self, facts: pa.Table, decisions: pa.Table) -> None:
         """Count rows. facts: of `COLUMNS`, as many rows as decisions."""
         facts = facts.append_column("is_left", pc.not_equal(decisions["action"], "drop"))
         facts = facts.filter(pc.invert(pc.is_in(decisions["rule"], pa.array(_NO_IMAGES))))
-        for of_rows, counts, when in (
-            (facts, self.before, "before"),
-            (facts.filter(facts["is_left"]), self.after, "after"),
+        for of_rows, counts, captioned, when in (
+            (facts, self.before, self.captioned_before, "before"),
+            (facts.filter(facts["is_left"]), self.after, self.captioned_after, "after"),
         ):
-            groups = of_rows.group_by(Col.CATEGORY).aggregate([([], "count_all")]).to_pylist()
-            counts.update({group[Col.CATEGORY]: group["count_all"] for group in groups if group[Col.CATEGORY]})
+            summed = of_rows.group_by(Col.CATEGORY).aggregate([([], "count_all"), (Col.CAPTION_KINDS, "count")])
+            groups = [group for group in summed.to_pylist() if group[Col.CATEGORY]]
+            counts.update({group[Col.CATEGORY]: group["count_all"] for group in groups})
+            captioned.update({group[Col.CATEGORY]: group[f"{Col.CAPTION_KINDS}_count"] for group in groups})
             self.captions[when] += of_rows.num_rows - of_rows[Col.CAPTION_KINDS].null_count
             self.captions[f"all_{when}"] += of_rows.num_rows
 
+    @property
+    def counts(self) -> tuple[Counter[str], ...]:
+        """All counters, in the order of the fields."""
+        return self.before, self.after, self.captions, self.captioned_before, self.captioned_after
+
     def update(self, other: "Shift") -> None:
-        for name in ("before", "after", "captions"):
-            getattr(self, name).update(getattr(other, name))
+        for own, more in zip(self.counts, other.counts, strict=True):
+            own.update(more)
 
     def as_json(self) -> dict[str, Any]:
         """Return what `release.json` says. Parts of which the source says nothing are null."""
         kept = [category for category, _ in self.before.most_common(MAX_CATEGORIES)]
-        categories = [[category, self.before[category], self.after[category]] for category in kept]
-        if len(self.before) > len(kept):
-            others = [counts.total() - sum(counts[name] for name in kept) for counts in (self.before, self.after)]
-            categories.append([OTHERS, *others])
+        categories = self._of_categories(kept, self.before, self.after)
+        captioned = self._of_categories(kept, self.captioned_before, self.captioned_after)
         captions = {name: self.captions[name] for name in ("before", "all_before", "after", "all_after")}
         return {
             "categories": categories or None,
             "total_variation": self._total_variation(),
             "captions": captions if self.captions["before"] else None,
+            "captions_by_category": captioned if self.captioned_before.total() else None,
         }
+
+    def _of_categories(self, kept: list[str], before: Counter[str], after: Counter[str]) -> list[list[Any]]:
+        """Return name, count before and count after of each category; those that are not kept one by one come last."""
+        rows: list[list[Any]] = [[category, before[category], after[category]] for category in kept]
+        if len(self.before) > len(kept):
+            rows.append([OTHERS, *(counts.total() - sum(counts[name] for name in kept) for counts in (before, after))])
+        return rows
 
     def _total_variation(self) -> float | None:
         """Return half of the sum over all categories by how much their share changed, 0–1; None if nothing is left."""
@@ -87,3 +106,24 @@ def shift_in_words(shift: Mapping[str, Any]) -> Iterator[str]:
     if (captions := shift["captions"]) is not None and captions["all_after"]:
         shares = [100 * captions[when] / captions[f"all_{when}"] for when in ("before", "after")]
         yield f"with a caption: {shares[0]:.1f} % of the scanned pictures, {shares[1]:.1f} % of the released"
+    if captioned := shift.get("captions_by_category"):  # absent in older releases
+        changed = sorted(_caption_shares(shift["categories"], captioned), key=lambda row: -row[0])
+        most = ", ".join(
+            f"{printable(name)} {was:.1f} % → {now:.1f} %"
+            for pictures, name, was, now in changed[:MAX_SHOWN]
+            if pictures
+        )
+        yield (
+            f"captions by category change most in {most}" if most else "captions by category: the shares are as before"
+        )
+
+
+def _caption_shares(
+    categories: Iterable[tuple[str, int, int]], captioned: Iterable[tuple[str, int, int]]
+) -> Iterator[tuple[float, str, float, float]]:
+    """Yield of each category with released images: how many of them more or fewer have a caption than at the share of
+    before, its name, and the shares before and after in %."""
+    for (name, before, after), (_, with_before, with_after) in zip(categories, captioned, strict=True):
+        if after:
+            was, now = 100 * with_before / before, 100 * with_after / after
+            yield after * abs(now - was) / 100, name, was, now

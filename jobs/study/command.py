@@ -15,6 +15,7 @@ from jobs.study.request import (
     CounterfactualRequest,
     LabelQualityRequest,
     PromptsRequest,
+    ReasonsRequest,
     StudyRequest,
 )
 from reports.words import number
@@ -156,6 +157,31 @@ def counterfactual(request: CounterfactualRequest, output: str, quiet: bool) -> 
         for each in result.changes
     ]
     write_table(heads, rows, range(3, len(heads)))
+
+
+@study.command()
+@takes(ReasonsRequest)
+@TEXT_OR_JSON
+@QUIET
+def reasons(request: ReasonsRequest, output: str, quiet: bool) -> None:
+    """Ask why private pictures of each group are private, and have the model's sentences summed up.
+
+    The sentences are stored nowhere. Those that may repeat text of a picture are not sent.
+    """
+    from jobs.study.reasons import run_reasons
+
+    with command_session(), weights_shown(on_terminal(quiet)):
+        result = run_reasons(request, on_terminal(quiet))
+    if output == "json":
+        write_json(asdict(result), indent=1)
+        return
+    for each in result.groups:
+        write_line(
+            f"{each.group}: {each.num_drawn:,} private pictures, {each.num_sentences:,} sentences summed up; not sent, "
+            f"since they may repeat text: {each.num_left_out:,}; pictures without a sentence: {each.num_without:,}"
+        )
+        if each.summary is not None:
+            write_line(f"  {result.digest_model}: {each.summary}")
 
 
 @study.command(name="label-quality")

@@ -139,6 +139,42 @@ class CounterfactualRequest:
 
 
 @checked_request
+class ReasonsRequest:
+    """Which pictures a model explains again, and which model sums its sentences up."""
+
+    run: Annotated[Url, Option(argument="RUN")]
+    """Run folder or URL whose source is still there."""
+
+    digest_endpoint: Annotated[Url, Option(metavar="URL")]
+    """Address of an OpenAI-compatible server that sums up. It gets the sentences, so they leave this machine unless the
+    server runs here."""
+
+    digest_model: Annotated[str, Option(metavar="NAME")]
+    """Model of --digest-endpoint."""
+
+    by: str = "category"
+    """Group by this column or SQL expression, as in report."""
+
+    num_pictures: Annotated[Count, Option("--n")] = 250
+    """Random private pictures of each group."""
+
+    top: Count = 15
+    """Groups, those with the highest rates."""
+
+    ask: Annotated[str, Option(metavar="PROTOCOL")] = "binary:ours-1,reason"
+    """What is asked: the protocol binary with reason."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is left out."""
+
+    engine: EngineName = ENGINE
+    """What answers: {}"""
+
+    options: AskedOptions = field(default_factory=EngineOptions)
+    """What the engine is given."""
+
+
+@checked_request
 class LabelQualityRequest:
     """Which labels people check."""
 

@@ -169,6 +169,15 @@ def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) 
     )
 
 
+def drawn_private(run: Run, by_sql: str, private_sql: str, groups: Sequence[str], num: int) -> list[dict[str, Any]]:
+    """Return up to `num` random private images of each group: group_name, where the image is, and its kinds.
+
+    Images without a rationale are left out. groups: names of groups.
+    """
+    names = ", ".join(map(literal, groups))
+    return run.ask("explanations", by=by_sql, private=private_sql, groups=names, most=str(num))
+
+
 def explanations_of(
     run: Run, by_sql: str, private_sql: str, groups: Sequence[str], num: int
 ) -> dict[str, Counter[str]]:
@@ -178,9 +187,8 @@ def explanations_of(
     Kinds only, as with `evidence_of`. groups: their names; those without such an image are left out.
     """
     known_only = may_hold_own_words(run.record.engine)
-    names = ", ".join(map(literal, groups))
     explanations = dict[str, Counter[str]]()
-    for row in run.ask("explanations", by=by_sql, private=private_sql, groups=names, most=str(num)):
+    for row in drawn_private(run, by_sql, private_sql, groups, num):
         kinds = [kind for kind in row["kinds"].split("; ") if kind and (not known_only or kind in REASON_KINDS)]
         text = "; ".join(sorted({printable(kind)[:100] for kind in kinds})) or "no known kind"
         explanations.setdefault(row["group_name"], Counter())[text] += 1

@@ -261,6 +261,14 @@ def _short(digest: str) -> str:
 
 def explanations(run: Run, groups: Sequence[str], num: int, by: str, private: str | None) -> dict[str, Counter[str]]:
     """Return `answers.explanations_of`. Arguments as of `OpenRun.explanations`."""
+    return answers.explanations_of(run, *_checked(run, by, private), groups, num)
+
+
+def drawn(run: Run, groups: Sequence[str], num: int, by: str, private: str | None) -> list[dict[str, Any]]:
+    """Return `answers.drawn_private`. Arguments as of `OpenRun.explanations`."""
+    return answers.drawn_private(run, *_checked(run, by, private), groups, num)
+
+
+def _checked(run: Run, by: str, private: str | None) -> tuple[str, str]:
     condition = private_condition(run.record.engine) if private is None else private
-    by_sql, private_ = value_expression(by, IMAGE_SCHEMA), boolean_expression(condition, IMAGE_SCHEMA)
-    return answers.explanations_of(run, by_sql, private_, groups, num)
+    return value_expression(by, IMAGE_SCHEMA), boolean_expression(condition, IMAGE_SCHEMA)

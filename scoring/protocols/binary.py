@@ -16,7 +16,7 @@ Generated answers are left free, since a grammar would turn every refusal into a
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -103,6 +103,31 @@ class BinaryProtocol(Protocol):
             return is_yes
         probability = _prob_yes(answer, self.answers.candidates, is_yes)
         return _judged(is_yes, probability, kinds_in(answer.text) if self.reading == "reason" else ())
+
+
+@dataclass(frozen=True)
+class Explained(Assessment):
+    """An answer with the model's own sentence, which can repeat what the picture shows: never store or log it."""
+
+    sentence: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class Explaining(Protocol):
+    """Asks as `binary:…,reason` does, and keeps the sentence."""
+
+    assessed: ClassVar[tuple[str, ...]] = ()
+
+    reason: BinaryProtocol
+
+    def parse(self, answers: Sequence[Answer]) -> Outcome:
+        outcome = self.reason.parse(answers)
+        if isinstance(outcome, Unscored):
+            return outcome
+        assert isinstance(outcome, Assessment)
+        assert isinstance(answers[0], TextAnswer)
+        sentence = " ".join(answers[0].text[:MAX_CHARS].split())
+        return Explained(outcome.values, private=outcome.private, sentence=sentence)
 
 
 def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> BinaryProtocol:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scoring.assessment import Assessment, Outcome, Unscored
-from scoring.captions import caption_kinds
+from scoring.captions import may_repeat_text
 from scoring.protocols.interface import Answer, Generate, Image, Message, Prompt, Protocol, Text, TextAnswer
 from scoring.taxonomy import KEYS
 from scoring.tuning.targets import Turns
@@ -61,8 +61,6 @@ NO_PRIVACY = "do not speak of privacy"
 FOUND_TEXT = "hold text that may be read in the picture"
 
 _PRIVACY = re.compile(r"\b(?:privacy|private|privately|personal|sensitive|confidential|identif\w+)\b", re.IGNORECASE)
-_QUOTED = re.compile(r"[\"“”«»„]|(?<!\w)['‘][^'’]+['’](?!\w)|\d[\d\s.,/-]{2,}|\b[A-Z][a-z]+ [A-Z][a-z]+")
-"""A quotation, a number of three digits or more, or what may be a name."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ def turns_of(text: str) -> Turns | str:
         return NO_FORM
     if any("<" in words for _, words in turns):  # a mark of a chat template, such as that of a picture
         return NO_FORM
-    if any(_QUOTED.search(words) or caption_kinds(words) for _, words in turns):
+    if any(may_repeat_text(words) for _, words in turns):
         return FOUND_TEXT
     if not any(_PRIVACY.search(words) for role, words in turns if role == "assistant"):
         return NO_PRIVACY

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ingest.errors import PrivsieveError
 from jobs.runtime import machines
-from jobs.runtime.machines import engines_that_may_start, num_engines
+from jobs.runtime.machines import ClusterNode, engines_that_may_start, num_engines, refuse_impossible
 from tests.conftest import ray_folder, ray_node
 from tests.faults.drill import make_shards
 
@@ -156,6 +157,19 @@ def test_the_clusters_file_says_how_many_engines_may_start(
     file.write_text(yaml.safe_dump({"max_workers": most, "available_node_types": kinds}))
     monkeypatch.setattr(machines, "AUTOSCALER_CONFIG", str(file))
     assert engines_that_may_start(cpus, gpus) == num
+
+
+@pytest.mark.parametrize(
+    ("cpus", "gpus", "why"),
+    [(9, 0, "--engine-cpus 9: this machine has 8 CPUS;"), (1, 2, "--engine-gpus 2: this machine has 1 GPUS;")],
+)
+def test_an_engine_that_is_larger_than_this_machine_is_refused(
+    cpus: float, gpus: float, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machines, "cluster_nodes", lambda: [ClusterNode(8, 1)])
+    refuse_impossible("local", 8, 1)
+    with pytest.raises(PrivsieveError, match=why):
+        refuse_impossible("local", cpus, gpus)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from ingest.errors import PrivsieveError
 from jobs.runtime import cluster
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.machines import MAX_GROWTH, ClusterNode, cluster_nodes, engines_that_fit, num_slicers
-from tests.conftest import HEAD_CPUS, free_ports, joined, ray_head
+from tests.conftest import HEAD_CPUS, free_ports, joined
 from tests.faults.drill import engine_actors, finish, make_shards, start_scan
 
 ROOT = Path(__file__).parent.parent.parent
@@ -74,7 +74,8 @@ def test_ray_address_from_the_environment_is_checked_too(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
-def test_something_else_that_answers_is_no_head(answer: bytes) -> None:
+def test_something_else_that_answers_is_no_head(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "CONNECT_LIMIT_S", 1.0)
     started_s = time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as other:
         if answer:
@@ -85,7 +86,7 @@ def test_something_else_that_answers_is_no_head(answer: bytes) -> None:
     assert time.monotonic() - started_s < 300
 
 
-def test_a_busy_head_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_head_is_tried_again(head: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray gives up at once on some failures that pass."""
     tries: list[str] = []
     join = ray.init
@@ -97,12 +98,13 @@ def test_a_busy_head_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
         join(address=address, **options)
 
     monkeypatch.setattr(ray, "init", busy)
-    with ray_head({}) as address, joined(address):
-        with ray_session(address):
+    monkeypatch.setattr(cluster, "JOIN_PAUSE_S", 0.01)
+    with joined(head):
+        with ray_session(head):
             assert cluster_nodes() == [ClusterNode(num_cpus=HEAD_CPUS, num_gpus=0)]
-        assert tries == [address] * 3
+        assert tries == [head] * 3
         monkeypatch.setattr(cluster, "JOIN_LIMIT_S", 0.0)
-        with pytest.raises(PrivsieveError, match="no cluster that this machine") as refusal, ray_session(address):
+        with pytest.raises(PrivsieveError, match="no cluster that this machine") as refusal, ray_session(head):
             pass
     assert "(RuntimeError: UNAVAILABLE: try later)" in str(refusal.value)
 

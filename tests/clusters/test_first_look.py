@@ -14,7 +14,7 @@ from jobs.runtime.on_worker import Said, on_worker
 from jobs.runtime.progress import SILENT
 from tests.clusters.conftest import RayCluster
 from tests.clusters.submitted import CORPUS, command
-from tests.conftest import joined, ray_head
+from tests.conftest import joined
 from tests.recorded import RecordedMeter
 
 pytestmark = pytest.mark.ray(own=True)
@@ -41,8 +41,8 @@ def test_a_run_that_the_workers_do_not_see_is_refused(ray_cluster: RayCluster) -
     assert "here-alone is another folder here than where the command was given: give --run as a URL" in done.stderr
 
 
-def test_another_program_on_the_workers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ray_head({}) as address, joined(address), ray_session(address):
+def test_another_program_on_the_workers_is_refused(head: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with joined(head), ray_session(head):
         monkeypatch.setattr(module, "code_hash", lambda: "changed since the workers were installed")
         with pytest.raises(EngineError, match=r"it has other code of privsieve .* install the same on all machines"):
             on_worker(lambda: 1, 1, 0, SILENT, RecordedMeter())
@@ -57,9 +57,9 @@ def _says() -> Iterator[Said]:
     yield Said("fetching micro: 1.0 MB of 2.9 MB", is_logged=False)
 
 
-def test_an_error_of_a_worker_keeps_its_kind_and_names_the_machine() -> None:
+def test_an_error_of_a_worker_keeps_its_kind_and_names_the_machine(head: str) -> None:
     meter = RecordedMeter()
-    with ray_head({}) as address, joined(address), ray_session(address):
+    with joined(head), ray_session(head):
         with pytest.raises(SourceError, match=rf"machine {platform.node()}: s3://corpus/00000.tar: access denied"):
             on_worker(_fails, 1, 0, SILENT, meter, before=_says)
         assert on_worker(lambda: 6 * 7, 1, 0, SILENT, RecordedMeter()).found == 42
@@ -71,7 +71,7 @@ def test_an_error_of_a_worker_keeps_its_kind_and_names_the_machine() -> None:
     ]
 
 
-def test_a_look_that_kills_its_process_is_tried_twice_and_no_more(tmp_path: Path) -> None:
+def test_a_look_that_kills_its_process_is_tried_twice_and_no_more(head: str, tmp_path: Path) -> None:
     tries = tmp_path / "tries"
 
     def dies() -> None:
@@ -82,7 +82,7 @@ def test_a_look_that_kills_its_process_is_tried_twice_and_no_more(tmp_path: Path
     # A process that ends this early may not have said yet where it is.
     where = rf"machine ({platform.node()}|of the cluster)"
     ends = pytest.raises(EngineError, match=rf"{where}: the process that checked it ended 2 times")
-    with ray_head({}) as address, joined(address), ray_session(address), ends:
+    with joined(head), ray_session(head), ends:
         on_worker(dies, 1, 0, SILENT, RecordedMeter())
     assert tries.read_text() == "xx"
 

@@ -24,7 +24,7 @@ from jobs.scan.slice_tasks import ScanSettings, SliceTask
 from scoring.assessment import EngineOptions
 from scoring.engines.canned import DRILL
 from scoring.runs.attempts import Attempts
-from tests.conftest import free_ports, joined, ray_folder, ray_head, ray_node
+from tests.conftest import free_ports, joined, ray_folder, ray_node
 from tests.faults.drill import make_shards, rows
 
 ROOT = Path(__file__).parents[2]
@@ -84,14 +84,16 @@ def test_where_none_has_an_engine_the_scan_ends_in_one_line(two_machines: str, t
 
 
 @pytest.mark.ray(own=True)
-def test_a_machine_with_another_program_gets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_with_another_program_gets_nothing(
+    head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It may have come after the look before the run."""
     make_shards(tmp_path / "corpus", 1, 5)
     monkeypatch.setattr(on_ray, "code_hash", lambda: "changed since the machine was installed")
     request = ScanRequest(str(tmp_path / "corpus"), str(tmp_path / "run"), engine="canned")
     ends = pytest.raises(IncompleteError, match=r"^it has other code of privsieve .* install the same on all")
-    with ray_head({}) as address, joined(address), ends:
-        run_scan(request, ScanResources(ray_address=address))
+    with joined(head), ends:
+        run_scan(request, ScanResources(ray_address=head))
     assert rows(tmp_path / "run") == []
 
 

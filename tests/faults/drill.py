@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
-import pytest
 from PIL import Image
 
 
@@ -112,6 +111,3 @@ def engine_actors(pid: int) -> list[int]:
 
 def _parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-BOTH_EXECUTORS = [pytest.param("ray", marks=pytest.mark.ray), "inline"]

@@ -1,4 +1,4 @@
-"""A small corpus of two tars, and its finished run; small releases; a Ray head that the tests about Ray join."""
+"""A small corpus of two tars, and its finished run; small releases; tests about Ray join a head."""
 
 import shutil
 from collections.abc import Iterator
@@ -6,18 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import joined, ray_head
+from tests.conftest import joined
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, shard
 from tests.jobs.releases import CLEAN, FIRST_DROPPED, make_corpus, with_policy
 
 LAYOUTS = ("tars", "tree", "parquet")
-
-
-@pytest.fixture(scope="package")
-def head() -> Iterator[str]:
-    with ray_head({}) as address:
-        yield address
 
 
 @pytest.fixture(autouse=True)

@@ -346,7 +346,6 @@ def test_slices_that_were_not_removed_yet_are_not_seen_twice(
 # ---- the other verbs --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.ray
 def test_scan_status_and_filter_on_a_compacted_run(
     corpus: Path, scanned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -70,7 +70,6 @@ def test_all_is_well_for_a_scan(corpus: Path, tmp_path: Path, capsys: pytest.Cap
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.ray(own=True)
 def test_an_existing_run_is_probed_and_left_as_it_was(scanned: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {file: file.stat().st_mtime_ns for file in scanned.rglob("*") if file.is_file()}
     code, found, end = examined(capsys, "--engine", "canned", "--run", scanned, *NO_RAY)

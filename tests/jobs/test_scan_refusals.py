@@ -41,9 +41,6 @@ def corpus(tmp_path: Path) -> Path:
         pytest.param(
             "--engine-cpus 4096 --ray-address local", "--engine-cpus 4096: this machine has ", marks=pytest.mark.ray
         ),
-        pytest.param(
-            "--engine-gpus 64 --ray-address local", "--engine-gpus 64: this machine has ", marks=pytest.mark.ray
-        ),
     ],
 )
 def test_a_wrong_number_is_one_line_and_no_run(

@@ -49,7 +49,7 @@ def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: py
     unfinished = [run / "scores" / "a.parquet.0123abcd.part", run / "attempts" / "a.parquet.json.0123abcd.part"]
     for left_behind in unfinished:
         left_behind.write_bytes(b"of a worker that was killed while it wrote")
-    code, out, err = finish(start_scan(tmp_path / "corpus", run))
+    code, out, err = finish(start_scan(tmp_path / "corpus", run, "--executor", "inline"))
     assert (code, err) == (0, "")
     assert not any(left_behind.exists() for left_behind in unfinished)
     assert "90 images in 3 of 3 shards: 90 scored, 0 quarantined" in out
