@@ -10,7 +10,8 @@ import pdqhash
 from PIL import Image
 
 from privsieve import open_run
-from tests.ingest.hiding import HIDING, exif, frames, jpeg, mpo
+from tests.ingest.crafted import exif, frames, jpeg, mpo
+from tests.ingest.hiding import HIDING
 from tests.nasty import encoded
 
 SECRET = "secret"
