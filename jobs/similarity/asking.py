@@ -216,10 +216,8 @@ class Choices:
 
     def _made_jpeg(self, set_name: str | None, original: int) -> tuple[ScreenedPicture, str]:
         place = self.study.originals[original].place
-        picture: ReadPicture | None = read_picture(self.study.corpus, place, self.study.hash_list)
-        assert picture is not None
-        if set_name is not None:
-            picture = self.study.sets[set_name].changed(place, picture)
+        own = read_picture(self.study.corpus, place, self.study.hash_list)
+        picture = own if set_name is None else self.study.sets[set_name].changed(place, own)
         if picture is None or picture.pixels is None or picture.is_withheld:
             return ScreenedPicture("changed"), ""
         return ScreenedPicture("shown", _jpeg(picture.pixels)), picture.sha256

@@ -77,8 +77,8 @@ def questions_of(
     marks = [_mark(seed, "decoy", set_name, originals[original].key) for set_name, original in wanted]
     decoys = [wanted[n] for n in sorted(range(len(wanted)), key=lambda n: marks[n])[:num_decoys]]
     questions = [
-        *(_question(*each, originals, asked, num_candidates, False, seed) for each in wanted),
-        *(_question(*each, originals, asked, num_candidates, True, seed) for each in decoys),
+        *(_question(*each, originals, asked, num_candidates, False, bool(decoys), seed) for each in wanted),
+        *(_question(*each, originals, asked, num_candidates, True, True, seed) for each in decoys),
     ]
     order = np.random.default_rng(seed).permutation(len(questions))
     return [questions[n] for n in order]
@@ -91,6 +91,7 @@ def _question(
     asked: Asked,
     num_candidates: int,
     is_decoy: bool,
+    has_decoys: bool,
     seed: int,
 ) -> Question:
     own = originals[original]
@@ -102,7 +103,9 @@ def _question(
         others = list(by_class.values())
     else:
         others.sort(key=lambda n: not is_alike(originals[n], own))  # a stable sort: random among those alike
-    chosen = others[: num_candidates if is_decoy else num_candidates - 1]
+    # If there are few others, the number of candidates must not tell a decoy, which lacks the own original.
+    count = max(1, min(num_candidates, len(others) if has_decoys else len(others) + 1))
+    chosen = others[: count if is_decoy else count - 1]
     if not chosen and (is_decoy or num_candidates > 1):
         raise SourceError("there is no other original to choose from; give more originals, or a larger --sample")
     candidates = chosen if is_decoy else [*chosen, original]

@@ -1,5 +1,6 @@
 """`privsieve similarity ask` and `votes`: people say what they recognise, and the majority counts."""
 
+import hashlib
 import io
 import json
 import threading
@@ -21,7 +22,7 @@ from scoring.labels.recognition import read_questions, study_answers
 from scoring.labels.reviews import SHOWN
 from tests.jobs.made import privsieve
 from tests.reviewing.made import Person
-from tests.similarity.made import folder, scene
+from tests.similarity.made import folder, png, scene
 
 FIVE = ("ana", "ben", "cleo", "dan", "eva")
 
@@ -85,6 +86,8 @@ def test_pairs_have_decoys_of_another_original_for_a_fifth_of_all(originals: Pat
     decoys = [question for question in study.questions if question.is_decoy]
     assert (len(study.questions), len(decoys)) == (15, 3)
     assert {len(question.candidates) for question in study.questions} == {1}
+    few = study_of(asked(originals, tmp_path, decoys=0.2))
+    assert {(question.is_decoy, len(question.candidates)) for question in few.questions} == {(True, 5), (False, 5)}
 
 
 def test_classes_are_folders_and_each_is_offered_once(tmp_path: Path) -> None:
@@ -99,17 +102,22 @@ def test_classes_are_folders_and_each_is_offered_once(tmp_path: Path) -> None:
             assert person.get(f"/api/picture/{shown['number']}/0").headers["content-type"] == "image/jpeg"
 
 
-def test_equal_unreadable_and_other_shaped_pictures_are_said(
-    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    release = folder(tmp_path / "release", 5, lambda image: image.convert("L").convert("RGB"))
-    (release / "a" / "0.png").write_bytes((originals / "a" / "0.png").read_bytes())
+def test_what_is_not_asked_is_counted_and_another_shape_is_said(originals: Path, tmp_path: Path) -> None:
+    tall = {"a/tall.png": png(scene(9).resize((100, 300)))}
+    photos = folder(tmp_path / "photos", 6, others=tall)
+    grey = {name: png(Image.open(photos / name).convert("L")) for name in tall}
+    release = folder(tmp_path / "release", 5, lambda image: image.convert("L"), grey)
+    (release / "a" / "0.png").write_bytes((photos / "a" / "0.png").read_bytes())
     (release / "a" / "1.png").write_bytes(b"no picture")
-    request = AskRequest(originals=str(originals), changed=(str(release),), out=str(tmp_path / "study"))
+    hashes = tmp_path / "hashes.txt"
+    hashes.write_text("sha256 " + hashlib.sha256((photos / "a" / "2.png").read_bytes()).hexdigest() + "\n")
+    request = AskRequest(
+        originals=str(photos), changed=(str(release),), out=str(tmp_path), num_candidates=3, hash_list=str(hashes)
+    )
     study = study_of(request)
-    assert study.left_out == {"equal": 1, "unreadable": 1, "without a changed picture": 1}
+    assert study.left_out == {"equal": 1, "unreadable": 1, "withheld": 1, "without a changed picture": 1}
     assert len(study.questions) == 3
-    assert study.num_other_shapes == 0
+    assert study.num_other_shapes == 1, "the tall one; the others have enough of their own shape"
 
 
 def test_a_browser_learns_neither_the_set_nor_the_key_nor_what_is_right(originals: Path, tmp_path: Path) -> None:
@@ -169,7 +177,7 @@ def test_five_people_vote_the_majority_counts_and_rank_reads_it(
         "pixelate=4": 0,
     }
     assert (ranked["num_tied"], ranked["num_without_answer"]) == (0, 0)
-    assert ranked["metrics"]["mse"]["of_sets"]["kendall"] is not None
+    assert ranked["metrics"]["mse"]["of_sets"]["kendall"] == pytest.approx(2 / 6**0.5)
 
 
 def test_ties_and_missing_votes_are_counted_and_people_who_guess_are_left_out(
