@@ -16,7 +16,8 @@ from ingest.errors import StorageError
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
-from tests.ingest.hiding import HIDING, frames, jpeg
+from tests.ingest.crafted import frames, jpeg
+from tests.ingest.hiding import HIDING
 from tests.jobs.made import tar
 from tests.nasty import encoded
 
