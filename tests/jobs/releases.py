@@ -13,7 +13,8 @@ import pytest
 from PIL import Image
 
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
-from tests.ingest.hiding import HIDING, frames, jpeg
+from tests.ingest.crafted import frames, jpeg
+from tests.ingest.hiding import HIDING
 from tests.jobs.made import tar
 from tests.nasty import encoded
 
