@@ -92,8 +92,12 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     root = place(request.release)
     if request.signer is not None:
         local_file(request.signer, "--signer")
-    if not root.at(RELEASE).exists():
-        why = "it is unfinished" if root.at(UNFINISHED).exists() else f"it has no {RELEASE}"
+    if not root.at(RELEASE).exists() or root.at(UNFINISHED).exists():
+        why = (
+            "it is unfinished; run its filter again with --resume"
+            if root.at(UNFINISHED).exists()
+            else f"it has no {RELEASE}"
+        )
         raise PrivsieveError(f"{request.release} is no release that can be verified: {why}")
     try:
         written = _Written.model_validate(json.loads(root.at(RELEASE).read()))

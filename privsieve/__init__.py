@@ -195,7 +195,7 @@ def report(
     private: str | None = None,
     min_count: int = 1,
 ) -> Report:
-    """Everything that `privsieve report` says of a run.
+    """Return everything that `privsieve report` says of a run.
 
     RunError, StorageError, QueryError.
     """

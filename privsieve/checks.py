@@ -50,7 +50,7 @@ def evaluate(
     html: Url | None = None,
     seed: int = 0,
 ) -> Evaluation:
-    """How good the answers of a run are, judged by labels; everything that `privsieve evaluate` says.
+    """Judge the answers of a run by labels and return everything that `privsieve evaluate` says.
 
     LabelsError if the labels are wrong or of no picture of the run; RunError, StorageError, SourceError.
     """
@@ -61,7 +61,7 @@ def evaluate(
 def diff(
     run_a: Url, run_b: Url, *, by: str = "category", hash_list: Url | None = None, html: Url | None = None
 ) -> RunDifference:
-    """Two runs compared on the pictures that both hold; everything that `privsieve diff` says.
+    """Compare two runs on the pictures that both hold and return everything that `privsieve diff` says.
 
     RunError, StorageError, QueryError.
     """
@@ -84,7 +84,7 @@ def similarity(
     html: Url | None = None,
     out: Url | None = None,
 ) -> Similarity:
-    """Whether changed pictures still show what the originals did; everything that `privsieve similarity compare` says.
+    """Compare changed pictures with their originals and return everything that `privsieve similarity compare` says.
 
     SourceError, StorageError, EngineError, LabelsError.
     """
@@ -112,7 +112,7 @@ def screen_fit(
     hash_list: Url | None = None,
     seed: int = 0,
 ) -> FitResult:
-    """A cheap first stage for `scan(screen=…)`, fitted on labelled pictures, as `privsieve screen fit`.
+    """Fit a cheap first stage for `scan(screen=…)` on labelled pictures, as `privsieve screen fit`.
 
     LabelsError with the number of labels that is missing; SourceError, EngineError, RunError, StorageError. Nothing is
     written then.
@@ -133,7 +133,7 @@ def screen_evaluate(
     cache: Url | None = None,
     hash_list: Url | None = None,
 ) -> EvaluateScreenResult:
-    """A screen judged by labels of pictures that it has not learnt from, as `privsieve screen evaluate`.
+    """Judge a screen by labels of pictures that it has not learnt from, as `privsieve screen evaluate`.
 
     LabelsError, SourceError, EngineError, RunError, StorageError.
     """
@@ -144,7 +144,7 @@ def screen_evaluate(
 def explain(
     run: Url, key: str, *, shard: str | None = None, policies: Sequence[Url] = SHIPPED, hash_list: Url | None = None
 ) -> Explanation:
-    """What a run knows of one image, and what policies do with it and why.
+    """Return what a run knows of one image, and what policies do with it and why.
 
     QueryError where no image, or several, have that key.
     """
@@ -178,7 +178,7 @@ def audit_apply(
     private: str | None = None,
     category_sizes: Url | None = None,
 ) -> Audit:
-    """The rates of a run corrected by labels of the pictures that `audit_sample` drew; they are stored in the run.
+    """Correct the rates of a run by labels of the pictures that `audit_sample` drew, and store them in the run.
 
     LabelsError, RunError, StorageError.
     """
@@ -196,7 +196,7 @@ def import_labels(
     mapping: Url | None = None,
     ignore_columns: bool = False,
 ) -> Imported:
-    """A labels file of a data set, as `privsieve labels import`.
+    """Import the labels of a data set into a labels file, as `privsieve labels import`.
 
     LabelsError in one line; nothing is written then.
     """
@@ -211,7 +211,7 @@ def consensus(
     paper_rule: bool = False,
     min_posterior: float | None = None,
 ) -> Consensus:
-    """One label per picture of what several annotators say, as `privsieve labels consensus`.
+    """Reduce the labels of several annotators to one per picture, as `privsieve labels consensus`.
 
     LabelsError, RunError; nothing is written then.
     """
@@ -226,7 +226,7 @@ def agreement(
     against: Url | None = None,
     paper_rule: bool = False,
 ) -> AgreementTable:
-    """How far annotators agree, as `privsieve labels agreement`.
+    """Return how far annotators agree, as `privsieve labels agreement`.
 
     LabelsError, RunError.
     """
@@ -242,7 +242,7 @@ def export_labels(
     image_prefix: str | None = None,
     hash_list: Url | None = None,
 ) -> ExportResult:
-    """Labels or a run for people to work on, as `privsieve labels export`. LabelsError, RunError."""
+    """Export labels or a run for people to work on, as `privsieve labels export`. LabelsError, RunError."""
     return run_export(asked(ExportRequest, locals()))
 
 

@@ -14,7 +14,7 @@ from privsieve.asking import Url, takes
 
 @takes(VerifyRequest)
 def verify(release: Url, *, signer: Url | None = None) -> Verified:
-    """Whether a release still is what `filter` wrote: what is wrong is in `faults`, a line each.
+    """Check that a release still is what `filter` wrote: what is wrong is in `faults`, a line each.
 
     StorageError or PrivsieveError if there is no release that could be verified.
     """
@@ -23,7 +23,7 @@ def verify(release: Url, *, signer: Url | None = None) -> Verified:
 
 @takes(LookupRequest)
 def lookup(release: Url, wanted: str, *, pdq_distance: int = MAX_DISTANCE, exact: bool = False) -> LookupResult:
-    """Whether a release, or a copy of its shards, holds a picture or a URL: where is in `matches`.
+    """Look for a picture or a URL in a release, or in a copy of its shards: where it is, is in `matches`.
 
     PrivsieveError, StorageError if there is no such picture or release.
     """

@@ -76,8 +76,7 @@ def _tables() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         r, r_min = s_lex / s_max, int(WEIGHTS[top]) / s_max
         low, high = BANDS[top]
         levels[s_lex] = top + 1
-        # The last level of another taxonomy may have one attribute, and so one combination, which is the most severe.
-        scores[s_lex] = high if r_min == 1 else low + (high - low) * np.sqrt((r - r_min) / (1 - r_min))
+        scores[s_lex] = low + (high - low) * np.sqrt((r - r_min) / (1 - r_min))
     return levels, scores
 
 

@@ -3,12 +3,13 @@
 Also what to know before the counts: of which images they are, and which rules may not do what was meant.
 """
 
+import posixpath
 from collections.abc import Iterator
 from pathlib import Path
 
 from ingest.errors import PolicyError, StorageError, number_of
 from ingest.formats.released import RELEASE
-from ingest.storage.place import Place
+from ingest.storage.place import PART, Place
 from jobs.filter.plan import Plan
 from jobs.filter.record import OWN_NAMES, RELEASE_LEASE, UNFINISHED, GroupCounts, ReleaseRecord, release_record
 from scoring.policies.level_zero import ADVICE, matches_level_0_too
@@ -51,7 +52,7 @@ def refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, ove
             f"{url} is being written by {held}; wait for it, or stop it "
             f"(one that was killed on another machine is given up after {STALE_S} s)"
         )
-    if out.exists() and not is_release:
+    if out.exists() and not is_release and not _was_just_begun(out):
         _refuse_foreign(out, url, overwrite)
     if resume and is_release and begun is None:
         raise StorageError(f"{url} is finished already; use --overwrite to write it again")
@@ -60,6 +61,12 @@ def refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, ove
             f"{url} was begun with another run, policy or guarantee, by another version, or images were scanned "
             "again since; use --overwrite"
         )
+
+
+def _was_just_begun(out: Place) -> bool:
+    """Return whether a folder holds nothing but what a filter leaves that was killed before it wrote its record."""
+    names = [posixpath.basename(entry["name"]) for entry in out.entries()]
+    return all(name.startswith("release.") and (name == RELEASE_LEASE or name.endswith(PART)) for name in names)
 
 
 def _refuse_foreign(out: Place, url: str, overwrite: bool) -> None:

@@ -148,7 +148,7 @@ def _load_flags(
     connection: duckdb.DuckDBPyConnection, run: Place, plan: Plan, policy: Policy, bar: Bar | None, flags_only: bool
 ) -> None:
     """Make the table `flags`: one row per URL of which the list may have rows."""
-    found = ", ".join(f"CASE WHEN {identifier(key)} = 1 THEN {literal(key)} END" for key in KEYS)
+    keys_present = ", ".join(f"CASE WHEN {identifier(key)} = 1 THEN {literal(key)} END" for key in KEYS)
     connection.execute(
         "CREATE TABLE flag (url_sha256 VARCHAR, action VARCHAR, rule VARCHAR, sha256 VARCHAR, level TINYINT, "
         "score FLOAT, attributes VARCHAR[])"
@@ -165,7 +165,7 @@ def _load_flags(
                 f"""
                 INSERT INTO flag
                 SELECT decided_url_sha256, decided_action, decided_rule, decided_sha256, level, score,
-                    CASE WHEN score IS NOT NULL THEN list_filter([{found}], lambda key: key IS NOT NULL) END
+                    CASE WHEN score IS NOT NULL THEN list_filter([{keys_present}], lambda key: key IS NOT NULL) END
                 FROM judged
                 WHERE decided_url_sha256 IS NOT NULL AND decided_rule <> {literal(NOT_LISTED)}
                     AND (decided_sha256 IS NOT NULL OR decided_rule IN {WITHHELD})

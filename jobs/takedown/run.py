@@ -34,7 +34,7 @@ from jobs.filter.checksums import signed, write_sums
 from jobs.filter.decisions import DECISIONS_SCHEMA, read_decisions
 from jobs.filter.documents import write_documents
 from jobs.filter.finishing import ROWS_PER_GROUP, as_json
-from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_STAGED, urls_of
+from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_STAGED, UNFINISHED, urls_of
 from jobs.filter.url_list import DAMAGED, url_hashes
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.takedown.entries import Entry, Why, entries_of, write_tombstones
@@ -118,6 +118,8 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Taked
     entries = entries_of(request.listed)
     if not root.at(RELEASE).exists():
         raise PrivsieveError(f"{request.release} is no finished release: it has no {RELEASE}")
+    if root.at(UNFINISHED).exists():  # --resume would bring back what is taken down now
+        raise PrivsieveError(f"{request.release} is unfinished; run its filter again with --resume, then take down")
     if request.dry_run:
         return _matched(root, request, entries, feedback)[2]
     with lease(root.at(RELEASE_LEASE), request.release, takeover=None) as held:

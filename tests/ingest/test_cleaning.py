@@ -10,7 +10,8 @@ from PIL import Image, ImageCms
 from ingest.images.cleaning import cleaned
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
-from tests.ingest.hiding import HIDING, NUM_SCANNED, SHOWING, frames, jpeg, png, scene, webp
+from tests.ingest.crafted import NUM_SCANNED, frames, jpeg, png, scene, webp
+from tests.ingest.hiding import HIDING, SHOWING
 from tests.nasty import encoded
 
 LIMITS = ImageLimits()

@@ -10,7 +10,8 @@ from PIL import Image
 from ingest.images.covering import CoverMethod, covered
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
-from tests.ingest.hiding import HIDING, frames, scene, tiff
+from tests.ingest.crafted import frames, scene, tiff
+from tests.ingest.hiding import HIDING
 from tests.nasty import encoded
 
 DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "tree"

@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw
 
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
-from tests.ingest.hiding import jpeg, scene
+from tests.ingest.crafted import jpeg, scene
 from tests.nasty import encoded
 
 SIZE = (256, 192)

@@ -13,7 +13,8 @@ from PIL import Image, ImageEnhance
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import MAX_DISTANCE, NUM_HASHES, PdqSearch, hashes_of, pdq_of, turned
 from ingest.images.pixels import ImageLimits, Pixels
-from tests.ingest.hiding import HIDING, SHOWING, card, frames
+from tests.ingest.crafted import card, frames
+from tests.ingest.hiding import HIDING, SHOWING
 
 DEMO = Path(__file__).parents[2] / "jobs/demo/corpus"
 NOTHING_SHOWN = {"svg_in_comment.jpg", "jxl_in_comment.jpg", "cut_off_thumbnail.jpg", "item.avif"}

@@ -22,7 +22,8 @@ from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from jobs.scan.batch import BatchScorer
 from scoring.engines.canned import CannedEngine
-from tests.ingest.hiding import CARD, HIDING, SHOWING, frames, gif, jpeg, segment, tiff, with_chunks, with_segments
+from tests.ingest.crafted import frames, gif, jpeg, segment, tiff, with_chunks, with_segments
+from tests.ingest.hiding import CARD, HIDING, SHOWING
 from tests.nasty import chunk, encoded
 
 LIMITS = ImageLimits()

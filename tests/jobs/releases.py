@@ -4,7 +4,7 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from ingest.errors import StorageError
+from ingest.storage.place import Place
+from ingest.storage.removal import remove_tree
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
-from tests.ingest.hiding import HIDING, frames, jpeg
+from tests.ingest.crafted import frames, jpeg
+from tests.ingest.hiding import HIDING
 from tests.jobs.made import tar
 from tests.nasty import encoded
 
@@ -142,3 +146,24 @@ def asked(release: Path, *lines: str) -> Path:
     path = release.parent / "requests.txt"
     path.write_text("# asked for in November\n\n" + "".join(f"{line}\n" for line in lines))
     return path
+
+
+def stopped_at(monkeypatch: pytest.MonkeyPatch, number: int, *modules: str) -> Callable[[], None]:
+    """From now on, the write, copy or removal of this number fails, as on a full disk. modules: that remove folders."""
+    count = 0
+
+    def failing(call: Callable[..., object]) -> Callable[..., object]:
+        def called(*args: object, **options: object) -> object:
+            nonlocal count
+            count += 1
+            if count == number:
+                raise StorageError("the disk is full")
+            return call(*args, **options)
+
+        return called
+
+    for name in ("write", "create", "remove"):
+        monkeypatch.setattr(Place, name, failing(getattr(Place, name)))
+    for module in modules:
+        monkeypatch.setattr(f"{module}.remove_tree", failing(remove_tree))
+    return monkeypatch.undo

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.ingest.hiding import jpeg
+from tests.ingest.crafted import jpeg
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg as small
 from tests.jobs.made import privsieve, tar

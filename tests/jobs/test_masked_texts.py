@@ -10,7 +10,7 @@ import pytest
 
 from ingest.formats.members import masked_member
 from scoring.captions import CAPTION_KINDS, REMOVED, caption_kinds, masked
-from tests.ingest.hiding import jpeg
+from tests.ingest.crafted import jpeg
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
 from tests.jobs.releases import Capture, decided, with_policy

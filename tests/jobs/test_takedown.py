@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
@@ -12,13 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import StorageError
-from ingest.storage.place import Place, place
-from ingest.storage.removal import remove_tree
+from ingest.storage.place import place
 from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
 from jobs.takedown.run import TakedownRequest, run_takedown
 from scoring.runs.lease import Lease, lease
 from tests.jobs.made import jpeg, privsieve
-from tests.jobs.releases import FIRST_DROPPED, URL, Capture, asked, decisions, files, pictures, with_policy
+from tests.jobs.releases import FIRST_DROPPED, URL, Capture, asked, decisions, files, pictures, stopped_at, with_policy
 
 
 def held(release: Path, layout: str | None = None) -> dict[str, bytes]:
@@ -180,26 +178,6 @@ def test_counts_of_what_was_not_scanned_follow_a_takedown(releases: dict[str, Pa
         )
 
 
-def stopped_at(monkeypatch: pytest.MonkeyPatch, number: int) -> Callable[[], None]:
-    """From now on, the write, copy or removal of this number fails, as on a full disk."""
-    count = 0
-
-    def failing(call: Callable[..., object]) -> Callable[..., object]:
-        def called(*args: object, **options: object) -> object:
-            nonlocal count
-            count += 1
-            if count == number:
-                raise StorageError("the disk is full")
-            return call(*args, **options)
-
-        return called
-
-    for name in ("write", "create", "remove"):
-        monkeypatch.setattr(Place, name, failing(getattr(Place, name)))
-    monkeypatch.setattr("jobs.takedown.journal.remove_tree", failing(remove_tree))
-    return monkeypatch.undo
-
-
 @pytest.mark.parametrize("name", ["tars-as-is", "tree-clean", "parquet-clean"])
 def test_wherever_it_stops_the_release_is_the_old_one_or_the_next_takedown_ends_it(
     releases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -210,7 +188,7 @@ def test_wherever_it_stops_the_release_is_the_old_one_or_the_next_takedown_ends_
         release = tmp_path / name
         shutil.rmtree(release, ignore_errors=True)
         shutil.copytree(releases[name], release)
-        undo = stopped_at(monkeypatch, number)
+        undo = stopped_at(monkeypatch, number, "jobs.takedown.journal")
         try:
             run_takedown(request)
             is_done = True

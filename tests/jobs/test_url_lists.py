@@ -1,16 +1,23 @@
 """A release as a list of URLs: the rows of the table that the pictures were downloaded from."""
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.errors import IncompleteError, PrivsieveError, StorageError
 from ingest.sample import url_sha256_of
+from jobs.filter.request import FilterRequest, FilterResources
+from jobs.filter.run import carry_out, plan_filter
+from jobs.runtime.progress import SILENT
+from jobs.takedown.run import TakedownRequest, run_takedown
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
-from tests.jobs.releases import Capture, asked, with_policy
+from tests.jobs.releases import Capture, asked, files, stopped_at, with_policy
 
 URL = "https://host{}.example.org/{}.jpg"
 BY_KEY = (
@@ -189,6 +196,40 @@ def test_every_row_that_a_takedown_removes_is_counted_and_has_a_tombstone(
     released(tmp_path, tmp_path / "other", "--flags-only")
     assert privsieve("takedown", tmp_path / "other", tmp_path / "list" / "removed.parquet") == 0
     assert pq.read_table(tmp_path / "other" / "urls" / "00000.parquet")["url"].to_pylist() == [url(2)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["resume", "overwrite"])
+def test_wherever_the_writing_of_a_list_stops_there_is_no_release_or_a_whole_one(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    out, policy = tmp_path / "list", str(with_policy(tmp_path, BY_KEY))
+    plan = plan_filter(FilterRequest(str(made / "run"), str(out), policy=policy, urls=str(made / "table.parquet")))
+    request = replace(plan.request, resume=option == "resume", overwrite=option == "overwrite")
+    again = replace(plan, request=request)
+    carry_out(plan, FilterResources(), SILENT)
+    whole, requests = files(out), asked(out, url(0))
+    for number in range(1, 40):
+        if option == "resume":
+            shutil.rmtree(out)
+        undo = stopped_at(monkeypatch, number, "jobs.filter.run", "jobs.filter.finishing")
+        try:
+            carry_out(again if option == "overwrite" else plan, FilterResources(), SILENT)
+            is_done = True
+        except (StorageError, IncompleteError):
+            is_done = False
+        undo()
+        (out / "release.lease.json").unlink(missing_ok=True)
+        if not is_done and files(out) != whole:
+            with pytest.raises(PrivsieveError, match=r"is no (finished )?release|is unfinished"):
+                run_takedown(TakedownRequest(str(out), str(requests)))
+        if is_done:
+            assert number > 10
+            assert files(out) == whole
+            return
+        carry_out(again, FilterResources(), SILENT)
+        assert files(out) == whole
+    raise AssertionError("it never came to its end")
 
 
 @pytest.mark.parametrize("options", [(), ("--flags-only",)])

@@ -121,8 +121,8 @@ def test_a_release_of_an_older_version_is_verified_as_far_as_it_says(
 def test_what_is_no_release_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for content, why in (
         ({}, "is no release that can be verified: it has no release.json"),
-        ({"release.unfinished.json": "{}"}, "is no release that can be verified: it is unfinished"),
         ({"release.json": "{"}, ": release.json is damaged, or was not written by filter"),
+        ({"release.unfinished.json": "{}"}, "it is unfinished; run its filter again with --resume"),
     ):
         for name, text in content.items():
             (tmp_path / name).write_text(text)

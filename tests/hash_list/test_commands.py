@@ -1,323 +1,31 @@
-"""A hash list: whatever file a listed picture is in, no engine sees it, and no command shows, names or copies it."""
+"""A hash list given to the commands that read a run: none shows, names or copies a listed picture."""
 
 import hashlib
 import json
+import re
 import shutil
-import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pdqhash
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
 
 from ingest.errors import number_of
-from ingest.formats import open_source
-from ingest.images.pixels import ImageLimits
-from ingest.sample import Sample
-from ingest.storage.place import place
 from jobs.browse.request import BrowseRequest
 from jobs.browse.run import prepared as prepared_to_browse
 from jobs.browse.server import MEDIA_TYPES, exported
 from jobs.cli import VERBS
 from jobs.review.request import ReviewRequest
 from jobs.review.run import prepared
-from jobs.runtime.hash_list import read_hash_list
 from jobs.runtime.progress import SILENT
-from jobs.scan.batch import BatchScorer
-from jobs.scan.isolation import isolated_rows
-from jobs.scan.slice_tasks import ScanSettings
-from privsieve import filter as release
-from privsieve import open_run, scan
 from reports.report.browsed_rows import Filter
-from scoring.assessment import EngineOptions, View
-from scoring.engines.canned import CannedEngine
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
-from tests.ingest.hiding import HIDING, exif, frames, jpeg, mpo
-from tests.jobs.made import privsieve, tar
-from tests.nasty import encoded
+from tests.hash_list.listed import CLEAR, SECRET, SHOWING, UNKNOWN, rows_of
+from tests.jobs.made import privsieve
 
 Capture = pytest.CaptureFixture[str]
-
-SECRET = "secret"
-"""In the name of every file that shows the listed picture, in that of its folder, and in what lies beside it."""
-
-KEEP_ALL = "name: keep-all\nrules: []\ndefault: keep\nquarantined: keep\n"
-LISTED_ROW = {
-    "key": "",
-    "status": "quarantined",
-    "reason": "listed",
-    "error_message": "it is on the hash list of the scan",
-}
-
-
-def picture(seed: int) -> Image.Image:
-    noise = np.random.default_rng(seed).integers(0, 255, (11, 13, 3), np.uint8)
-    return Image.fromarray(noise).resize((320, 270), Image.Resampling.BICUBIC)
-
-
-LISTED = 1
-"""The seed of the listed picture."""
-
-
-def second_frame(format_name: str, **options: object) -> bytes:
-    return encoded(picture(2), format_name, save_all=True, append_images=[picture(LISTED)], **options)
-
-
-def smaller_and_mirrored() -> bytes:
-    copy = picture(LISTED).resize((240, 200)).transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    return encoded(copy, "JPEG", quality=70)
-
-
-SHOWING: dict[str, Callable[[], bytes]] = {
-    "plain.png": lambda: encoded(picture(LISTED), "PNG"),
-    "smaller.jpg": smaller_and_mirrored,
-    "frames.gif": lambda: second_frame("GIF"),
-    "frames.png": lambda: second_frame("PNG"),
-    "frames.webp": lambda: second_frame("WEBP", quality=90),
-    "frames.avif": lambda: second_frame("AVIF", quality=90),
-    "pages.tiff": lambda: second_frame("TIFF"),
-    "two.jpg": lambda: mpo(picture(2), picture(LISTED)),
-    "thumbnail.jpg": lambda: jpeg(exif=b"Exif\0\0" + exif(encoded(picture(LISTED).resize((160, 135)), "JPEG"))),
-    "behind.jpg": lambda: jpeg() + encoded(picture(LISTED), "PNG"),
-}
-"""Every file shows the listed picture somewhere."""
-
-CLEAR: dict[str, Callable[[], bytes]] = {
-    "other.png": lambda: encoded(picture(3), "PNG"),
-    "other.gif": lambda: encoded(picture(2), "GIF", save_all=True, append_images=[picture(3)]),
-    "other.jpg": lambda: jpeg(exif=b"Exif\0\0" + exif(encoded(picture(4).resize((160, 135)), "JPEG"))),
-}
-UNKNOWN: dict[str, Callable[[], bytes]] = {
-    "long.gif": lambda: frames(17, "GIF"),
-    "inner.jpg": HIDING["jxl_in_comment.jpg"][0],
-    "broken.png": lambda: encoded(picture(5), "PNG")[:400],
-}
-"""What cannot be compared: a frame after the first 16, an inner picture of another format, damage."""
-
-
-def pdq(image: Image.Image) -> str:
-    """By the authors' program, as operators have it."""
-    return np.packbits(np.asarray(pdqhash.compute(np.asarray(image))[0], np.uint8)).tobytes().hex()
-
-
-@pytest.fixture(scope="module")
-def hash_list(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("lists") / "list.txt"
-    file.write_text(f"# of pictures that nobody may see\npdq {pdq(picture(LISTED))}\n")
-    return file
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tar of all of them, with a category and a caption beside each."""
-    members: dict[str, bytes] = {}
-    for prefix, files in ((SECRET, SHOWING), ("clear", CLEAR), ("unknown", UNKNOWN)):
-        for name, make in files.items():
-            stem = f"{prefix}-{name.replace('.', '-')}"
-            members[f"{stem}.{name.rpartition('.')[2]}"] = make()
-            members[f"{stem}.json"] = json.dumps({"category": f"{prefix}-class", "url": f"http://{stem}"}).encode()
-            members[f"{stem}.txt"] = f"{stem}, phone 555 0100".encode()
-    folder = tmp_path_factory.mktemp("corpora") / "tars"
-    folder.mkdir()
-    tar(folder / "00000.tar", members)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def runs(corpus: Path, hash_list: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Without hashes, with them, and scanned with the list."""
-    folder = tmp_path_factory.mktemp("runs")
-    options: dict[str, Sequence[object]] = {"plain": (), "pdq": ("--pdq",), "list": ("--hash-list", hash_list)}
-    for name, more in options.items():
-        assert privsieve("scan", corpus, "--run", folder / name, "--engine", "canned", *more) == 0
-    return {name: folder / name for name in options}
-
-
-@pytest.fixture(scope="module")
-def keep_all(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("policies") / "keep-all.yaml"
-    file.write_text(KEEP_ALL)
-    return file
-
-
-def rows_of(run: Path) -> list[dict[str, Any]]:
-    with open_run(run) as opened:
-        rows: list[dict[str, Any]] = opened.rows().to_pylist()
-    return rows
-
-
-def released(out: Path) -> set[str]:
-    """The names of the released pictures, without their endings."""
-    with tarfile.open(out / "00000.tar") as shard:
-        return {name.rpartition(".")[0] for name in shard.getnames()}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["plain", "pdq", "list"])
-def test_no_release_has_a_file_that_shows_a_listed_picture_or_cannot_be_compared(
-    runs: dict[str, Path], hash_list: Path, keep_all: Path, tmp_path: Path, capsys: Capture, name: str
-) -> None:
-    command = ("filter", runs[name], "--policy", keep_all, "--out", tmp_path / "out", "--hash-list", hash_list)
-    assert privsieve(*command, "--quiet") == 0
-    printed = capsys.readouterr()
-    assert f"drop  {len(SHOWING):8}  (hash_list)" in printed.out
-    assert f"drop  {len(UNKNOWN):8}  (not_compared)" in printed.out
-    assert released(tmp_path / "out") == {f"clear-{one.replace('.', '-')}" for one in CLEAR}
-    assert ("scan --pdq" in printed.err) is (name == "plain")
-    decisions = pq.read_table(tmp_path / "out" / "decisions.parquet").to_pylist()
-    withheld = [one for one in decisions if one["rule"] in ("(hash_list)", "(not_compared)")]
-    assert len(withheld) == len(SHOWING) + len(UNKNOWN)
-    assert {(one["key"], one["sha256"], one["action"]) for one in withheld} == {("", None, "drop")}
-    assert SECRET not in json.dumps(decisions)
-
-
-def test_a_run_that_was_scanned_with_the_list_is_released_without_those_pictures_even_without_it(
-    runs: dict[str, Path], keep_all: Path, tmp_path: Path
-) -> None:
-    result = release(runs["list"], keep_all, tmp_path / "out")
-    assert result.counts.by_rule[("drop", "(hash_list)")] == len(SHOWING)
-    assert result.counts.by_rule[("drop", "(not_compared)")] == len(UNKNOWN)
-    assert released(tmp_path / "out") == {f"clear-{one.replace('.', '-')}" for one in CLEAR}
-
-
-def test_a_run_with_hashes_is_released_as_the_policy_says_where_there_is_no_list(
-    runs: dict[str, Path], keep_all: Path, tmp_path: Path
-) -> None:
-    result = release(runs["pdq"], keep_all, tmp_path / "out", executor="inline")
-    assert result.counts.actions() == {
-        "keep": len(SHOWING) + len(CLEAR) + len(UNKNOWN),
-        "flag": 0,
-        "redact": 0,
-        "drop": 0,
-    }
-
-
-def test_a_row_of_a_listed_picture_says_nothing_but_where_it_is(runs: dict[str, Path]) -> None:
-    rows = rows_of(runs["list"])
-    listed = [row for row in rows if row["reason"] == "listed"]
-    assert len(listed) == len(SHOWING)
-    assert len(rows) == len(SHOWING) + len(CLEAR) + len(UNKNOWN)
-    for row in listed:
-        known = {name: value for name, value in row.items() if value is not None}
-        assert known == LISTED_ROW | {"shard": "00000.tar", "index": row["index"], "stage": "full"}
-    others = {row["key"]: row for row in rows if row["reason"] != "listed"}
-    before = {row["key"]: row for row in rows_of(runs["pdq"])}
-    assert all(others[key] == before[key] for key in others)
-    assert json.loads((runs["list"] / "run.json").read_bytes())["pdq"] is True
-
-
-def test_rows_have_hashes_of_all_that_a_file_shows_and_none_without_the_option(runs: dict[str, Path]) -> None:
-    assert {row["pdq"] for row in rows_of(runs["plain"])} == {None}
-    by_key = {row["key"]: row["pdq"] for row in rows_of(runs["pdq"])}
-    assert [len(one) for one in by_key["clear-other-gif"]] == [320, 320]
-    assert by_key["secret-plain-png"][0][:64] == pdq(picture(LISTED))
-    assert by_key["unknown-long-gif"][-1] is None
-    assert by_key["unknown-broken-png"] is None
-    assert json.loads((runs["plain"] / "run.json").read_bytes()).keys().isdisjoint({"pdq", "hash_list"})
-
-
-class Watching(CannedEngine):
-    """The canned engine, which keeps what it was shown."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-
-    def assess(self, views: Sequence[View]) -> Any:
-        self.seen += [view.sha256 for view in views]
-        return super().assess(views)
-
-
-def test_the_engine_never_sees_a_listed_picture(hash_list: Path, tmp_path: Path) -> None:
-    wanted = {name: make() for name, make in {**SHOWING, "clear.png": CLEAR["other.png"]}.items()}
-    by_file = encoded(picture(9), "PNG")
-    text = f"{hash_list.read_text()}sha256 {hashlib.sha256(by_file).hexdigest()}\n"
-    (tmp_path / "list.txt").write_text(text)
-    engine = Watching()
-    limits = ImageLimits(has_pdq=True)
-    scorer = BatchScorer(engine, limits, 2, hash_list=read_hash_list(str(tmp_path / "list.txt")))
-    encoded_files = [*wanted.values(), by_file]
-    rows = scorer.rows([Sample("a", n, SECRET, SECRET, one, caption=SECRET) for n, one in enumerate(encoded_files)])
-    assert engine.seen == [hashlib.sha256(wanted["clear.png"]).hexdigest()]
-    assert rows["reason"].to_pylist() == ["listed"] * len(SHOWING) + [None, "listed"]
-    assert rows["caption_kinds"].to_pylist() == [None] * len(SHOWING) + [[], None]
-
-
-@pytest.mark.slow
-def test_sha256_alone_needs_no_hashes_of_pixels(corpus: Path, tmp_path: Path, capsys: Capture) -> None:
-    listed = hashlib.sha256(SHOWING["frames.gif"]()).hexdigest()
-    (tmp_path / "list.txt").write_text(f"sha256 {listed}\n")
-    command = ("scan", corpus, "--run", tmp_path / "run", "--engine", "canned", "--hash-list", tmp_path / "list.txt")
-    assert privsieve(*command) == 0
-    assert "listed 1" in capsys.readouterr().out
-    assert {row["pdq"] for row in rows_of(tmp_path / "run")} == {None}
-    record = json.loads((tmp_path / "run" / "run.json").read_bytes())
-    assert record["hash_list"] == read_hash_list(str(tmp_path / "list.txt")).digest
-    assert "pdq" not in record
-
-
-def test_a_scan_is_continued_with_the_same_list_only(
-    corpus: Path, hash_list: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    def scanned(*more: object) -> tuple[int, str]:
-        code = privsieve("scan", corpus, "--run", tmp_path / "run", "--engine", "canned", *more)
-        return code, capsys.readouterr().err
-
-    assert scanned("--hash-list", hash_list) == (0, "")
-    (tmp_path / "same.txt").write_text(f"\npdq:{pdq(picture(LISTED)).upper()}\n# the same\n")
-    assert scanned("--hash-list", tmp_path / "same.txt") == (0, "")
-    (tmp_path / "other.txt").write_text(f"pdq {'0' * 64}\n")
-    code, message = scanned("--hash-list", tmp_path / "other.txt")
-    assert (code, message.count("\n")) == (2, 1)
-    assert "was scanned with other settings: hash_list was " in message
-    assert message.endswith("; give the hash list with which this run began, or use another --run\n")
-    code, message = scanned("--pdq")
-    assert code == 2
-    assert "hash_list was" in message
-    assert "now not set; give the hash list with which this run began" in message
-
-
-def test_a_run_that_was_begun_without_a_list_is_not_continued_with_one(
-    runs: dict[str, Path], corpus: Path, hash_list: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.setenv("PRIVSIEVE_HASH_LIST", str(hash_list))
-    assert privsieve("scan", corpus, "--run", runs["plain"], "--engine", "canned") == 2
-    message = capsys.readouterr().err
-    assert "; give the hash list with which this run began, none, or use another --run" in message
-    assert message.count("\n") == 1
-
-
-def test_a_wrong_list_is_one_line_before_a_run_is_begun(corpus: Path, tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "list.txt").write_text("secret words\n")
-    command = ("scan", corpus, "--run", tmp_path / "run", "--engine", "canned", "--hash-list", tmp_path / "list.txt")
-    assert privsieve(*command) == 2
-    assert "line 1: is no hash" in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
-
-
-def test_an_image_that_is_looked_at_in_a_process_of_its_own_is_compared_too(
-    corpus: Path, hash_list: Path, tmp_path: Path
-) -> None:
-    source = open_source(str(corpus), None, None)
-    settings = ScanSettings(
-        source,
-        place(str(tmp_path / "run")),
-        "canned",
-        EngineOptions(),
-        ImageLimits(has_pdq=True),
-        "",
-        "",
-        hash_list=read_hash_list(str(hash_list)),
-    )
-    (slice_,) = source.slices("00000.tar")
-    rows = [row for table in isolated_rows(settings, slice_) for row in table.to_pylist()]
-    assert [row["reason"] for row in rows].count("listed") == len(SHOWING)
-    assert SECRET not in json.dumps(rows)
 
 
 @pytest.fixture(scope="module")
@@ -412,7 +120,7 @@ def test_a_run_without_hashes_says_what_would_spare_it_from_reading_pictures(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["report", "explain", "labels", "audit", "diff", "review", "browse"])
+@pytest.mark.parametrize("command", ["report", "explain", "labels", "audit", "diff", "evaluate", "review", "browse"])
 def test_a_run_without_hashes_and_one_with_them_give_the_same(
     runs: dict[str, Path], hash_list: Path, tmp_path: Path, capsys: Capture, command: str
 ) -> None:
@@ -431,6 +139,12 @@ def test_a_run_without_hashes_and_one_with_them_give_the_same(
             return [compared[one] for one in ("groups", "num_unnamed_groups", "pictures", "num_unnamed")]
         if command == "browse":
             return browsed(run, hash_list)
+        if command == "evaluate":
+            page = tmp_path / "page.html"
+            judged = ("--labels", labels_of_all(tmp_path), "--errors", 60, "--html", page)
+            assert privsieve("evaluate", run, *judged, *given) == 0
+            names = re.findall(rf"(?:clear|unknown|{SECRET})-[a-z]+-[a-z]+", page.read_text())
+            return capsys.readouterr().out.replace(name, "run"), names
         if command == "review":
             request = ReviewRequest(run=str(run), queue="index >= 0", hash_list=str(hash_list))
             with prepared(request) as review:
@@ -555,12 +269,12 @@ def test_every_command_is_in_this_test() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["list", "pdq", "plain"])
+@pytest.mark.parametrize("name", ["list", "plain"])
 def test_no_command_names_a_listed_picture(
     runs: dict[str, Path], corpus: Path, hash_list: Path, keep_all: Path, tmp_path: Path, capsys: Capture, name: str
 ) -> None:
     """Of a run that was scanned with the list no file and no output does; of others, commands that have the list, but
-    for the groups of a report, which are of all rows that the run has."""
+    for the groups of a report, which are of all rows that the run has. A run with hashes gives the same (see above)."""
     run, other, out = tmp_path / "run", tmp_path / "other", tmp_path / "out"
     shutil.copytree(runs[name], run)
     (run / "audit").mkdir(exist_ok=True)
@@ -599,11 +313,3 @@ def test_no_command_names_a_listed_picture(
     assert SECRET not in printed
     assert SECRET not in written
     assert not [one for one in hashes if one in written.replace("given", "")]
-
-
-@pytest.mark.ray
-def test_a_scan_on_ray_has_the_list_in_its_workers(
-    corpus: Path, hash_list: Path, runs: dict[str, Path], tmp_path: Path
-) -> None:
-    scan(corpus, tmp_path / "run", engine="canned", hash_list=hash_list)
-    assert rows_of(tmp_path / "run") == rows_of(runs["list"])
