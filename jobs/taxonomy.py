@@ -33,6 +33,10 @@ class TaxonomyRequest:
     """Seed of the fits."""
 
 
+_COMPUTED = ("group_name", "is_private", "is_quarantined", "is_screened", "num_images")
+"""Columns that the queries of reports compute from rows."""
+
+
 @dataclass(frozen=True)
 class TaxonomyResult:
     version: str
@@ -54,9 +58,9 @@ def run_taxonomy_fit(request: TaxonomyRequest) -> TaxonomyResult:
 
     refuse_existing(request.out)
     taxonomy = given_taxonomy(request.taxonomy)
-    reserved = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"
+    reserved = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN ('reserved', 'type_function')"
     words = duckdb.execute(reserved).fetchall()
-    columns = {*SCHEMA.names, *SAMPLE_SCHEMA.names} - set(KEYS)
+    columns = {*SCHEMA.names, *SAMPLE_SCHEMA.names, *_COMPUTED} - set(KEYS)
     if taken := sorted(set(taxonomy.attributes) & (columns | {word for (word,) in words})):
         raise LabelsError(
             f'{request.taxonomy}: "{taken[0]}" is another column of a row or a word of SQL; rename the attribute'

@@ -44,13 +44,23 @@ def caption_kinds(caption: str) -> tuple[str, ...]:
     return tuple(sorted(kind for kind, holds in CAPTION_KINDS.items() if any(map(holds, pieces))))
 
 
-_REPEATED = re.compile(r"[\"“”«»„]|(?<!\w)['‘][^'’]+['’](?!\w)|\d[\d\s.,/-]{2,}|\b[A-Z][a-z]+ [A-Z][a-z]+")
-"""A quotation, a number of three digits or more, or what may be a name."""
+_REPEATED = re.compile(r"[\"“”«»„‹›「」『』]|(?<!\w)['‘]|\d[\d\s.,/-]{2,}|\b(?=\w*\d)(?=\w*[A-Za-z])\w+")
+"""An opening quotation mark, a number of three digits or more, or a word with letters and digits."""
+
+_SENTENCE_END = re.compile(r"[.!?:;\n]+")
+_PLAIN_CAPITALS = frozenset(["I", "AI", "ID", "IDs", "TV"])
 
 
 def may_repeat_text(words: str) -> bool:
-    """Return whether what a model says of a picture may hold text that can be read in it."""
-    return _REPEATED.search(words) is not None or bool(caption_kinds(words))
+    """Return whether what a model says of a picture, in English, may hold text that can be read in it.
+
+    A word with a capital within a sentence may be a name, and so may all letters that English does not have. A name
+    alone at the beginning of a sentence is not recognised.
+    """
+    if _REPEATED.search(words) or any(not letter.isascii() and letter.isalnum() for letter in words):
+        return True
+    inner = (word for sentence in _SENTENCE_END.split(words) for word in re.findall(r"\w+", sentence)[1:])
+    return any(word[0].isupper() and word not in _PLAIN_CAPITALS for word in inner) or bool(caption_kinds(words))
 
 
 def _pieces(caption: str) -> list[str]:

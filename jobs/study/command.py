@@ -179,9 +179,12 @@ def reasons(request: ReasonsRequest, output: str, quiet: bool) -> None:
         write_line(
             f"{each.group}: {each.num_drawn:,} private pictures, {each.num_sentences:,} sentences summed up; not sent, "
             f"since they may repeat text: {each.num_left_out:,}; pictures without a sentence: {each.num_without:,}"
+            + (f"; withheld by the list of hashes: {each.num_withheld:,}" if each.num_withheld else "")
         )
-        if each.summary is not None:
-            write_line(f"  {result.digest_model}: {each.summary}")
+        if each.num_sentences:
+            write_line(
+                f"  {result.digest_model}: {each.summary or '(not shown, since it may repeat text of a picture)'}"
+            )
 
 
 @study.command(name="label-quality")

@@ -6,7 +6,7 @@ pictures is asked about again; the sentences stay in memory and are sent to the 
 those that may repeat text of a picture.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -47,6 +47,8 @@ class GroupReasons:
 
     group: str
     num_drawn: int
+    """Those with kinds of evidence, as in `OpenRun.drawn_private`."""
+
     num_sentences: int
     """Sentences that were summed up."""
 
@@ -56,8 +58,11 @@ class GroupReasons:
     num_without: int
     """Pictures that are now found public, get no answer, or cannot be read as scanned."""
 
+    num_withheld: int
+    """Pictures that were not shown, since they are on the list of hashes or cannot be compared with it."""
+
     summary: str | None
-    """By the model of --digest-model; None without a sentence."""
+    """By the model of --digest-model; None without a sentence, and if it may itself repeat text of a picture."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,8 @@ def run_reasons(request: ReasonsRequest, feedback: Feedback = SILENT) -> Reasons
             for group, sentence in _sentences(engine, explaining, _views(pictures, batch, limits)):
                 sentences[group].append(sentence)
             meter.advance(len(batch))
-    return _summed_up(request, groups, rows, sentences)
+    num_shown = Counter(row["group_name"] for row in shown)
+    return _summed_up(request, groups, rows, num_shown, sentences)
 
 
 def _place(row: Mapping[str, Any]) -> PictureRef:
@@ -131,8 +137,10 @@ def _summed_up(
     request: ReasonsRequest,
     groups: Sequence[str],
     rows: Sequence[Mapping[str, Any]],
+    num_shown: Mapping[str, int],
     sentences: Mapping[str, Sequence[str]],
 ) -> ReasonsResult:
+    """Return the summaries. num_shown: group -> pictures of `rows` that were asked about."""
     sent = {group: [line for line in lines if not may_repeat_text(line)] for group, lines in sentences.items()}
     lines = {group: sent[group] for group in groups if sent.get(group)}
     digest = digest_of(lines, request.digest_endpoint, request.digest_model, "their sentences", TASK)
@@ -141,7 +149,8 @@ def _summed_up(
     for group in groups:
         num_drawn = sum(row["group_name"] == group for row in rows)
         num_all, num_sent = len(sentences.get(group, ())), len(lines.get(group, ()))
-        made.append(
-            GroupReasons(group, num_drawn, num_sent, num_all - num_sent, num_drawn - num_all, summaries.get(group))
-        )
+        shown, summary = num_shown.get(group, 0), summaries.get(group)
+        counts = (num_drawn, num_sent, num_all - num_sent, shown - num_all, num_drawn - shown)
+        is_clean = summary is not None and not may_repeat_text(summary)
+        made.append(GroupReasons(group, *counts, summary if is_clean else None))
     return ReasonsResult(request.digest_model, tuple(made))

@@ -52,5 +52,6 @@ def test_sentences_are_summed_up_without_found_text_and_none_is_stored(
     assert privsieve(*study, "--hash-list", listed, "--format", "json") == 0
     (group,) = json.loads(capsys.readouterr().out)["groups"]
     assert (group["num_sentences"], group["num_left_out"]) == (1, 0)
+    assert (group["num_drawn"], group["num_without"], group["num_withheld"]) == (4, 0, 3)
     pictures = [body for body in server.bodies if body["model"] != "sums"]
     assert len(pictures) == 1, "a listed picture is shown to no engine"

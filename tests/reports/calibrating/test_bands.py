@@ -107,7 +107,7 @@ def test_labels_without_a_column_of_an_attribute_are_refused(
     assert not out.exists()
 
 
-@pytest.mark.parametrize("taken", ["name", "order", "shard"])
+@pytest.mark.parametrize("taken", ["name", "order", "shard", "left", "is_private"])
 def test_an_attribute_with_the_name_of_another_column_or_a_word_of_sql_is_refused(
     taken: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
