@@ -4,6 +4,7 @@ Also what to know before the counts: of which images they are, and which rules m
 """
 
 import posixpath
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,11 @@ from scoring.policies.policy import Policy
 from scoring.runs.lease import STALE_S, holder
 from scoring.runs.record import RunRecord
 from scoring.runs.rows import scope_of
+
+_JUST_BEGUN = re.compile(
+    rf"{re.escape(RELEASE_LEASE)}|({re.escape(RELEASE_LEASE)}|{re.escape(UNFINISHED)})\.[0-9a-f]{{8}}{re.escape(PART)}"
+)
+"""Name of a file that a filter leaves that was killed before its record was complete (`Place.create`)."""
 
 
 def refuse_misplaced(out: Place, url: str, run: Place, source: Place, is_folder: bool) -> None:
@@ -65,8 +71,9 @@ def refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, ove
 
 def _was_just_begun(out: Place) -> bool:
     """Return whether a folder holds nothing but what a filter leaves that was killed before it wrote its record."""
-    names = [posixpath.basename(entry["name"]) for entry in out.entries()]
-    return all(name.startswith("release.") and (name == RELEASE_LEASE or name.endswith(PART)) for name in names)
+    return out.is_dir() and all(
+        entry["type"] == "file" and _JUST_BEGUN.fullmatch(posixpath.basename(entry["name"])) for entry in out.entries()
+    )
 
 
 def _refuse_foreign(out: Place, url: str, overwrite: bool) -> None:

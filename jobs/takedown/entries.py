@@ -35,13 +35,16 @@ REMOVED_SCHEMA = pa.schema(
         "done": pa.date32(),
         "why": pa.string(),
         "by": pa.string(),
-        "url_sha256": pa.string(),
     }
 )
-"""One row per removed picture, and of a list of URLs one per removed row whose picture was not judged; such a row has
-no shard, key or hash of a picture. `sha256`: of the picture as it was scanned. `received`, `done`: days on which the
+"""One row per removed picture. `sha256`: of the picture as it was scanned. `received`, `done`: days on which the
 request came and was carried out; `received` is null if it was not given, and so is `why`, of `Why`. `by`: what the
-request named, such as `url`. `url_sha256`: as in `decisions.parquet`; older versions did not write it."""
+request named, such as `url`."""
+
+WITH_UNJUDGED = REMOVED_SCHEMA.append(pa.field("url_sha256", pa.string()))
+"""The same if a list of URLs lost rows whose picture was not judged. Such a row has the hash of its URL, as in
+`decisions.parquet`, and no shard, key or hash of a picture. A row with a picture has no `url_sha256`: URLs of public
+tables can be hashed, too, so it would lead to the picture."""
 
 _MAGIC = b"PAR1"
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -71,10 +74,10 @@ def tombstones_of(content: bytes, url: str) -> list[dict[str, Any]]:
     wrong = PrivsieveError(f"{url} is Parquet, and not the {REMOVED} of a release, or it is damaged")
     try:
         schema = pq.read_schema(pa.BufferReader(content))
-        if not any(schema.equals(known) for known in (REMOVED_SCHEMA, pa.schema([*REMOVED_SCHEMA][:-1]))):
+        if not any(schema.equals(known) for known in (REMOVED_SCHEMA, WITH_UNJUDGED)):
             raise wrong
         table = bounded_table(content, url, schema.names)
-        rows: list[dict[str, Any]] = [{"url_sha256": None} | row for row in table.to_pylist()]
+        rows = [_without_url({"url_sha256": None} | row) for row in table.to_pylist()]
     except (pa.ArrowException, LabelsError, OSError, ValueError):
         raise wrong from None
     if any(_SHA256.fullmatch(row["released_sha256"] or row["url_sha256"] or "") is None for row in rows):
@@ -84,14 +87,18 @@ def tombstones_of(content: bytes, url: str) -> list[dict[str, Any]]:
     return rows
 
 
+def _without_url(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row without the URL of its picture, which some files give."""
+    return row if row["released_sha256"] is None else row | {"url_sha256": None}
+
+
 def write_tombstones(root: Place, staged: Place, removed: Sequence[Mapping[str, Any]]) -> str:
     """Write the tombstones of a release and those of this takedown, and return the hash of the file. removed: rows of
     this takedown, without `done`."""
-    before = REMOVED_SCHEMA.empty_table()
-    if root.at(REMOVED).exists():
-        before = pa.Table.from_pylist(tombstones_of(root.at(REMOVED).read(), root.at(REMOVED).path), REMOVED_SCHEMA)
-    rows = [{**row, "done": date.today()} for row in removed]
-    table = pa.concat_tables([before, pa.Table.from_pylist(rows, REMOVED_SCHEMA)])
+    rows = tombstones_of(root.at(REMOVED).read(), root.at(REMOVED).path) if root.at(REMOVED).exists() else []
+    rows += [{**row, "done": date.today()} for row in removed]
+    has_unjudged = any(row.get("url_sha256") is not None for row in rows)
+    table = pa.Table.from_pylist(rows, WITH_UNJUDGED if has_unjudged else REMOVED_SCHEMA)
     with staged.at(REMOVED).create() as stream:
         pq.write_table(table, stream, compression="zstd", write_page_checksum=True)
     return stream.sha256
@@ -115,13 +122,19 @@ class Entry:
     why: Why | None = None
     """As `removed.parquet` says it."""
 
+    is_tombstone: bool = False
+    """Whether it is a row of `removed.parquet` and no line that a user wrote."""
+
 
 def entries_of(url: str) -> tuple[Entry, ...]:
     """Read a list. PrivsieveError names the first wrong line, by its number only."""
     content = given_content(place(url), f"LIST {url}", MAX_LIST_BYTES)
     if is_tombstones(content):
         rows = tombstones_of(content, url)
-        entries = [Entry(number, *_named_by(row), row["received"], row["why"]) for number, row in enumerate(rows, 1)]
+        entries = [
+            Entry(number, *_named_by(row), row["received"], row["why"], is_tombstone=True)
+            for number, row in enumerate(rows, 1)
+        ]
     else:
         try:
             lines = content.decode("utf-8-sig").splitlines()

@@ -236,7 +236,8 @@ def _rows_of_near(decisions: pa.Table, near: Near) -> Iterator[tuple[str, int, i
 
 
 def _rows_of_names(decisions: pa.Table, entries: Sequence[Entry], url: str) -> dict[tuple[str, str], list[int]]:
-    """Return kind and name of an entry -> rows. PrivsieveError if the release does not record what is named."""
+    """Return kind and name of an entry -> rows. PrivsieveError if a user names what the release does not
+    record; a row of `removed.parquet` that does so names nothing."""
     paths = pc.binary_join_element_wise(decisions["shard"], decisions["key"], "/")
     columns: dict[str, tuple[pa.ChunkedArray, ...]] = {
         "sha256": (decisions["sha256"], decisions["released_sha256"], decisions["key"], paths),
@@ -251,10 +252,10 @@ def _rows_of_names(decisions: pa.Table, entries: Sequence[Entry], url: str) -> d
             rows = np.flatnonzero(pc.is_in(column, names).to_numpy())
             for row, name in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
                 rows_of.setdefault((kind, name), []).append(row)
-        if len(names) and kind in ("url", "domain") and columns[kind][0].null_count == decisions.num_rows:
-            number = next(entry.number for entry in entries if entry.kind == kind)
+        typed = [entry for entry in entries if entry.kind == kind and not entry.is_tombstone]
+        if typed and kind in ("url", "domain") and columns[kind][0].null_count == decisions.num_rows:
             raise PrivsieveError(
-                f"line {number} of the list names a {'URL' if kind == 'url' else kind}, and {url} records none, since "
-                "its source or its policy gives none; write the sha256, or SHARD/KEY"
+                f"line {typed[0].number} of the list names a {'URL' if kind == 'url' else kind}, and {url} records "
+                "none, since its source or its policy gives none; write the sha256, or SHARD/KEY"
             )
     return rows_of

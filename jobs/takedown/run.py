@@ -254,7 +254,7 @@ def _tombstones(decisions: pa.Table, matches: Matches, request: TakedownRequest)
     rows without a judged picture, in the order of the list. decisions: as they were before."""
     received = None if request.received is None else date.fromisoformat(request.received)
     rows = sorted(matches.taken)
-    names = ["shard", "key", "sha256", "released_sha256", "url_sha256"]
+    names = ["shard", "key", "sha256", "released_sha256"]
     removed = decisions.select(names).take(pa.array(rows, pa.int64())).to_pylist()
     removed += [{"url_sha256": url_sha256} for url_sha256, _ in matches.unjudged]
     entries = [*(matches.taken[row] for row in rows), *(entry for _, entry in matches.unjudged)]

@@ -10,8 +10,9 @@ import pytest
 from ingest.errors import IncompleteError, RunError
 from ingest.storage.place import place
 from scoring.runs import lease as lease_module
-from scoring.runs.lease import STALE_S, lease
+from scoring.runs.lease import STALE_S, Lease, lease
 from tests.faults.drill import finish, make_shards, rows, start_scan
+from tests.jobs.made import privsieve
 
 
 @pytest.mark.ray
@@ -30,6 +31,41 @@ def test_the_second_scan_is_refused_and_takes_over_if_asked_to(tmp_path: Path) -
     assert (code, err) == (0, "")
     finish(first)
     assert len(rows(run)) == 60
+    assert not (run / "lease.json").exists()
+
+
+@pytest.mark.slow
+def test_an_inline_scan_that_was_taken_over_stops_and_the_other_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other begins after the first slice of the first; the first reads the lease again while the other scans."""
+    make_shards(tmp_path / "corpus", 4, 3)
+    run, check = tmp_path / "run", Lease.check
+    scan = ("scan", tmp_path / "corpus", "--run", run, "--engine", "canned", "--executor", "inline", "--processes", 1)
+    monkeypatch.setattr(lease_module, "RENEW_S", 10_000)  # the lease is read below, and at no other moment
+
+    def check_of_first(first: Lease) -> None:
+        assert len(rows(run)) == 3
+
+        def check_of_second(second: Lease) -> None:
+            monkeypatch.setattr(Lease, "check", check)
+            with pytest.raises(IncompleteError):
+                first.confirm()
+            check(second)
+
+        monkeypatch.setattr(Lease, "check", check_of_second)
+        assert privsieve(*scan) == 2
+        assert "--takeover" in capsys.readouterr().err
+        assert privsieve(*scan, "--takeover") == 0
+        assert "12 images in 4 of 4 shards: 12 scored" in capsys.readouterr().out
+        check(first)
+
+    monkeypatch.setattr(Lease, "check", check_of_first)
+    assert privsieve(*scan, "--quiet") == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("privsieve: another command has taken this run over")
+    assert len(rows(run)) == len({row["sha256"] for row in rows(run)}) == 12
     assert not (run / "lease.json").exists()
 
 

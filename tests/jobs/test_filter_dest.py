@@ -58,6 +58,44 @@ def test_a_folder_of_something_else_is_left_alone(
     assert files(project) == before
 
 
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        "out/release.2024.part/notes.txt",
+        "out/release.lease.json.0123abcd.part/notes.txt",
+        "out/release.notes.part",
+        "out/release.lease.json.part",
+        "out/release.json.0123abcd.part",
+        "out",
+    ],
+)
+def test_what_only_looks_like_a_filter_s_leftover_is_left_alone(
+    theirs: str, scanned: Path, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, file = tmp_path / "out", tmp_path / theirs
+    if theirs == "out":
+        out = file = tmp_path / "release.lease.json.0123abcd.part"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("somebody's only copy")
+    for option in ("--overwrite", "--resume"):
+        assert privsieve("filter", scanned, "--policy", policy, "--out", out, option) == 2
+        assert f"{out} holds no release of privsieve" in capsys.readouterr().err
+        assert file.read_text() == "somebody's only copy"
+
+
+@pytest.mark.parametrize("option", ["--overwrite", "--resume"])
+def test_what_a_filter_leaves_that_was_killed_before_its_record_is_no_hindrance(
+    option: str, scanned: Path, tmp_path: Path, policy: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in ("release.lease.json", "release.lease.json.0123abcd.part", "release.unfinished.json.4567cdef.part"):
+        (out / name).write_text("{")
+    assert privsieve("filter", scanned, "--policy", policy, "--out", out, option) == 0
+    assert released(out).keys() == {"00000.tar", "00001.tar"}
+    assert not list(out.glob("*.part"))
+
+
 @pytest.mark.parametrize("shard", ["decisions.parquet", "release.unfinished/0.parquet"])
 def test_shards_named_like_a_release_s_own_files_are_reported_before_anything_is_written(
     shard: str, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]

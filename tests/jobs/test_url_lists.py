@@ -183,12 +183,12 @@ def test_every_row_that_a_takedown_removes_is_counted_and_has_a_tombstone(
     assert shown.startswith("1 picture in 1 shard was taken down, of 2 lines of the list\n  and 2 rows of the list")
     removed = pq.read_table(tmp_path / "list" / "removed.parquet").to_pylist()
     assert [(row["key"], row["url_sha256"], row["by"]) for row in removed] == [
-        ("0", url_sha256_of(url(0)), "url"),
+        ("0", None, "url"),
         (None, url_sha256_of(url(8)), "url"),
         (None, url_sha256_of(url(8)), "url"),
     ]
     summary = json.loads((tmp_path / "list" / "release.json").read_text())
-    gone = {row["url_sha256"] for row in removed}
+    gone = {url_sha256_of(url(0)), url_sha256_of(url(8))}
     assert summary["urls"]["num_taken_down"] == sum(url_sha256_of(str(row["url"])) in gone for row in before) == 4
     assert [(step["num_pictures"], step["num_rows"]) for step in summary["takedowns"]] == [(1, 4)]
     assert (summary["urls"]["num_listed"], summary["urls"]["num_released"]) == (5, 1)
@@ -196,6 +196,28 @@ def test_every_row_that_a_takedown_removes_is_counted_and_has_a_tombstone(
     released(tmp_path, tmp_path / "other", "--flags-only")
     assert privsieve("takedown", tmp_path / "other", tmp_path / "list" / "removed.parquet") == 0
     assert pq.read_table(tmp_path / "other" / "urls" / "00000.parquet")["url"].to_pylist() == [url(2)]
+
+
+def test_what_a_list_removed_is_taken_out_of_a_release_that_records_no_urls(
+    made: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    """Only lines that a user wrote are refused there."""
+    released(made, tmp_path / "list", "--flags-only")
+    assert privsieve("takedown", tmp_path / "list", asked(tmp_path / "list", url(8), url(0))) == 0
+    policy = with_policy(tmp_path, "name: p\nmembers: image-only\nrules: []\ndefault: keep\nquarantined: drop\n")
+    other = tmp_path / "other"
+    assert privsieve("filter", made / "run", "--policy", policy, "--out", other, "--quiet") == 0
+    capsys.readouterr()
+    assert privsieve("takedown", other, tmp_path / "list" / "removed.parquet") == 1
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "1 picture in 1 shard was taken down, of 2 lines of the list",
+        "  1 line: no picture that the release knows (2)",
+    ]
+    rows = pq.read_table(other / "decisions.parquet").to_pylist()
+    assert [row["key"] for row in rows if row["rule"] == "(takedown)"] == ["0"]
+    assert privsieve("verify", other) == 0
+    assert privsieve("takedown", other, asked(other, url(8))) == 2
+    assert "line 3 of the list names a URL" in capsys.readouterr().err
 
 
 @pytest.mark.slow
