@@ -52,13 +52,16 @@ class Question:
     candidates: tuple[int, ...]
     """Indices of originals, in the order in which they are shown; of `original` too, unless it is a decoy."""
 
+    changed_sha256: str
+    """As of `QUESTIONS_SCHEMA`."""
+
     @property
     def is_decoy(self) -> bool:
         return self.original not in self.candidates
 
 
 def questions_of(
-    pairs: Mapping[str, Sequence[int]],
+    pairs: Mapping[str, Mapping[int, str]],
     originals: Sequence[ShownOriginal],
     asked: Asked,
     num_candidates: int,
@@ -67,14 +70,14 @@ def questions_of(
 ) -> list[Question]:
     """Draw the questions, in a random order: one for each pair, and decoys for a share of all.
 
-    pairs: set -> indices of originals with a changed picture. num_candidates: 1 for pairs. SourceError if there are not
-    enough other originals, or classes. The same arguments give the same questions.
+    pairs: set -> index of an original with a changed picture -> sha256 of that picture. num_candidates: 1 for pairs.
+    SourceError if there are not enough other originals, or classes. The same arguments give the same questions.
     """
     if asked == "classes" and len({each.class_name for each in originals}) < 2:
         raise SourceError("--for classes needs originals in at least two folders, one for each class")
-    wanted = [(set_name, original) for set_name, indices in pairs.items() for original in indices]
+    wanted = [(set_name, *pair) for set_name, of_set in pairs.items() for pair in of_set.items()]
     num_decoys = round(decoy_share / (1 - decoy_share) * len(wanted))
-    marks = [_mark(seed, "decoy", set_name, originals[original].key) for set_name, original in wanted]
+    marks = [_mark(seed, "decoy", set_name, originals[original].key) for set_name, original, _ in wanted]
     decoys = [wanted[n] for n in sorted(range(len(wanted)), key=lambda n: marks[n])[:num_decoys]]
     questions = [
         *(_question(*each, originals, asked, num_candidates, False, bool(decoys), seed) for each in wanted),
@@ -87,6 +90,7 @@ def questions_of(
 def _question(
     set_name: str,
     original: int,
+    changed_sha256: str,
     originals: Sequence[ShownOriginal],
     asked: Asked,
     num_candidates: int,
@@ -109,7 +113,9 @@ def _question(
     if not chosen and (is_decoy or num_candidates > 1):
         raise SourceError("there is no other original to choose from; give more originals, or a larger --sample")
     candidates = chosen if is_decoy else [*chosen, original]
-    return Question(set_name, original, tuple(candidates[n] for n in random.permutation(len(candidates))))
+    return Question(
+        set_name, original, tuple(candidates[n] for n in random.permutation(len(candidates))), changed_sha256
+    )
 
 
 def is_alike(a: ShownOriginal, b: ShownOriginal) -> bool:
@@ -126,6 +132,8 @@ def as_table(questions: Sequence[Question], originals: Sequence[ShownOriginal], 
             "is_decoy": each.is_decoy,
             "asked": asked,
             "candidates": json.dumps([originals[n].key for n in each.candidates]),
+            "sha256": originals[each.original].sha256,
+            "changed_sha256": each.changed_sha256,
         }
         for each in questions
     ]

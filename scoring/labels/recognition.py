@@ -27,10 +27,13 @@ QUESTIONS_SCHEMA = pa.schema(
         pa.field("is_decoy", pa.bool_(), False),
         pa.field("asked", pa.string(), False),
         pa.field("candidates", pa.string(), False),
+        pa.field("sha256", pa.string(), False),
+        pa.field("changed_sha256", pa.string(), False),
     ]
 )
 """The questions, by number. asked: candidates, classes or pairs. candidates: JSON list of the keys of the originals
-among which people choose, in the order in which they are shown."""
+among which people choose, in the order in which they are shown. sha256: of the file of the original. changed_sha256: of
+the file of the changed picture, or again of the original if that picture is made in memory."""
 
 STUDY_SCHEMA = pa.schema(
     [

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
+from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.similarity.asking import study_of
 from jobs.similarity.asking_page import AskServing, serving
@@ -241,3 +242,23 @@ def test_a_study_goes_on_with_the_same_questions_only(
     assert "holds answers to other questions" in capsys.readouterr().err
     assert privsieve("similarity", "votes", originals) == 2
     assert "is no folder of similarity ask --out" in capsys.readouterr().err
+
+
+def test_a_study_is_of_one_set_of_pictures(tmp_path: Path) -> None:
+    photos = folder(tmp_path / "photos", 3)
+    weak, strong = (folder(tmp_path / name / "release", 3, ImageOps.invert) for name in ("weak", "strong"))
+    for number in range(3):
+        (strong / "a" / f"{number}.png").write_bytes(png(scene(number).convert("L")))
+    with serving(asked(photos, tmp_path / "study", changed=(str(weak),), methods=())) as server:
+        choices = server.choices
+    others = asked(photos, tmp_path / "study", changed=(str(strong),), methods=())
+    with pytest.raises(LabelsError, match="holds answers to other questions"), serving(others):
+        pass
+    (weak / "a" / "0.png").write_bytes((strong / "a" / "0.png").read_bytes())
+    (photos / "a" / "1.png").write_bytes(png(scene(7)))
+    states = {}
+    for number, question in enumerate(choices.study.questions):
+        picture = choices.picture("ana", number, 0)
+        states[choices.study.originals[question.original].key] = picture and picture.state
+    assert states == {"a/0": "changed", "a/1": "changed", "a/2": "shown"}
+    assert len(choices.left("ana")) == 1, "what was written again since the draw is asked no more"
