@@ -159,14 +159,16 @@ class Choices:
                     given[name][number] = answer
             self._given = dict(given)
 
-    def num_votes(self) -> Counter[int]:
-        """Return number of a question -> people who answered it; skipping is no answer."""
-        given = self._given
-        return Counter(number for of in given.values() for number, answer in of.items() if answer != SKIP)
+    def given(self) -> dict[str, dict[int, str]]:
+        """Return person -> number of a question -> the answer that stands, as a copy: other threads save answers."""
+        with self._lock:
+            return {name: dict(answers) for name, answers in self._given.items()}
 
     def left(self, reviewer: str) -> list[int]:
         """Return the questions that the person is asked from now on, in the person's own order."""
-        mine, votes = self._given.get(reviewer, {}), self.num_votes()
+        given = self.given()
+        mine = given.get(reviewer, {})
+        votes = Counter(number for of in given.values() for number, answer in of.items() if answer != SKIP)
         seen = {self.study.questions[number].original for number in mine} if self._once else set()
         left = []
         for number in sorted(range(len(self.study.questions)), key=lambda n: self._mark(reviewer, n)):
@@ -183,7 +185,7 @@ class Choices:
 
     def ask_skipped(self, reviewer: str) -> None:
         """Ask again what the person skipped."""
-        for number, answer in list(self._given.get(reviewer, {}).items()):
+        for number, answer in self.given().get(reviewer, {}).items():
             if answer == SKIP:
                 self.save(reviewer, PostedChoice(number=number, answer="undo"))
 
@@ -258,7 +260,7 @@ class Choices:
     def tallies(self) -> tuple[ReviewerTally, ...]:
         """Return who answered how many questions, by name."""
         tallies = []
-        for name, given in sorted(self._given.items()):
+        for name, given in sorted(self.given().items()):
             counts: Counter[str] = Counter(given.values())
             num_skipped = counts.pop(SKIP, 0)
             if given:
@@ -268,7 +270,7 @@ class Choices:
     def progress(self, reviewer: str) -> dict[str, Any]:
         """Return JSON: the next questions of the person, and how many are left."""
         left = self.left(reviewer)
-        mine = self._given.get(reviewer, {})
+        mine = self.given().get(reviewer, {})
         return {
             "questions": [{"number": number, "candidates": self.shown(number)} for number in left[:AHEAD]],
             "num_left": len(left),

@@ -262,3 +262,29 @@ def test_a_study_is_of_one_set_of_pictures(tmp_path: Path) -> None:
         states[choices.study.originals[question.original].key] = picture and picture.state
     assert states == {"a/0": "changed", "a/1": "changed", "a/2": "shown"}
     assert len(choices.left("ana")) == 1, "what was written again since the draw is asked no more"
+
+
+def test_answers_are_read_only_while_no_other_thread_saves(originals: Path, tmp_path: Path) -> None:
+    class Locked(dict[Any, Any]):
+        """Answers that may be gone through under the lock only."""
+
+        def __iter__(self) -> Iterator[Any]:
+            assert choices._lock.locked()
+            return super().__iter__()
+
+        def items(self) -> Any:
+            assert choices._lock.locked()
+            return super().items()
+
+        def values(self) -> Any:
+            assert choices._lock.locked()
+            return super().values()
+
+    with serving(asked(originals, tmp_path / "study", methods=("invert=1",))) as server:
+        choices = server.choices
+    choices._given = Locked(ana=Locked({0: "none", 1: "skip"}))
+    assert (len(choices.left("ana")), len(choices.left("ben"))) == (4, 6)
+    assert choices.progress("ana")["num_skipped"] == 1
+    assert [person.in_words for person in choices.tallies()] == ["1 of 6 pictures answered, 1 skipped, 4 left"]
+    choices.ask_skipped("ana")
+    assert len(choices.left("ana")) == 5
