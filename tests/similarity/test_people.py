@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image, ImageOps
@@ -19,13 +20,22 @@ from ingest.storage.place import place
 from jobs.similarity.asking import study_of
 from jobs.similarity.asking_page import AskServing, serving
 from jobs.similarity.request import AskRequest
-from scoring.labels.recognition import read_questions, study_answers
+from scoring.labels.recognition import QUESTIONS_SCHEMA, keep_questions, read_questions, study_answers
 from scoring.labels.reviews import SHOWN
 from tests.jobs.made import privsieve
 from tests.reviewing.made import Person
 from tests.similarity.made import folder, png, scene
 
 FIVE = ("ana", "ben", "cleo", "dan", "eva")
+
+QUESTION = {
+    "set": "blur",
+    "key": "a",
+    "is_decoy": False,
+    "candidates": '["a"]',
+    "sha256": "0" * 64,
+    "changed_sha256": "1" * 64,
+}
 
 
 @pytest.fixture(scope="module")
@@ -288,3 +298,27 @@ def test_answers_are_read_only_while_no_other_thread_saves(originals: Path, tmp_
     assert [person.in_words for person in choices.tallies()] == ["1 of 6 pictures answered, 1 skipped, 4 left"]
     choices.ask_skipped("ana")
     assert len(choices.left("ana")) == 5
+
+
+def test_votes_counts_one_vote_for_an_answer_whatever_a_part_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep_questions(place(str(tmp_path)), pa.Table.from_pylist([QUESTION | {"asked": "pairs"}], schema=QUESTIONS_SCHEMA))
+    answers = study_answers(place(str(tmp_path)))
+    for name, chosen, recognised in (("ana", "a", 5), ("ben", None, 1), ("cleo", None, None)):
+        said = {"answer": "none" if chosen is None else "candidate", "chosen": chosen, "recognised": recognised}
+        answers.add({"set": "blur", "key": "a", "is_decoy": False, "annotator": name, **said})
+    of_set = counted(capsys, tmp_path, "--min-votes", 3)["sets"][0]
+    assert (of_set["num_recognised"], of_set["num_not"]) == (0, 1)
+
+
+@pytest.mark.parametrize("questions", [[], [{"asked": "guesses"}], [{"asked": "pairs"}, {"asked": "classes"}]])
+def test_votes_refuses_questions_that_are_none(
+    questions: list[dict[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pa.Table.from_pylist([QUESTION | each for each in questions], schema=QUESTIONS_SCHEMA)
+    keep_questions(place(str(tmp_path)), table)
+    assert privsieve("similarity", "votes", tmp_path) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 1
+    assert said[0].endswith("questions.parquet: is damaged; restore it, or begin with another --out")
