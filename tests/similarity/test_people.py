@@ -19,7 +19,9 @@ from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.similarity.asking import study_of
 from jobs.similarity.asking_page import AskServing, serving
-from jobs.similarity.request import AskRequest
+from jobs.similarity.comparing import PicturePlace
+from jobs.similarity.questions import ShownOriginal, questions_of
+from jobs.similarity.request import Asked, AskRequest
 from scoring.labels.recognition import QUESTIONS_SCHEMA, keep_questions, read_questions, study_answers
 from scoring.labels.reviews import SHOWN
 from tests.jobs.made import privsieve
@@ -322,3 +324,42 @@ def test_votes_refuses_questions_that_are_none(
     said = capsys.readouterr().err.strip().splitlines()
     assert len(said) == 1
     assert said[0].endswith("questions.parquet: is damaged; restore it, or begin with another --out")
+
+
+def shown(name: str, sha256: str, log_aspect: float = 0) -> ShownOriginal:
+    return ShownOriginal(PicturePlace("a", {"index": 0}, name, name, name), name, sha256, log_aspect)
+
+
+@pytest.mark.parametrize("asked", ["candidates", "classes"])
+def test_originals_with_the_same_bytes_are_never_offered_together(asked: Asked) -> None:
+    # In six folders: each has two copies of a picture, and one of the next folder's.
+    photos = [shown(f"{n}/{copy}", str((n + copy // 2) % 6)) for n in range(6) for copy in range(3)]
+    for decoy_share in (0, 0.5):
+        questions = questions_of({"blur": dict.fromkeys(range(18), "")}, photos, asked, 20, decoy_share, seed=0)
+        for question in questions:
+            others = [photos[n] for n in question.candidates if n != question.original]
+            num_others = 5 if asked == "candidates" else 4
+            assert len(question.candidates) == num_others + (decoy_share == 0)
+            names = [each.sha256 if asked == "candidates" else each.class_name for each in others]
+            assert len(set(names)) == len(names)
+            own = photos[question.original]
+            right = {own.sha256} if asked == "candidates" else {e.class_name for e in photos if e.sha256 == own.sha256}
+            assert not right & set(names), "a second right answer"
+
+
+def test_drawing_is_quick_for_many_originals_and_keeps_to_their_shape() -> None:
+    class Counted(list[ShownOriginal]):
+        num_read = 0
+
+        def __getitem__(self, n: Any) -> Any:
+            self.num_read += 1
+            return super().__getitem__(n)
+
+    photos = Counted(shown(f"{n}", f"{n}", (n % 15) / 10) for n in range(300))
+    questions = questions_of({"blur": dict.fromkeys(range(300), "")}, photos, "candidates", 20, 0, seed=0)
+    assert photos.num_read < 100 * len(photos), "few looks at other originals for each question"
+    assert all({n % 15 for n in question.candidates} == {question.original % 15} for question in questions)
+    assert all(len(set(question.candidates)) == 20 for question in questions), "all twenty of a shape"
+    fewer = questions_of({"blur": dict.fromkeys(range(300), "")}, photos, "candidates", 5, 0, seed=0)
+    wrong = {n for question in fewer for n in question.candidates if n != question.original}
+    assert len(wrong) > 280, "not the same few each time"
