@@ -93,7 +93,7 @@ def study_of(request: AskRequest, feedback: Feedback = SILENT) -> Study:
     sets = sets_of(request.changed, methods_of(request.methods), originals, hash_list, request.seed)
     wanted = drawn(originals.places, request.sample, request.seed)
     candidates, left_out = list[ShownOriginal](), Counter[str]()
-    pairs: dict[str, list[int]] = {each.name: [] for each in sets}
+    pairs: dict[str, dict[int, str]] = {each.name: {} for each in sets}
     with feedback.meter("read", len(wanted)) as meter:
         for place in wanted:
             picture = read_picture(originals, place, hash_list)
@@ -102,8 +102,8 @@ def study_of(request: AskRequest, feedback: Feedback = SILENT) -> Study:
                 changed = picture if each.corpus is None else each.changed(place, picture)
                 if why := _not_asked(picture, changed, is_made=each.corpus is None):
                     left_out[why] += 1
-                else:
-                    pairs[each.name].append(len(candidates))
+                elif changed is not None:
+                    pairs[each.name][len(candidates)] = changed.sha256
             if picture.pixels is not None and not picture.is_withheld:
                 height, width = picture.pixels.shape[:2]
                 key = originals.key_of(place)
@@ -159,14 +159,16 @@ class Choices:
                     given[name][number] = answer
             self._given = dict(given)
 
-    def num_votes(self) -> Counter[int]:
-        """Return number of a question -> people who answered it; skipping is no answer."""
-        given = self._given
-        return Counter(number for of in given.values() for number, answer in of.items() if answer != SKIP)
+    def given(self) -> dict[str, dict[int, str]]:
+        """Return person -> number of a question -> the answer that stands, as a copy: other threads save answers."""
+        with self._lock:
+            return {name: dict(answers) for name, answers in self._given.items()}
 
     def left(self, reviewer: str) -> list[int]:
         """Return the questions that the person is asked from now on, in the person's own order."""
-        mine, votes = self._given.get(reviewer, {}), self.num_votes()
+        given = self.given()
+        mine = given.get(reviewer, {})
+        votes = Counter(number for of in given.values() for number, answer in of.items() if answer != SKIP)
         seen = {self.study.questions[number].original for number in mine} if self._once else set()
         left = []
         for number in sorted(range(len(self.study.questions)), key=lambda n: self._mark(reviewer, n)):
@@ -183,7 +185,7 @@ class Choices:
 
     def ask_skipped(self, reviewer: str) -> None:
         """Ask again what the person skipped."""
-        for number, answer in list(self._given.get(reviewer, {}).items()):
+        for number, answer in self.given().get(reviewer, {}).items():
             if answer == SKIP:
                 self.save(reviewer, PostedChoice(number=number, answer="undo"))
 
@@ -205,8 +207,9 @@ class Choices:
             return None
         original = question.original if place == 0 else question.candidates[place - 1]
         set_name = question.set_name if place == 0 else None
+        sha256 = question.changed_sha256 if place == 0 else self.study.originals[original].sha256
         with self._reading:
-            picture, sha256 = self._jpeg(set_name, original)
+            picture = self._jpeg(set_name, original, sha256)
         if picture.state != "shown":
             self._gone.add(number)
         else:
@@ -214,13 +217,15 @@ class Choices:
             self.answers.log_shown(reviewer, sha256, key if set_name is None else f"{set_name}/{key}")
         return picture
 
-    def _made_jpeg(self, set_name: str | None, original: int) -> tuple[ScreenedPicture, str]:
-        place = self.study.originals[original].place
-        own = read_picture(self.study.corpus, place, self.study.hash_list)
-        picture = own if set_name is None else self.study.sets[set_name].changed(place, own)
+    def _made_jpeg(self, set_name: str | None, original: int, sha256: str) -> ScreenedPicture:
+        drawn = self.study.originals[original]
+        own = read_picture(self.study.corpus, drawn.place, self.study.hash_list)
+        picture = own if set_name is None else self.study.sets[set_name].changed(drawn.place, own)
         if picture is None or picture.pixels is None or picture.is_withheld:
-            return ScreenedPicture("changed"), ""
-        return ScreenedPicture("shown", _jpeg(picture.pixels)), picture.sha256
+            return ScreenedPicture("changed")
+        if (own.sha256, picture.sha256) != (drawn.sha256, sha256):  # written again since the draw
+            return ScreenedPicture("changed")
+        return ScreenedPicture("shown", _jpeg(picture.pixels))
 
     def save(self, reviewer: str, posted: PostedChoice) -> None:
         """Save the answer. ChoiceError if it is to no question, or names no candidate."""
@@ -255,7 +260,7 @@ class Choices:
     def tallies(self) -> tuple[ReviewerTally, ...]:
         """Return who answered how many questions, by name."""
         tallies = []
-        for name, given in sorted(self._given.items()):
+        for name, given in sorted(self.given().items()):
             counts: Counter[str] = Counter(given.values())
             num_skipped = counts.pop(SKIP, 0)
             if given:
@@ -265,7 +270,7 @@ class Choices:
     def progress(self, reviewer: str) -> dict[str, Any]:
         """Return JSON: the next questions of the person, and how many are left."""
         left = self.left(reviewer)
-        mine = self._given.get(reviewer, {})
+        mine = self.given().get(reviewer, {})
         return {
             "questions": [{"number": number, "candidates": self.shown(number)} for number in left[:AHEAD]],
             "num_left": len(left),

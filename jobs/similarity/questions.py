@@ -8,6 +8,8 @@ import hashlib
 import json
 import math
 import posixpath
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -52,13 +54,16 @@ class Question:
     candidates: tuple[int, ...]
     """Indices of originals, in the order in which they are shown; of `original` too, unless it is a decoy."""
 
+    changed_sha256: str
+    """As of `QUESTIONS_SCHEMA`."""
+
     @property
     def is_decoy(self) -> bool:
         return self.original not in self.candidates
 
 
 def questions_of(
-    pairs: Mapping[str, Sequence[int]],
+    pairs: Mapping[str, Mapping[int, str]],
     originals: Sequence[ShownOriginal],
     asked: Asked,
     num_candidates: int,
@@ -67,28 +72,69 @@ def questions_of(
 ) -> list[Question]:
     """Draw the questions, in a random order: one for each pair, and decoys for a share of all.
 
-    pairs: set -> indices of originals with a changed picture. num_candidates: 1 for pairs. SourceError if there are not
-    enough other originals, or classes. The same arguments give the same questions.
+    pairs: set -> index of an original with a changed picture -> sha256 of that picture. num_candidates: 1 for pairs.
+    SourceError if there are not enough other originals, or classes. The same arguments give the same questions.
     """
     if asked == "classes" and len({each.class_name for each in originals}) < 2:
         raise SourceError("--for classes needs originals in at least two folders, one for each class")
-    wanted = [(set_name, original) for set_name, indices in pairs.items() for original in indices]
+    wanted = [(set_name, *pair) for set_name, of_set in pairs.items() for pair in of_set.items()]
     num_decoys = round(decoy_share / (1 - decoy_share) * len(wanted))
-    marks = [_mark(seed, "decoy", set_name, originals[original].key) for set_name, original in wanted]
+    others = _Others(originals, asked)
+    marks = [_mark(seed, "decoy", set_name, originals[original].key) for set_name, original, _ in wanted]
     decoys = [wanted[n] for n in sorted(range(len(wanted)), key=lambda n: marks[n])[:num_decoys]]
     questions = [
-        *(_question(*each, originals, asked, num_candidates, False, bool(decoys), seed) for each in wanted),
-        *(_question(*each, originals, asked, num_candidates, True, True, seed) for each in decoys),
+        *(_question(*each, originals, others, num_candidates, False, bool(decoys), seed) for each in wanted),
+        *(_question(*each, originals, others, num_candidates, True, True, seed) for each in decoys),
     ]
     order = np.random.default_rng(seed).permutation(len(questions))
     return [questions[n] for n in order]
 
 
+class _Others:
+    """The originals among which other candidates are drawn: one of each class, or one of all that have the same bytes.
+
+    Sorted by shape once, so that the work for a question does not grow with their number.
+    """
+
+    def __init__(self, originals: Sequence[ShownOriginal], asked: Asked):
+        self._originals, self._is_of_classes = originals, asked == "classes"
+        first, self._names = dict[str, int](), defaultdict[str, set[str]](set)
+        for n, each in enumerate(originals):
+            first.setdefault(self._name(each), n)
+            self._names[each.sha256].add(self._name(each))
+        self._by_shape = sorted(first.values(), key=lambda n: originals[n].log_aspect)
+        self._log_aspects = [originals[n].log_aspect for n in self._by_shape]
+
+    def _name(self, original: ShownOriginal) -> str:
+        return original.class_name if self._is_of_classes else original.sha256
+
+    def num_of(self, own: ShownOriginal) -> int:
+        """Return how many there are for a question about an original: none of its bytes, nor of its class."""
+        return len(self._by_shape) - len(self._names[own.sha256])
+
+    def drawn(self, own: ShownOriginal, count: int, random: np.random.Generator) -> list[int]:
+        """Return indices of originals, at most `count`: drawn among those of about the same shape as long as there are
+        any, unless people see names of classes."""
+        left, right = 0, len(self._by_shape)
+        if not self._is_of_classes:
+            left = bisect_left(self._log_aspects, own.log_aspect - ALIKE)
+            right = bisect_right(self._log_aspects, own.log_aspect + ALIKE)
+        num_alike, num_unlike = right - left, len(self._by_shape) - (right - left)
+        own_names = self._names[own.sha256]
+        most = count + len(own_names)  # the own ones may be among the drawn ones
+        alike = left + random.choice(num_alike, min(most, num_alike), replace=False)
+        unlike = random.choice(num_unlike, min(most, num_unlike), replace=False)
+        unlike[unlike >= left] += num_alike
+        indices = [self._by_shape[n] for n in (*alike, *unlike)]
+        return [n for n in indices if self._name(self._originals[n]) not in own_names][:count]
+
+
 def _question(
     set_name: str,
     original: int,
+    changed_sha256: str,
     originals: Sequence[ShownOriginal],
-    asked: Asked,
+    others: _Others,
     num_candidates: int,
     is_decoy: bool,
     has_decoys: bool,
@@ -96,20 +142,14 @@ def _question(
 ) -> Question:
     own = originals[original]
     random = np.random.default_rng(int.from_bytes(_mark(seed, "decoy" if is_decoy else "true", set_name, own.key)[:8]))
-    others = [int(n) for n in random.permutation(len(originals)) if originals[n].sha256 != own.sha256]
-    if asked == "classes":
-        by_class = {originals[n].class_name: n for n in others}
-        by_class.pop(own.class_name, None)
-        others = list(by_class.values())
-    else:
-        others.sort(key=lambda n: not is_alike(originals[n], own))  # a stable sort: random among those alike
     # If there are few others, the number of candidates must not tell a decoy, which lacks the own original.
-    count = max(1, min(num_candidates, len(others) if has_decoys else len(others) + 1))
-    chosen = others[: count if is_decoy else count - 1]
+    count = max(1, min(num_candidates, others.num_of(own) + (not has_decoys)))
+    chosen = others.drawn(own, count if is_decoy else count - 1, random)
     if not chosen and (is_decoy or num_candidates > 1):
         raise SourceError("there is no other original to choose from; give more originals, or a larger --sample")
     candidates = chosen if is_decoy else [*chosen, original]
-    return Question(set_name, original, tuple(candidates[n] for n in random.permutation(len(candidates))))
+    order = random.permutation(len(candidates))
+    return Question(set_name, original, tuple(candidates[n] for n in order), changed_sha256)
 
 
 def is_alike(a: ShownOriginal, b: ShownOriginal) -> bool:
@@ -126,6 +166,8 @@ def as_table(questions: Sequence[Question], originals: Sequence[ShownOriginal], 
             "is_decoy": each.is_decoy,
             "asked": asked,
             "candidates": json.dumps([originals[n].key for n in each.candidates]),
+            "sha256": originals[each.original].sha256,
+            "changed_sha256": each.changed_sha256,
         }
         for each in questions
     ]

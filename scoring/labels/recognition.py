@@ -4,6 +4,7 @@
 """
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.errors import LabelsError
 from ingest.storage.parquet_tables import read_table, refuse_damage, write_table
@@ -19,6 +20,9 @@ QUESTION = ("set", "key", "is_decoy")
 """Columns that say what was asked: the changed picture, by set and key of its original, and whether that original is
 missing from the candidates."""
 
+ASKED = (["candidates"], ["classes"], ["pairs"])
+"""Ways of asking; a study has one."""
+
 QUESTIONS = "questions.parquet"
 QUESTIONS_SCHEMA = pa.schema(
     [
@@ -27,10 +31,13 @@ QUESTIONS_SCHEMA = pa.schema(
         pa.field("is_decoy", pa.bool_(), False),
         pa.field("asked", pa.string(), False),
         pa.field("candidates", pa.string(), False),
+        pa.field("sha256", pa.string(), False),
+        pa.field("changed_sha256", pa.string(), False),
     ]
 )
 """The questions, by number. asked: candidates, classes or pairs. candidates: JSON list of the keys of the originals
-among which people choose, in the order in which they are shown."""
+among which people choose, in the order in which they are shown. sha256: of the file of the original. changed_sha256: of
+the file of the changed picture, or again of the original if that picture is made in memory."""
 
 STUDY_SCHEMA = pa.schema(
     [
@@ -55,8 +62,15 @@ def study_answers(folder: Place) -> ReviewAnswers:
 
 
 def standing_answers(answers: ReviewAnswers) -> pa.Table:
-    """Return the last answer of each person to each question, without those that were taken back."""
-    return standing(answers.table(), QUESTION)
+    """Return the last answer of each person to each question, without those that were taken back.
+
+    `recognised` follows from the other columns, whatever a part says: a vote is 0 or 1, and a decoy has none.
+    """
+    table = standing(answers.table(), QUESTION)
+    is_vote = pc.and_(pc.is_in(table["answer"], pa.array([CANDIDATE, NONE])), pc.invert(table["is_decoy"]))
+    is_right = pc.and_(pc.equal(table["answer"], CANDIDATE), pc.equal(table["chosen"], table["key"]).fill_null(False))
+    recognised = pc.if_else(is_vote, is_right.cast(pa.int8()), pa.scalar(None, pa.int8()))
+    return table.set_column(table.schema.get_field_index("recognised"), STUDY_SCHEMA.field("recognised"), recognised)
 
 
 def keep_questions(folder: Place, questions: pa.Table) -> None:
@@ -70,10 +84,13 @@ def keep_questions(folder: Place, questions: pa.Table) -> None:
 
 
 def read_questions(folder: Place) -> pa.Table:
-    """Read the questions. LabelsError if the folder is no study, or the file is damaged."""
+    """Read the questions, at least one. LabelsError if the folder is no study, or the file is damaged."""
     file = folder.at(QUESTIONS)
     if not file.exists():
         raise LabelsError(f"{folder.path}: is no folder of similarity ask --out")
     with refuse_damage(f"{file.path}:", "is damaged; restore it, or begin with another --out", LabelsError):
         table, _ = read_table(file, FOOTER_KEY)
-        return table.select(QUESTIONS_SCHEMA.names).cast(QUESTIONS_SCHEMA)
+        questions = table.select(QUESTIONS_SCHEMA.names).cast(QUESTIONS_SCHEMA)
+        if questions["asked"].unique().to_pylist() not in ASKED:
+            raise ValueError("not one way of asking")
+        return questions

@@ -10,21 +10,34 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
+from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.similarity.asking import study_of
 from jobs.similarity.asking_page import AskServing, serving
-from jobs.similarity.request import AskRequest
-from scoring.labels.recognition import read_questions, study_answers
+from jobs.similarity.comparing import PicturePlace
+from jobs.similarity.questions import ShownOriginal, questions_of
+from jobs.similarity.request import Asked, AskRequest
+from scoring.labels.recognition import QUESTIONS_SCHEMA, keep_questions, read_questions, study_answers
 from scoring.labels.reviews import SHOWN
 from tests.jobs.made import privsieve
 from tests.reviewing.made import Person
 from tests.similarity.made import folder, png, scene
 
 FIVE = ("ana", "ben", "cleo", "dan", "eva")
+
+QUESTION = {
+    "set": "blur",
+    "key": "a",
+    "is_decoy": False,
+    "candidates": '["a"]',
+    "sha256": "0" * 64,
+    "changed_sha256": "1" * 64,
+}
 
 
 @pytest.fixture(scope="module")
@@ -241,3 +254,112 @@ def test_a_study_goes_on_with_the_same_questions_only(
     assert "holds answers to other questions" in capsys.readouterr().err
     assert privsieve("similarity", "votes", originals) == 2
     assert "is no folder of similarity ask --out" in capsys.readouterr().err
+
+
+def test_a_study_is_of_one_set_of_pictures(tmp_path: Path) -> None:
+    photos = folder(tmp_path / "photos", 3)
+    weak, strong = (folder(tmp_path / name / "release", 3, ImageOps.invert) for name in ("weak", "strong"))
+    for number in range(3):
+        (strong / "a" / f"{number}.png").write_bytes(png(scene(number).convert("L")))
+    with serving(asked(photos, tmp_path / "study", changed=(str(weak),), methods=())) as server:
+        choices = server.choices
+    others = asked(photos, tmp_path / "study", changed=(str(strong),), methods=())
+    with pytest.raises(LabelsError, match="holds answers to other questions"), serving(others):
+        pass
+    (weak / "a" / "0.png").write_bytes((strong / "a" / "0.png").read_bytes())
+    (photos / "a" / "1.png").write_bytes(png(scene(7)))
+    states = {}
+    for number, question in enumerate(choices.study.questions):
+        picture = choices.picture("ana", number, 0)
+        states[choices.study.originals[question.original].key] = picture and picture.state
+    assert states == {"a/0": "changed", "a/1": "changed", "a/2": "shown"}
+    assert len(choices.left("ana")) == 1, "what was written again since the draw is asked no more"
+
+
+def test_answers_are_read_only_while_no_other_thread_saves(originals: Path, tmp_path: Path) -> None:
+    class Locked(dict[Any, Any]):
+        """Answers that may be gone through under the lock only."""
+
+        def __iter__(self) -> Iterator[Any]:
+            assert choices._lock.locked()
+            return super().__iter__()
+
+        def items(self) -> Any:
+            assert choices._lock.locked()
+            return super().items()
+
+        def values(self) -> Any:
+            assert choices._lock.locked()
+            return super().values()
+
+    with serving(asked(originals, tmp_path / "study", methods=("invert=1",))) as server:
+        choices = server.choices
+    choices._given = Locked(ana=Locked({0: "none", 1: "skip"}))
+    assert (len(choices.left("ana")), len(choices.left("ben"))) == (4, 6)
+    assert choices.progress("ana")["num_skipped"] == 1
+    assert [person.in_words for person in choices.tallies()] == ["1 of 6 pictures answered, 1 skipped, 4 left"]
+    choices.ask_skipped("ana")
+    assert len(choices.left("ana")) == 5
+
+
+def test_votes_counts_one_vote_for_an_answer_whatever_a_part_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep_questions(place(str(tmp_path)), pa.Table.from_pylist([QUESTION | {"asked": "pairs"}], schema=QUESTIONS_SCHEMA))
+    answers = study_answers(place(str(tmp_path)))
+    for name, chosen, recognised in (("ana", "a", 5), ("ben", None, 1), ("cleo", None, None)):
+        said = {"answer": "none" if chosen is None else "candidate", "chosen": chosen, "recognised": recognised}
+        answers.add({"set": "blur", "key": "a", "is_decoy": False, "annotator": name, **said})
+    of_set = counted(capsys, tmp_path, "--min-votes", 3)["sets"][0]
+    assert (of_set["num_recognised"], of_set["num_not"]) == (0, 1)
+
+
+@pytest.mark.parametrize("questions", [[], [{"asked": "guesses"}], [{"asked": "pairs"}, {"asked": "classes"}]])
+def test_votes_refuses_questions_that_are_none(
+    questions: list[dict[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pa.Table.from_pylist([QUESTION | each for each in questions], schema=QUESTIONS_SCHEMA)
+    keep_questions(place(str(tmp_path)), table)
+    assert privsieve("similarity", "votes", tmp_path) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 1
+    assert said[0].endswith("questions.parquet: is damaged; restore it, or begin with another --out")
+
+
+def shown(name: str, sha256: str, log_aspect: float = 0) -> ShownOriginal:
+    return ShownOriginal(PicturePlace("a", {"index": 0}, name, name, name), name, sha256, log_aspect)
+
+
+@pytest.mark.parametrize("asked", ["candidates", "classes"])
+def test_originals_with_the_same_bytes_are_never_offered_together(asked: Asked) -> None:
+    # In six folders: each has two copies of a picture, and one of the next folder's.
+    photos = [shown(f"{n}/{copy}", str((n + copy // 2) % 6)) for n in range(6) for copy in range(3)]
+    for decoy_share in (0, 0.5):
+        questions = questions_of({"blur": dict.fromkeys(range(18), "")}, photos, asked, 20, decoy_share, seed=0)
+        for question in questions:
+            others = [photos[n] for n in question.candidates if n != question.original]
+            num_others = 5 if asked == "candidates" else 4
+            assert len(question.candidates) == num_others + (decoy_share == 0)
+            names = [each.sha256 if asked == "candidates" else each.class_name for each in others]
+            assert len(set(names)) == len(names)
+            own = photos[question.original]
+            right = {own.sha256} if asked == "candidates" else {e.class_name for e in photos if e.sha256 == own.sha256}
+            assert not right & set(names), "a second right answer"
+
+
+def test_drawing_is_quick_for_many_originals_and_keeps_to_their_shape() -> None:
+    class Counted(list[ShownOriginal]):
+        num_read = 0
+
+        def __getitem__(self, n: Any) -> Any:
+            self.num_read += 1
+            return super().__getitem__(n)
+
+    photos = Counted(shown(f"{n}", f"{n}", (n % 15) / 10) for n in range(300))
+    questions = questions_of({"blur": dict.fromkeys(range(300), "")}, photos, "candidates", 20, 0, seed=0)
+    assert photos.num_read < 100 * len(photos), "few looks at other originals for each question"
+    assert all({n % 15 for n in question.candidates} == {question.original % 15} for question in questions)
+    assert all(len(set(question.candidates)) == 20 for question in questions), "all twenty of a shape"
+    fewer = questions_of({"blur": dict.fromkeys(range(300), "")}, photos, "candidates", 5, 0, seed=0)
+    wrong = {n for question in fewer for n in question.candidates if n != question.original}
+    assert len(wrong) > 280, "not the same few each time"
