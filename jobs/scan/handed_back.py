@@ -73,6 +73,7 @@ class HandedBack:
         """Numbers of shards of which something was handed back in this pass."""
         self._num_cpus, self._num_gpus, self._notice = num_cpus, num_gpus, notice
         self._machines: dict[str, str] = {}
+        self._last: SliceCounts | None = None
 
     def named(self, counts: SliceCounts) -> str:
         """Return the failure, with the machine's name if there are several."""
@@ -82,25 +83,38 @@ class HandedBack:
         """Note a slice that was handed back. number: of the shard. IncompleteError if no machine has an engine, and
         none is left that might."""
         self.numbers.add(number)
-        nodes = _alive()
+        self._last = counts
         is_new = counts.node_id not in self._machines
         self._machines[counts.node_id] = counts.machine
         at_work = ray.get(self.states.nodes.remote("loaded")) | ray.get(self.states.nodes.remote("loading"))
-        if at_work.isdisjoint(nodes):
-            untried = [node for node in nodes if node not in self._machines and self._has_room(nodes[node])]
-            if not untried or len(self._machines) >= MAX_MACHINES:
-                raise IncompleteError(f"{self.named(counts)}; run the same command again to continue")
+        if at_work.isdisjoint(_alive()):
+            self._refuse_hopeless(counts)
         if is_new:
             self._notice(f"{self.named(counts)}; other machines scan what it was given")
 
     def next_pass(self) -> dict[str, str]:
-        """Begin a pass. Return the labels that machines must have for it, for Ray."""
+        """Begin a pass. Return the labels that machines must have for it, for Ray.
+
+        IncompleteError if no machine is left that might have an engine: when `note` was called, another engine of a
+        machine may still have been loading.
+        """
+        for node_id in ray.get(self.states.nodes.remote("loaded")):
+            self._machines.pop(node_id, None)  # another engine of this machine works
+        if self._last is not None:
+            self._refuse_hopeless(self._last)
         ray.get(self.states.forget.remote())
         self.numbers.clear()
         return {"ray.io/node-id": f"!in({','.join(self._machines)})"} if self._machines else {}
 
     def close(self) -> None:
         ray.kill(self.states)
+
+    def _refuse_hopeless(self, counts: SliceCounts) -> None:
+        """Raise IncompleteError if no machine is left that was not tried. counts: of the slice handed back last."""
+        nodes = _alive()
+        untried = [node for node in nodes if node not in self._machines and self._has_room(nodes[node])]
+        if not untried or len(self._machines) >= MAX_MACHINES:
+            raise IncompleteError(f"{self.named(counts)}; run the same command again to continue")
 
     def _has_room(self, resources: dict[str, float]) -> bool:
         return resources.get("CPU", 0) >= self._num_cpus and resources.get("GPU", 0) >= self._num_gpus

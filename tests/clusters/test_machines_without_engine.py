@@ -6,21 +6,24 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import ray
 
 from ingest.errors import IncompleteError
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
+from jobs.runtime.cluster import ray_session
 from jobs.scan import on_ray
+from jobs.scan.handed_back import HandedBack
 from jobs.scan.request import ScanRequest, ScanResources
 from jobs.scan.run import run_scan
 from jobs.scan.slice_scanner import SliceScanner
-from jobs.scan.slice_tasks import ScanSettings, SliceTask
+from jobs.scan.slice_tasks import ScanSettings, SliceCounts, SliceTask
 from scoring.assessment import EngineOptions
 from scoring.engines.canned import DRILL
 from scoring.runs.attempts import Attempts
@@ -95,6 +98,24 @@ def test_a_machine_with_another_program_gets_nothing(
     with joined(head), ends:
         run_scan(request, ScanResources(ray_address=head))
     assert rows(tmp_path / "run") == []
+
+
+@pytest.mark.ray(own=True)
+def test_a_machine_is_tried_again_only_if_another_engine_of_it_works(head: str) -> None:
+    """One of its engines was still being loaded when the other handed its slice back."""
+    with joined(head), ray_session(head):
+        [node] = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+        counts = SliceCounts(failure="it has no model", machine="m", node_id=node, is_fatal=True, is_handed_back=True)
+        with closing(HandedBack(1, 0, lambda line: None)) as handed_back:
+            ray.get(handed_back.states.report.remote("other", node, "loading"))
+            handed_back.note(counts, 0)
+            ray.get(handed_back.states.report.remote("other", node, "loaded"))
+            assert handed_back.next_pass() == {}
+            ray.get(handed_back.states.report.remote("other", node, "loading"))
+            handed_back.note(counts, 0)
+            ray.get(handed_back.states.report.remote("other", node, "failed"))
+            with pytest.raises(IncompleteError, match=r"^it has no model; run the same command again to continue$"):
+                handed_back.next_pass()
 
 
 def test_an_engine_with_other_packages_than_the_run_scores_nothing(tmp_path: Path) -> None:
