@@ -166,7 +166,8 @@ def counterfactual(request: CounterfactualRequest, output: str, quiet: bool) -> 
 def reasons(request: ReasonsRequest, output: str, quiet: bool) -> None:
     """Ask why private pictures of each group are private, and have the model's sentences summed up.
 
-    The sentences are stored nowhere. Those that may repeat text of a picture are not sent.
+    The sentences are stored nowhere. Those with signs of text that is read in a picture are not sent: quotations,
+    numbers, names within a sentence.
     """
     from jobs.study.reasons import run_reasons
 

@@ -3,7 +3,7 @@
 Source: Samson et al., "Privacy-Aware Visual Language Models", the audit of Places365: 250 sentences of each category
 are summed up. No run stores sentences, since they can repeat what a picture shows. So a random sample of the private
 pictures is asked about again; the sentences stay in memory and are sent to the endpoint that sums them up, without
-those that may repeat text of a picture.
+those that `scoring.captions.may_repeat_text` recognises.
 """
 
 from collections import Counter, defaultdict
