@@ -173,7 +173,7 @@ class VllmEngine:
         return facts
 
     def _asked(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
-        """Prepare the pictures in the thread of the caller: to pass each on to another thread costs more than it gains."""
+        """Prepare the pictures in the thread of the caller: passing each on to another costs more than it gains."""
         self._count_outcomes_left(len(views))
         with self._preparing:
             pictures = [self._picture(protocol.prompt, view) for view in views]
