@@ -10,7 +10,6 @@ from typing import Annotated
 import click
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pydantic import BaseModel
 
 from ingest.errors import IncompleteError, PrivsieveError, number_of
@@ -19,8 +18,9 @@ from ingest.formats.members import name_fault
 from ingest.formats.released import CHANGES, DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
 from ingest.formats.shard import files_below
 from ingest.sample import printable
+from ingest.storage.parquet_tables import read_checked
 from ingest.storage.place import Place, place
-from jobs.console.request_options import takes
+from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.filter.checksums import local_file, sha256_of, signer_of, sums
@@ -172,11 +172,7 @@ def _decisions(root: Place, written: _Written) -> tuple[pa.Table | None, list[st
     if written.decisions_sha256 not in (None, sha256_of(file)):
         return None, [f"{DECISIONS}: its content is not what was released"]
     try:
-        with file.open() as stream:
-            # Without threads: those of pyarrow abort the process if it ends while they start.
-            parquet = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True)
-            wanted = ("shard", "action", "rule", "released_sha256", "url_sha256")
-            table = parquet.read([name for name in wanted if name in parquet.schema_arrow.names], use_threads=False)
+        table = read_checked(file, ("shard", "action", "rule", "released_sha256", "url_sha256"))
         of_rules = Counter(zip(table["rule"].to_pylist(), table["action"].to_pylist(), strict=True))
     except (pa.ArrowException, KeyError):
         return None, [f"{DECISIONS}: it cannot be read"]
@@ -233,7 +229,7 @@ def _contents(source: Source, shard: str) -> Iterator[bytes]:
 
 @click.command()
 @takes(VerifyRequest)
-@click.option("--quiet", is_flag=True, help="No progress.")
+@QUIET
 def verify(request: VerifyRequest, quiet: bool) -> None:
     """Check that RELEASE still is what filter wrote: each file by its hash, each picture by the decisions, all counts.
 

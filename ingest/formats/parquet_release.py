@@ -18,8 +18,15 @@ import pyarrow.parquet as pq
 
 from ingest.formats.members import Mask, masked_value
 from ingest.formats.parquet_columns import Choice, arrays_of_values, choose, has_texts, joined, plain_rows
-from ingest.formats.parquet_pages import DamagedPageError, LargePageError, PageGuard
-from ingest.formats.parquet_rows import DICTIONARY_ROWS, IMAGE_BUFFER_BYTES, MAX_IMAGE_PAGE_BYTES, TEXT_BUFFER_BYTES
+from ingest.formats.parquet_pages import (
+    DICTIONARY_ROWS,
+    IMAGE_BUFFER_BYTES,
+    MAX_IMAGE_PAGE_BYTES,
+    TEXT_BUFFER_BYTES,
+    DamagedPageError,
+    LargePageError,
+    PageGuard,
+)
 from ingest.formats.parquet_schema import DAMAGED, category_column, image_and_key, parquet_file, sample_of, untexted
 from ingest.formats.released import Kept, RewriteRecord, Written, changed
 from ingest.formats.shard import opened

@@ -18,9 +18,8 @@ from ingest.formats.released import Written
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from jobs.fetch.selection import ROWS_PER_FILE, Metadata, cut_batches, open_metadata, unreadable
-from jobs.filter.bar import Bar
-from jobs.filter.decisions import decisions_of, row_chunks
-from jobs.filter.flags import FLAGGED
+from jobs.filter.copying import FLAGGED
+from jobs.filter.decisions import Bar, decisions_of, row_chunks
 from jobs.filter.overruling import WITHHELD, Decided
 from jobs.filter.plan import Plan
 from jobs.filter.record import UrlCounts

@@ -4,7 +4,7 @@ Nothing is written. The work is in `jobs.plan`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from ingest.images.pixels import ImageLimits
 from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, headings, takes, with_old_spellings
 from jobs.console.requests import Count, EngineCpus, EngineGpus, Name, Option, Seed, Url, checked_request
-from jobs.console.terminal import write_json, write_table
+from jobs.console.terminal import write_table, wrote_json
 from jobs.plan.arithmetic import Figure, PlanResult, ScreenPlan, plan_of
 from jobs.plan.measuring import EngineUnderTest, measure
 from jobs.runtime.progress import SILENT, Feedback, on_terminal, weights_shown
@@ -182,9 +182,7 @@ def plan(request: PlanRequest, output: str, quiet: bool) -> None:
     Up to 16 shards are listed, which reads remote tars of small images whole.
     """
     result = run_plan(request, on_terminal(quiet))
-    if output == "json":
-        write_json(asdict(result), indent=1)
-    else:
+    if not wrote_json(result, output):
         _write_text(result)
 
 

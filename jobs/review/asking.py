@@ -40,11 +40,9 @@ MAX_BODY_BYTES = 2**16
 MAX_BOXES = 64
 
 
-class _Strict(BaseModel):
+class PostedAnswer(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-
-class PostedAnswer(_Strict):
     number: Annotated[int, Field(ge=0)]
     """Number of the picture, as the server gave it."""
 
@@ -82,10 +80,6 @@ class PostedAnswer(_Strict):
         if values is not None and (set(values) != set(KEYS) or not set(values.values()) <= {0, 0.5, 1, None}):
             raise ValueError("every attribute once, 0, 0.5, 1 or null")
         return values
-
-
-class PostedName(_Strict):
-    name: Annotated[str, Field(max_length=1000)]
 
 
 ANSWERS_TO: Mapping[Judged, tuple[str, ...]] = {

@@ -24,10 +24,9 @@ from jobs.review.screen import ScreenedPicture
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.similarity.changing import methods_of
-from jobs.similarity.comparing import Corpus, drawn, reduced
+from jobs.similarity.comparing import ChangedSet, Corpus, ReadPicture, drawn, read_picture, reduced, sets_of
 from jobs.similarity.questions import Question, ShownOriginal, as_table, is_alike, questions_of
 from jobs.similarity.request import Asked, AskRequest
-from jobs.similarity.sets import ChangedSet, ReadPicture, read_picture, sets_of
 from scoring.labels.recognition import CANDIDATE, QUESTION, standing_answers
 from scoring.labels.reviews import MAX_SECONDS, SKIP, UNDO, ReviewAnswers
 

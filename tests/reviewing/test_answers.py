@@ -19,8 +19,7 @@ from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.labels.request import ConsensusRequest
 from jobs.labels.run import run_consensus
-from jobs.review.command import summary
-from jobs.review.run import result_of
+from jobs.review.command import result_of, summary
 from jobs.runtime.progress import SILENT
 from scoring.labels.reviews import PART_ROWS, REVIEWS_SCHEMA, ReviewAnswers, read_reviews
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels

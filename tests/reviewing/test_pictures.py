@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from ingest.machine import install_command
-from jobs.review.run import result_of
+from jobs.review.command import result_of
 from jobs.runtime.pictures import PictureRef, Pictures
 from jobs.runtime.progress import SILENT
 from reports.report.opened import open_run
