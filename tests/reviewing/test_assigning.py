@@ -109,11 +109,11 @@ def test_each_person_is_asked_their_pictures_only_and_gold_ones(tmp_path: Path) 
         assert (refused.status, "not in the list" in refused.json["error"]) == (400, True)
         assert stranger.get("/api/next").status != 200
         assert ana.say_all("private") == 3
-        (tally,) = result_of(server.review).people
+        (tally,) = result_of(server.page).people
         assert tally.in_words == "all 3 pictures answered"
     with served(run, assign=people, per_person=3) as server:  # the same again
         assert Person(server.address, "ana").next() == []
-        hashes = server.review.asking.hashes
+        hashes = server.page.asking.hashes
     gold = to_labels({"sha256": hashes[:2], "annotator": ["known"] * 2, "private": [1, 0]}, 2)
     write_labels(gold, str(tmp_path / "gold.parquet"), LabelsOrigin("known"))
     with served(run, assign=people, per_person=3, gold=str(tmp_path / "gold.parquet")) as server:
