@@ -8,6 +8,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from string import Template
 
 import duckdb
@@ -295,67 +296,13 @@ def _pictures(drawn: Sequence[_Drawn]) -> pa.Table:
     return pa.table(columns | {"sha256": labels["sha256"]})
 
 
-_SHEET = Template("""\
-# Datasheet
-
-Made by privsieve $version. What only you know is in [square brackets]: fill it in before you give the benchmark away.
-
-## Motivation
-
-To measure how well a model tells private from public pictures, by class. [Who made it, and who paid for it.]
-
-## Composition
-
-$composition
-
-Each picture is a URL, a name, a class, and whether it is private; no picture is part of this folder. The labels are
-those of a majority of people. `batch` divides the public pictures into parts of $per_class, each as large as a private
-class. The pictures show people who have not been asked. [Ages, places and groups that are missing.]
-
-| class | accepted candidates | drawn |
-|---|---|---|
-$counts
-
-## Collection
-
-Candidates were found by words in the captions of [data set and its version], fetched on [date], and accepted or refused
-by [number of people, and how they were chosen] by the rules below. Of near duplicates one picture was kept.
-[Ethics board, consent, data protection impact assessment: say so if there was none.]
-
-| class | what it must show | GDPR |
-|---|---|---|
-$rules
-
-## Preprocessing
-
-None: `sha256` is that of the file as it was fetched.
-
-## Uses
-
-Evaluation of models that find private content, and research on them. Not for surveillance, for identifying people, or
-for training a model that does. [Other uses that you rule out.]
-
-## Distribution
-
-URLs, labels and batches only. [Licence: the authors of PrivBench chose CC BY-NC 4.0.] [By request or in the open, with
-which duties: purpose, credit, no passing on, deletion.]
-
-## Maintenance
-
-URLs vanish; a picture whose `sha256` differs is another one. [Who answers requests to remove a picture, and how.]
-
-## Other
-
-This is no legal advice, and no promise that the set is free of bias or in line with the GDPR.
-""")
-
-
 def _datasheet(wanted: Mapping[str, int], num_accepted: Mapping[str, int], request: BenchmarkRequest) -> str:
     num_private = sum(num for name, num in wanted.items() if name in PRIVATE_CLASSES)
     composition = f"{num_private} private pictures of {len(PRIVATE_CLASSES)} classes and {wanted[PUBLIC]} public ones."
     if request.hard:
         composition += f" {wanted[HARD]} more public ones are hard: they resemble a private class."
-    return _SHEET.substitute(
+    sheet = Template(resources.files("jobs.labels").joinpath("datasheet.md").read_text(encoding="utf-8"))
+    return sheet.substitute(
         version=__version__,
         composition=composition,
         per_class=request.per_class,
