@@ -8,13 +8,7 @@ from ingest.errors import PrivsieveError, number_of
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, Names, takes
 from jobs.console.terminal import answered_yes, write_line, write_table, wrote_json
 from jobs.labels.build_commands import build
-from jobs.labels.request import (
-    AgreementRequest,
-    CleanRequest,
-    ConsensusRequest,
-    ExportRequest,
-    ImportRequest,
-)
+from jobs.labels.request import AgreementRequest, CleanRequest, ConsensusRequest, ExportRequest, ImportRequest
 from jobs.runtime.progress import on_terminal
 from reports.words import number, percent
 

@@ -37,11 +37,7 @@ def _with_screen(screen: ScreenPlan) -> Iterator[tuple[str, str, str, str]]:
     advice = "it pays: fewer hours than without" if screen.pays else "NOT recommended: it saves no time here"
     yield "with the screen", "", "", advice
     yield "  screening", *_shown(screen.screen_ms, ",.3g", " ms/image"), "one thread of this machine"
-    yield (
-        "  engine sees",
-        *_shown(_scaled(screen.seen_share, 100), ",.3g", " %"),
-        "of the images, by its labels",
-    )
+    yield ("  engine sees", *_shown(_scaled(screen.seen_share, 100), ",.3g", " %"), "of the images, by its labels")
     yield "  time", *_in_unit(screen.hours, TIMES), "range from the labels of the screen alone"
     if screen.cost:
         yield "  cost", *_cost(screen.cost), "hours × GPUs × price of one"
@@ -215,11 +211,7 @@ def _write_text(result: PlanResult) -> None:
         *([("downscaling", *_shown(result.downscale_ms, ",.3g", " ms/image"), here)] if result.downscale_ms else []),
         *([("preparing", *_shown(result.host_ms, ",.3g", " ms/image"), result.host_origin)] if result.host_ms else []),
         ("speed", *_shown(result.images_per_s, ",.4g", " images/s"), result.speed_origin),
-        (
-            "time",
-            *_in_unit(result.hours, TIMES),
-            with_engines,
-        ),
+        ("time", *_in_unit(result.hours, TIMES), with_engines),
         *([("cost", *_cost(result.cost), "hours × GPUs × price of one")] if result.cost else []),
         *(_at_other_speeds(result) if not result.speed_is_measured else []),
         ("CPUs per GPU", f"{result.cpus_per_gpu:.2g}", "", f"speed × time of {steps}"),
