@@ -12,7 +12,7 @@ from jobs.evaluate import EvaluateRequest, run_evaluate
 from jobs.explain import ExplainRequest, run_explain
 from jobs.labels.request import AgreementRequest, ConsensusRequest, ExportRequest, ImportRequest
 from jobs.labels.run import ExportResult, run_agreement, run_consensus, run_export, run_import
-from jobs.review.command import ReviewResult, in_background, result_of
+from jobs.review.command import ReviewResult, result_of, serving
 from jobs.review.local_server import LocalServer
 from jobs.review.request import ReviewRequest
 from jobs.screen.request import EvaluateScreenRequest, FitRequest
@@ -292,5 +292,5 @@ def review(
             input("Enter ends the review")
         privsieve.audit_apply("my-run", "my-run/reviews")
     """
-    with in_background(asked(ReviewRequest, locals())) as server:
+    with serving(asked(ReviewRequest, locals())) as server, server.in_background():
         yield Review(server)

@@ -63,12 +63,12 @@ def _images(rows: pa.Table, source_format: str) -> Iterator[tuple[str, int, int,
     for batch in columns.to_batches(max_chunksize=10_000):
         for row in batch.to_pylist():
             if row[Col.WIDTH] and row[Col.HEIGHT]:
-                boxes = [box for box in first_frame_boxes(row[Col.BOXES], None) if box["attribute"] and _has_area(box)]
+                boxes = [
+                    box
+                    for box in first_frame_boxes(row[Col.BOXES], None)
+                    if box["attribute"] and box["x_max"] > box["x_min"] and box["y_max"] > box["y_min"]
+                ]
                 yield _path(row[Col.SHARD], row[Col.KEY], source_format), row[Col.WIDTH], row[Col.HEIGHT], boxes
-
-
-def _has_area(box: Mapping[str, Any]) -> bool:
-    return bool(box["x_max"] > box["x_min"] and box["y_max"] > box["y_min"])
 
 
 def _path(shard: str, key: str, source_format: str) -> str:

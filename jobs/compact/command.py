@@ -95,32 +95,15 @@ def _compacted(run: Place, record: RunRecord, request: CompactRequest, held: Lea
     if not record.is_whole:
         slices = list(slices)
         refuse_missing(request.run, record, slices, ledger)
-    joined = _joined(run, grouped(slices, request.rows_per_file), ledger, held)
-    check_seams(run, joined.files, joined.parts)
-    made = Manifest(
-        privsieve=__version__,
-        num_shards=len(shards),
-        num_slices=joined.num_slices,
-        num_rows=sum(file.num_rows for file in joined.files),
-        slices_sha256=joined.slices_sha256,
-        rows_sha256=joined.rows_sha256,
-        files=tuple(joined.files),
-    )
-    return _decide(run, made, joined.parts, held)
+    made, parts = _joined(run, len(shards), grouped(slices, request.rows_per_file), ledger, held)
+    check_seams(run, made.files, parts)
+    return _decide(run, made, parts, held)
 
 
-@dataclass(frozen=True)
-class _Joined:
-    """Step 1, done."""
-
-    files: list[CompactFile]
-    parts: list[ResultPart]
-    num_slices: int
-    slices_sha256: str
-    rows_sha256: str
-
-
-def _joined(run: Place, groups: Iterable[list[SliceFile]], ledger: Ledger, held: Lease) -> _Joined:
+def _joined(
+    run: Place, num_shards: int, groups: Iterable[list[SliceFile]], ledger: Ledger, held: Lease
+) -> tuple[Manifest, list[ResultPart]]:
+    """Take step 1: write a large file for each group. Return what the manifest will say, and where the rows are."""
     files, parts, digest, num_slices, total = list[CompactFile](), list[ResultPart](), hashlib.sha256(), 0, 0
     with tempfile.TemporaryDirectory() as aside, open_duckdb(aside) as connection:
         for slices in groups:
@@ -133,7 +116,16 @@ def _joined(run: Place, groups: Iterable[list[SliceFile]], ledger: Ledger, held:
             digest.update(lines_of(slices))
             num_slices += len(slices)
             total += sum(slice_.mark for slice_ in slices)
-    return _Joined(files, parts, num_slices, digest.hexdigest(), hash_of_marks(total))
+    made = Manifest(
+        privsieve=__version__,
+        num_shards=num_shards,
+        num_slices=num_slices,
+        num_rows=sum(file.num_rows for file in files),
+        slices_sha256=digest.hexdigest(),
+        rows_sha256=hash_of_marks(total),
+        files=tuple(files),
+    )
+    return made, parts
 
 
 def _decide(run: Place, made: Manifest, parts: list[ResultPart], held: Lease) -> Manifest:

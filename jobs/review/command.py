@@ -119,13 +119,6 @@ def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Loc
         yield server
 
 
-@contextmanager
-def in_background(request: ReviewRequest) -> Iterator[LocalServer["ReviewPage"]]:
-    """Serve the page in a thread for the length of a `with` block. Errors as of `serving`."""
-    with serving(request) as server, server.in_background():
-        yield server
-
-
 @dataclass(frozen=True)
 class ReviewResult:
     """What one server did."""
