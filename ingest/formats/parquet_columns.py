@@ -151,13 +151,7 @@ def has_texts(kind: pa.DataType) -> bool:
         return has_texts(kind.storage_type)
     if types.is_dictionary(kind):
         return has_texts(kind.value_type)
-    children = [kind.field(number).type for number in range(kind.num_fields)]
-    return (
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_string_view(kind)
-        or any(map(has_texts, children))
-    )
+    return _is_text(kind) or any(has_texts(kind.field(number).type) for number in range(kind.num_fields))
 
 
 def _hides_a_dictionary(kind: pa.DataType) -> bool:
