@@ -10,7 +10,8 @@
 
 These functions do what the commands of the same names do, print nothing and return what they found; notebooks show
 results as pages. Errors are those of `ingest.errors`, all of them `PrivsieveError`; their text is the line that a
-command would print. May import: all rooms. Imported by: no room. Start at: `scan`; `checks.py` has what people check.
+command would print. May import: all rooms. Imported by: no room. Start at: `scan`; `checks.py` has what people check,
+`recognition.py` whether changed pictures still show what they did.
 """
 
 import os
@@ -67,9 +68,9 @@ from privsieve.checks import (
     review,
     screen_evaluate,
     screen_fit,
-    similarity,
 )
 from privsieve.notebook import show_results_as_pages
+from privsieve.recognition import StudyPage, similarity, similarity_ask, similarity_votes
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
@@ -81,6 +82,7 @@ from reports.report.explaining import Explanation
 from reports.report.opened import OpenRun
 from reports.report.page import Extras, render
 from reports.similarity.results import Similarity
+from reports.similarity.votes import StudyVotes
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
 
@@ -111,6 +113,8 @@ __all__ = [
     "Similarity",
     "SourceError",
     "StorageError",
+    "StudyPage",
+    "StudyVotes",
     "__version__",
     "agreement",
     "apply_removals",
@@ -135,6 +139,8 @@ __all__ = [
     "screen_evaluate",
     "screen_fit",
     "similarity",
+    "similarity_ask",
+    "similarity_votes",
     "takedown",
     "verify",
 ]
@@ -329,6 +335,6 @@ def apply_removals(
 def purge(run: Url, *, yes: bool = False) -> PurgeResult:
     """Delete what a run knows of single pictures and keep its figures; without `yes` only say what would be deleted.
 
-    RunError if there is no such run, or if a command works on it.
+    A study of people is purged in the same way. RunError if there is neither, or if a command works on the run.
     """
     return run_purge(asked(PurgeRequest, locals()))

@@ -277,5 +277,22 @@ class Choices:
         }
 
 
+@dataclass(frozen=True)
+class AskResult:
+    """What one server did."""
+
+    num_saved: int
+    """Answers that this server saved, those that were taken back or changed later included."""
+
+    people: tuple[ReviewerTally, ...]
+    """What everybody did, at other servers too."""
+
+
+def result_of(choices: Choices) -> AskResult:
+    """Return the result as of now, with the answers of other servers."""
+    choices.refresh()
+    return AskResult(choices.num_saved, choices.tallies())
+
+
 def _jpeg(pixels: Pixels) -> bytes:
     return bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(reduced(pixels)), quality=QUALITY, colorspace="RGB"))

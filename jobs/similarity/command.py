@@ -63,15 +63,15 @@ def ask(request: AskRequest) -> None:
     Example: privsieve similarity ask photos/ release/ --for pairs --out study --as ana
     """
     refuse_missing("similarity ask")
+    from jobs.similarity.asking import result_of
     from jobs.similarity.asking_page import serving
 
     with serving(request, on_terminal(quiet=False)) as server:
         server.run_until_interrupted("it; what was answered stays.")
-        choices = server.page
-        choices.refresh()
-    for person in choices.tallies():
+        result = result_of(server.page)
+    for person in result.people:
         write_line(f"{person.name}: {person.in_words}")
-    write_line(f"{number_of(choices.num_saved, 'answer')} saved in {request.out}, changed and undone ones included")
+    write_line(f"{number_of(result.num_saved, 'answer')} saved in {request.out}, changed and undone ones included")
     write_line(f"next: privsieve similarity votes {shlex.quote(request.out)} --out votes.csv")
 
 
