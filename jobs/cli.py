@@ -45,7 +45,7 @@ VERBS: dict[str, str] = {
     "taxonomy": "Fit the bands of another taxonomy on labels.",
     "study": "Measure what tuning brings, on which classes, and what it costs.",
     "help": "Show a page of the documentation.",
-    "purge": "Delete what a run knows of single pictures; its figures stay.",
+    "purge": "Delete what a run or a study knows of single pictures; its figures stay.",
     "compact": "Join the small result files of a finished run into few large ones.",
 }
 """Verb -> one line of help. The click command has the name of the verb (with _ for -), in `command_module(verb)`."""
@@ -154,11 +154,6 @@ def cli() -> None:
     """
 
 
-def _continued(args: list[str] | None) -> str:
-    verb = next(iter(sys.argv[1:] if args is None else args), "")
-    return CONTINUED.get(verb, "")
-
-
 def main(args: list[str] | None = None) -> None:
     """Run a command.
 
@@ -184,7 +179,8 @@ def main(args: list[str] | None = None) -> None:
     except OSError as error:
         message, code = f"{reason_of(error)}{f': {error.filename}' if error.filename else ''}", 2
     except (click.Abort, KeyboardInterrupt):
-        message, code = f"interrupted{_continued(args)}", 130
+        verb = next(iter(sys.argv[1:] if args is None else args), "")
+        message, code = f"interrupted{CONTINUED.get(verb, '')}", 130
     else:
         sys.exit(code if isinstance(code, int) else 0)
     write_line(f"privsieve: {without_credentials(message)}", to_stderr=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
 from jobs.audit.run import AuditSampleResult, run_audit_apply, run_audit_sample
@@ -12,12 +12,11 @@ from jobs.evaluate import EvaluateRequest, run_evaluate
 from jobs.explain import ExplainRequest, run_explain
 from jobs.labels.request import AgreementRequest, ConsensusRequest, ExportRequest, ImportRequest
 from jobs.labels.run import ExportResult, run_agreement, run_consensus, run_export, run_import
+from jobs.review.command import ReviewResult, result_of, serving
+from jobs.review.local_server import LocalServer
 from jobs.review.request import ReviewRequest
-from jobs.review.run import ReviewResult, ReviewServing, in_background, result_of
 from jobs.screen.request import EvaluateScreenRequest, FitRequest
 from jobs.screen.run import EvaluateScreenResult, FitResult, run_screen_evaluate, run_screen_fit
-from jobs.similarity.request import CompareRequest
-from jobs.similarity.run import run_compare
 from privsieve.asking import Url, takes
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
@@ -25,11 +24,13 @@ from reports.evaluation.results import Evaluation
 from reports.labels.agreement import AgreementTable
 from reports.labels.joining import Drawn
 from reports.report.explaining import Explanation
-from reports.similarity.results import Similarity
 from scoring.labels.consensus import Consensus
 from scoring.labels.importing import Imported
 from scoring.policies.policy_file import SHIPPED
 from scoring.runs.audit_files import Purpose
+
+if TYPE_CHECKING:
+    from jobs.review.server import ReviewPage
 
 
 @takes(EvaluateRequest)
@@ -66,29 +67,6 @@ def diff(
     RunError, StorageError, QueryError.
     """
     return run_diff(asked(DiffRequest, locals()))
-
-
-@takes(CompareRequest)
-def similarity(
-    originals: Url,
-    changed: Sequence[Url] = (),
-    *,
-    methods: Sequence[str] = (),
-    sample: int | None = None,
-    seed: int = 0,
-    part: Literal["areas", "whole"] = "areas",
-    encoder: Url | None = None,
-    lpips: Url | None = None,
-    look_again: bool = False,
-    hash_list: Url | None = None,
-    html: Url | None = None,
-    out: Url | None = None,
-) -> Similarity:
-    """Compare changed pictures with their originals and return everything that `privsieve similarity compare` says.
-
-    SourceError, StorageError, EngineError, LabelsError.
-    """
-    return run_compare(asked(CompareRequest, locals()))
 
 
 @takes(FitRequest)
@@ -249,17 +227,17 @@ def export_labels(
 class Review:
     """A page that people answer, while its `with` block lasts."""
 
-    def __init__(self, serving: ReviewServing):
-        self._serving = serving
+    def __init__(self, server: "LocalServer[ReviewPage]"):
+        self._server = server
 
     @property
     def address(self) -> str:
         """Return the address to open in a browser of this machine. It holds a token, with which anyone can answer."""
-        return self._serving.address
+        return self._server.address
 
     def result(self) -> ReviewResult:
         """Return what everybody has answered until now."""
-        return result_of(self._serving.review)
+        return result_of(self._server.page)
 
 
 @takes(ReviewRequest)
@@ -288,5 +266,5 @@ def review(
             input("Enter ends the review")
         privsieve.audit_apply("my-run", "my-run/reviews")
     """
-    with in_background(asked(ReviewRequest, locals())) as serving:
-        yield Review(serving)
+    with serving(asked(ReviewRequest, locals())) as server, server.in_background():
+        yield Review(server)

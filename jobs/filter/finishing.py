@@ -17,9 +17,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError, PrivsieveError
-from ingest.formats.released import CHANGES, DECISIONS, REDACTIONS, RELEASE, SIGNATURE, Written
+from ingest.formats.released import (
+    CHANGES,
+    DECISIONS,
+    DONE,
+    REDACTIONS,
+    RELEASE,
+    SIGNATURE,
+    TAKEDOWN_JOURNAL,
+    UNFINISHED,
+    Written,
+)
 from ingest.sample import printable
-from ingest.storage.parquet_tables import in_row_groups
+from ingest.storage.parquet_tables import in_row_groups, write_checked
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_tree
 from jobs.filter.checksums import write_sums
@@ -27,7 +37,7 @@ from jobs.filter.copying import table_of
 from jobs.filter.decisions import DECISIONS_SCHEMA, REDACTIONS_SCHEMA, read_decisions
 from jobs.filter.documents import write_documents
 from jobs.filter.plan import Counts, Plan, Share
-from jobs.filter.record import DONE, TAKEDOWN_JOURNAL, UNFINISHED, ReleaseRecord
+from jobs.filter.record import ReleaseRecord
 from jobs.filter.refusals import scope
 from jobs.filter.shift import Shift
 from scoring.policies.policy import HASH_LIST, NOT_COMPARED
@@ -122,11 +132,10 @@ def write_changes(out: Place, url: str, previous: PreviousRelease) -> Changes:
         connection.register("previous", previous.decisions)
         connection.register("decisions", read_decisions(out, url).select([*_RELEASED, "rule"]))
         changes = connection.sql(_CHANGES).to_arrow_table()
-    with out.at(CHANGES).create() as stream:
-        pq.write_table(changes, stream, compression="zstd", write_page_checksum=True)
+    sha256 = write_checked(out.at(CHANGES), changes)
     kinds = changes["change"].to_pylist()
     added, removed, changed = (kinds.count(kind) for kind in ("added", "removed", "changed"))
-    return Changes(added, removed, changed, stream.sha256)
+    return Changes(added, removed, changed, sha256)
 
 
 def finish(

@@ -13,8 +13,7 @@ from ingest.formats import refuse_without_pictures
 from ingest.formats.stated_counts import StatedCounts, stated_counts
 from ingest.sample import printable
 from ingest.storage.place import Place, place
-from jobs.runtime.cluster import num_cores
-from jobs.runtime.last_word import inline_session
+from jobs.runtime.cluster import inline_session, num_cores
 from jobs.runtime.machines import num_engines, refuse_impossible, share_of_gpu
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from jobs.scan.prepared import (
@@ -22,6 +21,7 @@ from jobs.scan.prepared import (
     chosen_samples,
     gpus_per_engine,
     is_on_cluster,
+    own_names_notice,
     prepare,
     refuse_foreign_list,
 )
@@ -118,6 +118,9 @@ class _Scan:
         self._on_cluster = is_on_cluster(self._resources)
 
     def run(self) -> ScanResult:
+        own_names = own_names_notice(self._prepared.source)
+        if own_names is not None:
+            self._feedback.notice(own_names)
         with ExitStack() as stack:
             if self._on_cluster:  # a machine of it describes the engine
                 stack.enter_context(self._session())

@@ -9,6 +9,7 @@ has the hashes of what it puts into place.
 """
 
 import json
+import shutil
 from collections.abc import Callable
 from typing import Annotated
 
@@ -17,12 +18,12 @@ from pydantic import AfterValidator, BaseModel
 from ingest.errors import IncompleteError
 from ingest.formats import FORMATS, Source
 from ingest.formats.members import name_fault
-from ingest.formats.released import Kept
+from ingest.formats.released import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, Kept
 from ingest.sample import printable
 from ingest.storage.place import Place
-from ingest.storage.removal import remove_tree
+from ingest.storage.removal import remove_half_written_of, remove_tree
 from jobs.filter.checksums import sha256_of
-from jobs.filter.record import TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, ReleasedName, Sha256
+from jobs.filter.record import ReleasedName, Sha256
 from scoring.runs.lease import Lease
 
 BLOCK_BYTES = 2**22
@@ -79,6 +80,8 @@ def put_in_place(root: Place, held: Lease, write: Callable[[str], Journal]) -> N
 def finish_takedown(root: Place) -> None:
     """Do what the journal of an interrupted takedown says. Without a journal, remove what was written for it."""
     journal = root.at(TAKEDOWN_JOURNAL)
+    for name in (RELEASE_LEASE, TAKEDOWN_JOURNAL):
+        remove_half_written_of(root.at(name))
     if journal.exists():
         try:
             left = Journal.model_validate(json.loads(journal.read()))
@@ -87,22 +90,19 @@ def finish_takedown(root: Place) -> None:
         for name, sha256 in left.replaced.items():
             staged = root.at(TAKEDOWN_STAGED, left.folder, name)
             if staged.exists():
-                _copy(staged, root.at(name))
+                with staged.open() as stream, root.at(name).create() as target:
+                    shutil.copyfileobj(stream, target, BLOCK_BYTES)
                 staged.remove()
             elif not root.at(name).exists() or sha256_of(root.at(name)) != sha256:
                 raise IncompleteError(
                     f"{printable(name)} is not what the takedown wrote, and its copy below {TAKEDOWN_STAGED}/ is gone; "
                     "restore the release from a copy"
                 )
+        for name in left.replaced:
+            remove_half_written_of(root.at(name))
         for name in left.removed:
             if root.at(name).exists():
                 root.at(name).remove()
     remove_tree(root.at(TAKEDOWN_STAGED))
     if journal.exists():
         journal.remove()
-
-
-def _copy(file: Place, copy: Place) -> None:
-    with file.open() as stream, copy.create() as target:
-        while block := stream.read(BLOCK_BYTES):
-            target.write(block)
