@@ -25,8 +25,8 @@ from jobs.labels.request import BalancedRequest, BenchmarkRequest
 from reports.labels.agreed import agreed
 from reports.labels.joining import NEEDED, join
 from reports.report.opened import open_run
-from reports.statistics.classes import BATCH
-from scoring.labels.csv_cells import as_csv
+from reports.statistics.binary import BATCH
+from scoring.labels.label_files import as_csv
 from scoring.labels.picture_index import PictureIndex
 from scoring.labels.table import LabelsOrigin, attribute_values, read_judged, read_labels, to_labels, write_labels
 from scoring.privacy import PRIVATE_CLASSES, private_of_labels

@@ -19,8 +19,7 @@ from jobs.screen.run import cache_of, encoder_of, modalities_of
 from reports.screening.margins import SuspiciousLabels, suspicious_labels
 from scoring.labels.candidates import Candidates, candidates
 from scoring.labels.importers import importer_of
-from scoring.labels.importing import import_labels
-from scoring.labels.mapping import load_mapping
+from scoring.labels.importing import import_labels, load_mapping
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.screen.model import loaded_modalities
 from scoring.sql.names import literal

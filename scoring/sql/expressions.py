@@ -114,7 +114,10 @@ def _checked(text: str, schema: pa.Schema) -> tuple[str, str]:
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """Return an empty database without access to files. It is kept, since starting one takes longer than the checks."""
+    """Return the empty database of all cursors, without access to files.
+
+    It is kept, since opening one takes longer than the checks, or than deciding on a shard.
+    """
     connection = duckdb.connect()
     connection.execute(
         "SET python_enable_replacements = false; SET temp_directory = ''; "
@@ -128,15 +131,7 @@ def row_cursor() -> duckdb.DuckDBPyConnection:
 
     It need not be closed; a query that does not stop may still hold it.
     """
-    return _empty_database().cursor()
-
-
-@cache
-def _empty_database() -> duckdb.DuckDBPyConnection:
-    """Return the database of all cursors: opening one takes longer than deciding on a shard."""
-    connection = duckdb.connect()
-    connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
-    return connection
+    return _database().cursor()
 
 
 def _parse(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
