@@ -14,7 +14,7 @@ import numpy as np
 
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.formats import Source, open_source
-from ingest.formats.released import RELEASE, Kept
+from ingest.formats.released import RELEASE, RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, Kept
 from ingest.formats.tree import RELEASED_WITH_IMAGE, ROOT
 from ingest.images.pdq import MAX_DISTANCE
 from ingest.sample import printable
@@ -22,7 +22,6 @@ from ingest.storage.place import Place, place
 from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
-from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from jobs.takedown.command import write_near, write_numbers
 from jobs.takedown.entries import Entry, entries_of, looked_for, pdq_names

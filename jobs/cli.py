@@ -45,7 +45,7 @@ VERBS: dict[str, str] = {
     "taxonomy": "Fit the bands of another taxonomy on labels.",
     "study": "Measure what tuning brings, on which classes, and what it costs.",
     "help": "Show a page of the documentation.",
-    "purge": "Delete what a run knows of single pictures; its figures stay.",
+    "purge": "Delete what a run or a study knows of single pictures; its figures stay.",
     "compact": "Join the small result files of a finished run into few large ones.",
 }
 """Verb -> one line of help. The click command has the name of the verb (with _ for -), in `command_module(verb)`."""

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ingest.errors import PrivsieveError, number_of
 from ingest.formats import open_source
-from ingest.formats.released import RELEASE
+from ingest.formats.released import RELEASE, TAKEDOWN_JOURNAL
 from ingest.formats.shard import MAX_IMAGE_BYTES
 from ingest.images.pdq import MAX_DISTANCE, Hashes
 from ingest.sample import printable, url_sha256_of
@@ -22,7 +22,7 @@ from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Name, Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.filter.decisions import read_decisions
-from jobs.filter.record import TAKEDOWN_JOURNAL, urls_of
+from jobs.filter.record import urls_of
 from jobs.filter.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from jobs.takedown.entries import looked_for

@@ -1,15 +1,18 @@
-"""`privsieve purge RUN`: deletes what a run knows of single pictures, and keeps its figures.
+"""`privsieve purge RUN|STUDY`: deletes what a run or a study of people knows of single pictures, and keeps its figures.
 
 The figures are written first, then `purged.json`; then the rest is deleted. Once `purged.json` exists, no command reads
-the run. The same command again deletes what an interruption has left.
+the folder. The same command again deletes what an interruption has left.
 """
 
 import hashlib
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import date
+from typing import Annotated, Any
 
 import click
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 from ingest import __version__
@@ -19,11 +22,15 @@ from ingest.sample import printable
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_tree
 from jobs.console.request_options import QUIET, takes
-from jobs.console.requests import RunUrl, checked_request
+from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import as_json, write_line
 from jobs.report.request import ReportRequest
 from jobs.report.run import report_facts, run_report
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
+from reports.similarity.recognised import VOTES_COLUMNS, votes_of
+from scoring.labels.label_files import as_csv
+from scoring.labels.recognition import QUESTIONS, kind_of_file, read_questions, standing_answers, study_answers
+from scoring.labels.reviews import SHOWN
 from scoring.runs.layout import (
     ATTEMPTS,
     AUDIT,
@@ -46,9 +53,19 @@ from scoring.runs.record import open_run, parsed
 OF_PICTURES = (REVIEWS, AUDIT, AUDIT_LEASE, CANARY, ATTEMPTS, MANIFEST, COMPACT_SHARDS, COMPACT, SCORES)
 """Files and folders of a run that say something of single pictures or of the people who judged them."""
 
+VOTES = "votes"
+"""Files of `similarity votes --out` in the folder of a study."""
+
+OF_PEOPLE = (VOTES, SHOWN, "answers", QUESTIONS)
+"""The same of a study, as `kind_of_file` names its files."""
+
 STAYS = (RUN_RECORD, PURGED, FIGURES, ENGINE_TIME, RUN_LEASE)
 
 REPORT = "report.json"
+
+STUDY_REPORT = "votes.json"
+
+_VOTES_HEAD = as_csv(pa.table({name: pa.array([], pa.string()) for name in VOTES_COLUMNS}))
 
 
 class _Purged(BaseModel):
@@ -60,20 +77,24 @@ class _Purged(BaseModel):
     """Day, as 2026-11-24."""
 
     privsieve: str
-    run_sha256: str
-    """Hash of `run.json`."""
+
+    run_sha256: str | None = None
+    """Hash of `run.json`; None for a study."""
+
+    study_sha256: str | None = None
+    """Hash of the questions of a study; None for a run."""
 
     deleted: dict[str, int]
-    """File or folder of the run -> number of files."""
+    """File or folder of the run, or kind of file of the study -> number of files."""
 
     figures: dict[str, str]
-    """File below the run -> sha256 in hex."""
+    """File below the folder -> sha256 in hex."""
 
 
 @checked_request
 class PurgeRequest:
-    run: RunUrl
-    """Folder or fsspec URL of the run."""
+    run: Annotated[Url, Option(argument="RUN|STUDY")]
+    """Folder or fsspec URL of the run, or of a study of people (similarity ask --out)."""
 
     yes: bool = False
     """Delete. Without it nothing is written or deleted, and the command says what would be."""
@@ -82,7 +103,7 @@ class PurgeRequest:
 @dataclass(frozen=True)
 class PurgeResult:
     deleted: dict[str, int]
-    """File or folder of the run -> number of files that were, or would be, deleted."""
+    """File or folder of the run, or kind of file of the study -> number of files that were, or would be, deleted."""
 
     left: tuple[str, ...]
     """What else is in the folder: privsieve did not write it there."""
@@ -90,25 +111,38 @@ class PurgeResult:
     purged_before: str | None = None
     """The day on which an earlier purge began; None if this one is the first."""
 
+    is_study: bool = False
+    """The folder is a study of people, and no run."""
+
+    @property
+    def figures(self) -> str:
+        """Return the file below the folder that has the figures."""
+        return f"{FIGURES}/{STUDY_REPORT if self.is_study else REPORT}"
+
 
 def run_purge(request: PurgeRequest, feedback: Feedback = SILENT) -> PurgeResult:
-    """Purge a run. RunError if there is no such run, or if a command works on it; the errors of a report."""
+    """Purge a run or a study. RunError if there is neither, or if a command works on the run; the errors of a report,
+    LabelsError of a study."""
     root = place(request.run)
     before = _purged(root)
-    if before is None:
+    is_study = _is_study(root) if before is None else before.study_sha256 is not None
+    if before is None and not is_study:
         open_run(request.run)
-    deleted = Counter(name.partition("/")[0] for name in files_below(root))
-    of_pictures = {name: deleted[name] for name in OF_PICTURES if deleted[name]}
-    left = tuple(sorted(printable(name) for name in deleted if name not in {*OF_PICTURES, *STAYS}))
-    result = PurgeResult(of_pictures, left, None if before is None else before.on)
+    kinds = {name: _kind(root, name, is_study) for name in files_below(root)}
+    deleted = Counter(kinds.values())
+    of_pictures = {kind: deleted[kind] for kind in (OF_PEOPLE if is_study else OF_PICTURES) if deleted[kind]}
+    others = {name.partition("/")[0] for name, kind in kinds.items() if kind is None}
+    left = tuple(sorted(printable(name) for name in others.difference(STAYS)))
+    result = PurgeResult(of_pictures, left, None if before is None else before.on, is_study)
     if not request.yes:
         return result
     with lease(root.at(RUN_LEASE), request.run, takeover=None) as held:
         if before is None:
-            record = _written_figures(root, request.run, of_pictures, feedback)
+            record = _written_figures(root, request.run, result, feedback)
             held.confirm()
-            root.at(PURGED).write(f"{record.model_dump_json(indent=2)}\n".encode())
-        for name in OF_PICTURES:
+            root.at(PURGED).write(f"{record.model_dump_json(indent=2, exclude_none=True)}\n".encode())
+        folders = (SHOWN,) if is_study else OF_PICTURES
+        for name in dict.fromkeys([*folders, *(name for name, kind in kinds.items() if kind and "/" not in name)]):
             if root.at(name).is_dir():
                 remove_tree(root.at(name))
             elif root.at(name).exists():
@@ -126,20 +160,63 @@ def _purged(root: Place) -> _Purged | None:
         raise RunError(f"{root.at(PURGED).path} is damaged or of another version; delete the run yourself") from None
 
 
-def _written_figures(root: Place, url: str, deleted: dict[str, int], feedback: Feedback) -> _Purged:
-    """Write the report, without names of images, and return the record of the purge."""
-    report = run_report(ReportRequest(url, no_images=True), feedback).report
-    if report.coverage is not None:
-        report = replace(report, coverage=replace(report.coverage, scanner=None))  # the lease is that of this purge
-    content = f"{as_json(report_facts(report), indent=1)}\n".encode()
-    root.at(FIGURES, REPORT).write(content)
+def _is_study(root: Place) -> bool:
+    return root.at(QUESTIONS).exists() and not root.at(RUN_RECORD).exists()
+
+
+def _kind(root: Place, name: str, is_study: bool) -> str | None:
+    """Return under which name a file is counted and deleted; None if it stays."""
+    if not is_study:
+        first = name.partition("/")[0]
+        return first if first in OF_PICTURES else None
+    if name.lower().endswith(".csv") and "/" not in name:
+        with root.at(name).open() as stream:
+            return VOTES if stream.read(len(_VOTES_HEAD)) == _VOTES_HEAD else None
+    return kind_of_file(name)
+
+
+def _written_figures(root: Place, url: str, result: PurgeResult, feedback: Feedback) -> _Purged:
+    """Write the figures, without names of images and of people, and return the record of the purge."""
+    facts = _votes(root) if result.is_study else _report(url, feedback)
+    content = f"{as_json(facts, indent=1)}\n".encode()
+    root.at(result.figures).write(content)
+    purged = hashlib.sha256(root.at(QUESTIONS if result.is_study else RUN_RECORD).read()).hexdigest()
     return _Purged(
         on=date.today().isoformat(),
         privsieve=__version__,
-        run_sha256=hashlib.sha256(root.at(RUN_RECORD).read()).hexdigest(),
-        deleted=deleted,
-        figures={f"{FIGURES}/{REPORT}": hashlib.sha256(content).hexdigest()},
+        run_sha256=None if result.is_study else purged,
+        study_sha256=purged if result.is_study else None,
+        deleted=result.deleted,
+        figures={result.figures: hashlib.sha256(content).hexdigest()},
     )
+
+
+def _report(url: str, feedback: Feedback) -> Mapping[str, Any]:
+    """Return what `report --format json --no-images` says of a run."""
+    report = run_report(ReportRequest(url, no_images=True), feedback).report
+    if report.coverage is not None:
+        report = replace(report, coverage=replace(report.coverage, scanner=None))  # the lease is that of this purge
+    return report_facts(report)
+
+
+def _votes(root: Place) -> Mapping[str, Any]:
+    """Return what `similarity votes --min-votes 1 --format json` says of a study, without the names of its people; and
+    of each set how many pairs have how many votes, so that any other limit can be applied."""
+    answers = study_answers(root)
+    answers.refresh()
+    votes, counted = votes_of(read_questions(root), standing_answers(answers), 1, None)
+    of_pairs = dict[tuple[str, str], list[int]]()
+    for set_name, key, recognised in zip(*(counted[n].to_pylist() for n in ("set", "key", "recognised")), strict=True):
+        of_pairs.setdefault((set_name, key), []).append(recognised)
+    facts = asdict(votes)
+    for of_set in facts["sets"]:
+        pairs = Counter((sum(r), len(r)) for (set_name, _), r in of_pairs.items() if set_name == of_set["name"])
+        of_set["pairs"] = [
+            {"num_votes": num_votes, "num_recognising": num_recognising, "num_pairs": num_pairs}
+            for (num_recognising, num_votes), num_pairs in sorted(pairs.items())
+        ]
+    people = ({name: value for name, value in person.items() if name != "name"} for person in facts["people"])
+    return facts | {"people": sorted(people, key=lambda person: [*person.values()])}
 
 
 @click.command()
@@ -149,10 +226,12 @@ def purge(request: PurgeRequest, quiet: bool) -> None:
     """Delete what RUN knows of single pictures: rows with their boxes and keys, reviews, audit samples, canary answers.
 
     The figures stay: what `report --format json` says is written to RUN/figures/report.json, without the names of
-    images, and RUN/purged.json says when and what was deleted. No other command reads the run afterwards. Releases,
-    exported labels and backups are not touched. May be interrupted; the same command continues.
+    images, and RUN/purged.json says when and what was deleted. No other command reads the run afterwards. Of a STUDY
+    (similarity ask) the questions, answers, access log and votes are deleted, and the counts stay, without the names of
+    people. Releases, exported labels and backups are not touched. May be interrupted; the same command continues.
     """
     result = run_purge(request, on_terminal(quiet))
+    what = "study" if result.is_study else "run"
     verb = "deleted" if request.yes else "would be deleted"
     for name, num_files in result.deleted.items():
         write_line(f"  {verb}  {name}  {number_of(num_files, 'file')}")
@@ -161,6 +240,6 @@ def purge(request: PurgeRequest, quiet: bool) -> None:
     if result.purged_before is not None and not result.deleted:
         write_line(f"{request.run} was purged on {result.purged_before}")
     elif not request.yes:
-        write_line("nothing is deleted; --yes does it, and the run cannot be read then")
+        write_line(f"nothing is deleted; --yes does it, and the {what} cannot be read then")
     else:
-        write_line(f"{request.run} is purged; its figures are in {FIGURES}/{REPORT}, the record is {PURGED}")
+        write_line(f"{request.run} is purged; its figures are in {result.figures}, the record is {PURGED}")

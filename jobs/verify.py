@@ -3,9 +3,9 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import click
 import pyarrow as pa
@@ -13,10 +13,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel
 
-from ingest.errors import IncompleteError, PrivsieveError, number_of
+from ingest.errors import IncompleteError, PrivsieveError, SourceError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import name_fault
-from ingest.formats.released import CHANGES, DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
+from ingest.formats.released import (
+    CHANGES,
+    DECISIONS,
+    REDACTIONS,
+    RELEASE,
+    RELEASE_LEASE,
+    REMOVED,
+    SHA256SUMS,
+    SIGNATURE,
+    TAKEDOWN_JOURNAL,
+    TAKEDOWN_STAGED,
+    UNFINISHED,
+)
 from ingest.formats.shard import files_below
 from ingest.sample import printable
 from ingest.storage.place import Place, place
@@ -24,12 +36,26 @@ from jobs.console.request_options import takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.filter.checksums import local_file, sha256_of, signer_of, sums
-from jobs.filter.record import TAKEDOWN_JOURNAL, UNFINISHED, ReleasedName, Sha256, UrlCounts
+from jobs.filter.record import ReleasedName, Sha256, UrlCounts
 from jobs.filter.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
-from scoring.policies.policy import DAMAGED_SHARD
+from jobs.takedown.entries import tombstones_of
+from scoring.policies.policy import DAMAGED_SHARD, TAKEDOWN
+from scoring.runs.lease import holder
 
 MAX_FAULTS_PRINTED = 20
+
+
+OF_PICTURE = ("shard", "key", "sha256")
+"""Columns that name a picture, in `decisions.parquet` and in `removed.parquet`."""
+
+Tombstones = Sequence[Mapping[str, Any]]
+"""Rows of `removed.parquet`."""
+
+
+class _Takedown(BaseModel):
+    num_pictures: int
+    num_rows: int = 0  # a release of pictures
 
 
 class _Written(BaseModel):
@@ -44,6 +70,7 @@ class _Written(BaseModel):
     changes_sha256: Sha256 | None = None  # no release before it was named
 
     urls: UrlCounts | None = None  # a release of pictures
+    takedowns: tuple[_Takedown, ...] = ()
 
     documents: dict[str, Sha256] | None = None
     """Files that were made from this one, and their hashes; None in releases of older versions."""
@@ -116,13 +143,21 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     for name, sha256 in records.items():
         if (sha256_of(root.at(name)) if root.at(name).exists() else None) != sha256:
             faults.append(f"{name}: it is not what was released")
+    removed, removed_faults = _removed(root)
+    faults += removed_faults
+    if decisions is not None and not removed_faults and (removed or written.takedowns):
+        faults += _takedown_faults(written, decisions, removed)
     num_pictures = None
     if not faults and decisions is not None and written.urls is not None:
         num_pictures = 0
-        faults += _url_faults(root, written, written.urls, decisions)
+        faults += _url_faults(root, written, written.urls, decisions, removed)
     elif not faults and decisions is not None and "released_sha256" in decisions.column_names:
-        num_pictures, picture_faults = _pictures(request.release, written, decisions, feedback)
+        num_pictures, picture_faults = _pictures(request.release, decisions, removed, feedback)
         faults += picture_faults
+    elif (
+        removed and decisions is not None and written.urls is None
+    ):  # whatever else is wrong: which shard holds a removed picture again
+        faults += _removed_again(request.release, decisions, removed, feedback)
     faults += _sums_faults(root, written) if not faults else ()
     signed_by, signature_faults = _signer(root, request.signer) if not faults else (None, ())
     faults += signature_faults
@@ -153,8 +188,18 @@ def _signer(root: Place, allowed_signers: str | None) -> tuple[str | None, tuple
 
 def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator[str]:
     there = set(files_below(root))
-    own = {RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, SHA256SUMS, SIGNATURE}
-    for name in sorted(there - written.hashes.keys() - own):
+    own = {RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, SHA256SUMS, SIGNATURE, RELEASE_LEASE}
+    if RELEASE_LEASE in there:
+        held = holder(root.at(RELEASE_LEASE))
+        is_held = held is not None and not held.is_stale()
+        remedy = (
+            f"{held} is at work; wait for it" if is_held else "a command was killed; run it again, or remove this file"
+        )
+        yield f"{RELEASE_LEASE}: {remedy}"
+    staged = {name for name in there if name.startswith(f"{TAKEDOWN_STAGED}/")}
+    if staged:
+        yield f"{TAKEDOWN_STAGED}: a takedown was stopped before it changed anything; run the same takedown again"
+    for name in sorted(there - written.hashes.keys() - own - staged):
         yield f"{printable(name)}: {RELEASE} does not name it"
     with feedback.meter("verify files", len(written.hashes)) as meter:
         for name, sha256 in written.hashes.items():
@@ -175,7 +220,8 @@ def _decisions(root: Place, written: _Written) -> tuple[pa.Table | None, list[st
         with file.open() as stream:
             # Without threads: those of pyarrow abort the process if it ends while they start.
             parquet = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True)
-            wanted = ("shard", "action", "rule", "released_sha256", "url_sha256")
+            named = OF_PICTURE if written.takedowns or root.at(REMOVED).exists() else ("shard",)
+            wanted = (*named, "action", "rule", "released_sha256", "url_sha256")
             table = parquet.read([name for name in wanted if name in parquet.schema_arrow.names], use_threads=False)
         of_rules = Counter(zip(table["rule"].to_pylist(), table["action"].to_pylist(), strict=True))
     except (pa.ArrowException, KeyError):
@@ -187,48 +233,127 @@ def _decisions(root: Place, written: _Written) -> tuple[pa.Table | None, list[st
     return table, []
 
 
-def _pictures(url: str, written: _Written, decisions: pa.Table, feedback: Feedback) -> tuple[int, list[str]]:
+def _removed(root: Place) -> tuple[Tombstones, list[str]]:
+    """Return the tombstones, none if nothing was taken down, and what is wrong with their file."""
+    file = root.at(REMOVED)
+    if not file.exists():
+        return [], []
+    try:
+        return tombstones_of(file.read(), file.path), []
+    except PrivsieveError:
+        return [], [f"{REMOVED}: it cannot be read"]
+
+
+def _takedown_faults(written: _Written, decisions: pa.Table, removed: Tombstones) -> Iterator[str]:
+    """Compare the tombstones with the log of takedowns and with the decisions."""
+    pictures = [row for row in removed if row["released_sha256"] is not None]
+    of_removed = Counter(tuple(row[name] for name in OF_PICTURE) for row in pictures)
+    num_logged = sum(takedown.num_pictures for takedown in written.takedowns)
+    if of_removed.total() != num_logged:
+        shown = number_of(of_removed.total(), "picture")
+        yield f"{REMOVED}: it has {shown}, and the takedowns in {RELEASE} count {num_logged:,}"
+    rows = decisions.filter(pc.equal(decisions["rule"], TAKEDOWN))
+    marked = Counter(zip(*(rows[name].to_pylist() for name in OF_PICTURE), strict=True))
+    if num_missing := (of_removed - marked).total():
+        yield f"{DECISIONS}: {number_of(num_missing, 'picture')} of {REMOVED} not marked as taken down"
+    if num_more := (marked - of_removed).total():
+        yield f"{REMOVED}: without {number_of(num_more, 'picture')} that {DECISIONS} marks as taken down"
+    if written.urls is not None:
+        num_rows = sum(takedown.num_rows for takedown in written.takedowns)
+        if num_rows != written.urls.num_taken_down:
+            counted = f"{written.urls.num_taken_down:,}"
+            yield f"{RELEASE}: its takedowns removed {number_of(num_rows, 'row')}, and its list counts {counted}"
+
+
+def _pictures(url: str, decisions: pa.Table, removed: Tombstones, feedback: Feedback) -> tuple[int, list[str]]:
     """Compare the pictures in each shard with the hashes in the decisions, in their order."""
-    released: dict[str, list[str]] = {}
-    for shard, sha256 in zip(decisions["shard"].to_pylist(), decisions["released_sha256"].to_pylist(), strict=True):
-        if sha256 is not None:
-            released.setdefault(shard, []).append(sha256)
+    released = _released(decisions)
     num_pictures, faults = sum(map(len, released.values())), list[str]()
     if not num_pictures:
         return 0, []
     source = open_source(url, None, None)
     with feedback.meter("verify pictures", num_pictures) as meter:
         for shard in source.shards:
-            held = [hashlib.sha256(content).hexdigest() for content in _contents(source, shard)]
-            name = printable(shard)
-            if held != released.pop(name, []):
-                faults.append(f"{name}: its pictures are not those of {DECISIONS}")
+            held, name = _held(source, shard), printable(shard)
+            expected = released.pop(name, [])
+            if held != expected:
+                faults.append(
+                    _again(name, held, expected, removed) or f"{name}: its pictures are not those of {DECISIONS}"
+                )
             meter.advance(len(held))
     faults += [f"{shard}: its pictures are not there" for shard in released]
     return num_pictures, faults
 
 
-def _url_faults(root: Place, written: _Written, counts: UrlCounts, decisions: pa.Table) -> Iterator[str]:
-    """Compare the rows of a list of URLs with the decisions."""
+def _removed_again(url: str, decisions: pa.Table, removed: Tombstones, feedback: Feedback) -> Iterator[str]:
+    """Yield the shards of a release with other faults that hold removed pictures; one that cannot be read has a fault
+    of its own."""
+    expected = _released(_without(decisions, removed))
+    try:
+        source = open_source(url, None, None)
+        with feedback.meter("verify pictures", None) as meter:
+            for shard in source.shards:
+                held, name = _held(source, shard), printable(shard)
+                again = _again(name, held, expected.get(name, []), removed)
+                if again is not None:
+                    yield again
+                meter.advance(len(held))
+    except SourceError:
+        return
+
+
+def _without(decisions: pa.Table, removed: Tombstones) -> pa.Table:
+    """Return the decisions about other pictures than the removed ones, whatever they say of these."""
+    gone = {tuple(row[name] for name in OF_PICTURE) for row in removed}
+    named = zip(*(decisions[name].to_pylist() for name in OF_PICTURE), strict=True)
+    return decisions.filter(pa.array([names not in gone for names in named], pa.bool_()))
+
+
+def _released(decisions: pa.Table) -> dict[str, list[str]]:
+    """Return shard -> hashes of its pictures, in their order."""
+    released: dict[str, list[str]] = {}
+    for shard, sha256 in zip(decisions["shard"].to_pylist(), decisions["released_sha256"].to_pylist(), strict=True):
+        if sha256 is not None:
+            released.setdefault(shard, []).append(sha256)
+    return released
+
+
+def _again(shard: str, held: Sequence[str], expected: Sequence[str], removed: Tombstones) -> str | None:
+    """Return the fault of a shard with removed pictures that the decisions do not release; None if there are none."""
+    gone = {row["released_sha256"] for row in removed} | {row["sha256"] for row in removed}
+    num_again = sum(count for sha256, count in (Counter(held) - Counter(expected)).items() if sha256 in gone)
+    return f"{shard}: it holds {number_of(num_again, 'picture')} of {REMOVED}" if num_again else None
+
+
+def _url_faults(
+    root: Place, written: _Written, counts: UrlCounts, decisions: pa.Table, removed: Tombstones
+) -> Iterator[str]:
+    """Compare the rows of a list of URLs with the decisions and the tombstones."""
     is_released = pc.is_valid(decisions["released_sha256"])
     released = {*pc.drop_null(decisions["url_sha256"].filter(is_released)).to_pylist()}
-    seen, num_rows, num_others = set[str](), 0, 0
+    is_taken = pc.equal(decisions["rule"], TAKEDOWN)
+    gone = {*pc.drop_null(decisions["url_sha256"].filter(is_taken)).to_pylist()} - released
+    gone |= {row["url_sha256"] for row in removed if row["url_sha256"] is not None}
+    seen, num_rows, num_others, num_again = set[str](), 0, 0, 0
     for name in written.sha256:
         for _, hashes in url_hashes(root.at(name), counts.column):
+            num_again += sum(url_sha256 in gone for url_sha256 in hashes)
             known = [url_sha256 for url_sha256 in hashes if url_sha256 is not None and url_sha256 in released]
             seen.update(known)
             num_rows += len(hashes)
             num_others += len(hashes) - len(known)
     if num_rows != counts.num_released:
         yield f"{FOLDER}: it has {num_rows:,} rows, and {RELEASE} counts {counts.num_released:,}"
+    if num_again:
+        yield f"{FOLDER}: it has {number_of(num_again, 'row')} whose URL was taken down"
     if seen != released or (num_others and not counts.keeps_unknown):
         yield f"{FOLDER}: its URLs are not those of {DECISIONS}"
 
 
-def _contents(source: Source, shard: str) -> Iterator[bytes]:
-    for slice_ in source.slices(shard):
-        for sample in source.read(slice_):
-            yield sample.encoded
+def _held(source: Source, shard: str) -> list[str]:
+    """Return the hashes of the pictures of a shard, in their order."""
+    slices = source.slices(shard)
+    return [hashlib.sha256(sample.encoded).hexdigest() for slice_ in slices for sample in source.read(slice_)]
 
 
 @click.command()

@@ -11,7 +11,7 @@
 These functions do what the commands of the same names do, print nothing and return what they found; notebooks show
 results as pages. Errors are those of `ingest.errors`, all of them `PrivsieveError`; their text is the line that a
 command would print. May import: all rooms. Imported by: no room. Start at: `scan`; `checks.py` has what people check,
-`releases.py` what becomes of releases.
+`recognition.py` whether changed pictures still show what they did, `releases.py` what becomes of releases.
 """
 
 import os
@@ -62,9 +62,9 @@ from privsieve.checks import (
     review,
     screen_evaluate,
     screen_fit,
-    similarity,
 )
 from privsieve.notebook import show_results_as_pages
+from privsieve.recognition import StudyPage, similarity, similarity_ask, similarity_votes
 from privsieve.releases import apply_removals, lookup, purge, takedown, verify
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
@@ -77,6 +77,7 @@ from reports.report.opened import OpenRun
 from reports.report.page import Extras, render
 from reports.report.results import Report
 from reports.run.figures import Rate
+from reports.similarity.recognised import StudyVotes
 from reports.similarity.results import Similarity
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
@@ -108,6 +109,8 @@ __all__ = [
     "Similarity",
     "SourceError",
     "StorageError",
+    "StudyPage",
+    "StudyVotes",
     "__version__",
     "agreement",
     "apply_removals",
@@ -132,6 +135,8 @@ __all__ = [
     "screen_evaluate",
     "screen_fit",
     "similarity",
+    "similarity_ask",
+    "similarity_votes",
     "takedown",
     "verify",
 ]

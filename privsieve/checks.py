@@ -16,8 +16,6 @@ from jobs.review.request import ReviewRequest
 from jobs.review.run import ReviewResult, ReviewServing, in_background, result_of
 from jobs.screen.request import EvaluateScreenRequest, FitRequest
 from jobs.screen.run import EvaluateScreenResult, FitResult, run_screen_evaluate, run_screen_fit
-from jobs.similarity.request import CompareRequest
-from jobs.similarity.run import run_compare
 from privsieve.asking import Url, takes
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
@@ -25,7 +23,6 @@ from reports.evaluation.results import Evaluation
 from reports.labels.agreement import AgreementTable
 from reports.labels.joining import Drawn
 from reports.report.explaining import Explanation
-from reports.similarity.results import Similarity
 from scoring.labels.consensus import Consensus
 from scoring.labels.importing import Imported
 from scoring.policies.policy_file import SHIPPED
@@ -66,29 +63,6 @@ def diff(
     RunError, StorageError, QueryError.
     """
     return run_diff(asked(DiffRequest, locals()))
-
-
-@takes(CompareRequest)
-def similarity(
-    originals: Url,
-    changed: Sequence[Url] = (),
-    *,
-    methods: Sequence[str] = (),
-    sample: int | None = None,
-    seed: int = 0,
-    part: Literal["areas", "whole"] = "areas",
-    encoder: Url | None = None,
-    lpips: Url | None = None,
-    look_again: bool = False,
-    hash_list: Url | None = None,
-    html: Url | None = None,
-    out: Url | None = None,
-) -> Similarity:
-    """Compare changed pictures with their originals and return everything that `privsieve similarity compare` says.
-
-    SourceError, StorageError, EngineError, LabelsError.
-    """
-    return run_compare(asked(CompareRequest, locals()))
 
 
 @takes(FitRequest)

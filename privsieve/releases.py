@@ -63,6 +63,6 @@ def apply_removals(
 def purge(run: Url, *, yes: bool = False) -> PurgeResult:
     """Delete what a run knows of single pictures and keep its figures; without `yes` only say what would be deleted.
 
-    RunError if there is no such run, or if a command works on it.
+    A study of people is purged in the same way. RunError if there is neither, or if a command works on the run.
     """
     return run_purge(asked(PurgeRequest, locals()))

@@ -7,7 +7,7 @@ model, no OCR.
 import re
 from collections.abc import Callable
 
-from scoring.text_rules import names, patterns
+from scoring.text_rules import names, patterns, vocabulary
 
 MAX_LINE_CHARACTERS = 200
 """The rules are made for the short lines of a page."""
@@ -54,13 +54,26 @@ _PLAIN_CAPITALS = frozenset(["I", "AI", "ID", "IDs", "TV"])
 def may_repeat_text(words: str) -> bool:
     """Return whether what a model says of a picture, in English, may hold text that can be read in it.
 
-    A word with a capital within a sentence may be a name, and so may all letters that English does not have. A name
-    alone at the beginning of a sentence is not recognised.
+    A word with a capital may be a name, but for the words with which sentences commonly begin, and so may all letters
+    that English does not have.
     """
     if _REPEATED.search(words) or any(not letter.isascii() and letter.isalnum() for letter in words):
         return True
-    inner = (word for sentence in _SENTENCE_END.split(words) for word in re.findall(r"\w+", sentence)[1:])
-    return any(word[0].isupper() and word not in _PLAIN_CAPITALS for word in inner) or bool(caption_kinds(words))
+    return any(map(_may_name, _SENTENCE_END.split(words))) or bool(caption_kinds(words))
+
+
+def _may_name(sentence: str) -> bool:
+    capitals = [
+        (place, word)
+        for place, word in enumerate(re.findall(r"\w+(?:'\w+)?", sentence.replace("’", "'")))
+        if word[0].isupper() and word.partition("'")[0] not in _PLAIN_CAPITALS
+    ]
+    return any(place > 0 or not _begins_sentences(word.lower()) for place, word in capitals)
+
+
+def _begins_sentences(word: str) -> bool:
+    """Say it of a word in lower case, also of "it's" where "it" does."""
+    return not {word, word.partition("'")[0]}.isdisjoint(vocabulary.words("sentence_beginnings.txt"))
 
 
 def _pieces(caption: str) -> list[str]:

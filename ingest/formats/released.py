@@ -6,7 +6,7 @@ may be released. The hash of every copied image shows whether that happened.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -22,6 +22,40 @@ CHANGES = "changes.parquet"
 SHA256SUMS = "SHA256SUMS"
 SIGNATURE = "SHA256SUMS.sig"
 """Files next to the shards of a release; they are known here so that a release can be scanned again."""
+
+CARD = "README.md"
+"""The dataset card of a release."""
+
+CROISSANT = "croissant.json"
+"""The same for programs."""
+
+UNFINISHED = "release.unfinished.json"
+"""Written first and removed last. It says that there is something for --resume to continue."""
+
+DONE = "release.unfinished"
+"""Folder with two files per finished shard: the record of what was written, and the decisions."""
+
+RELEASE_LEASE = "release.lease.json"
+"""Which process writes the release, while one does."""
+
+TAKEDOWN_STAGED = "takedown.unfinished"
+"""Folder with what a takedown writes, until all of it is there."""
+
+TAKEDOWN_JOURNAL = "takedown.unfinished.json"
+"""What a takedown still has to put in its place."""
+
+OWN_NAMES = frozenset(
+    [
+        *(RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, SHA256SUMS, SIGNATURE, CARD, CROISSANT),
+        *(UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL),
+    ]
+)
+"""Names that no shard or file of a release may have, at the top of it."""
+
+
+def own_names_among(shards: Iterable[str]) -> list[str]:
+    """Return the names of a release's own files that shards of these names would take, sorted."""
+    return sorted({shard.partition("/")[0] for shard in shards} & OWN_NAMES)
 
 
 FLAGS = "privsieve"

@@ -231,6 +231,15 @@ def turned(hashes: Hashes, is_mirrored: bool) -> Hashes:
     is_mirrored: and of these as they are, mirrored, upside down, and both: shape (8 * hashes, 4). A coefficient that
     changes its sign changes its bit; this misses the few that are near the median.
     """
+    made = np.empty((8 if is_mirrored else 2, len(hashes), 4), np.uint64)
+    for first in range(0, len(hashes), _TURNED_AT_ONCE):
+        part = slice(first, first + _TURNED_AT_ONCE)
+        made[:, part] = _turned(hashes[part], is_mirrored)
+    return made.reshape(-1, 4)
+
+
+def _turned(hashes: Hashes, is_mirrored: bool) -> npt.NDArray[np.uint64]:
+    """Return the hashes of each way; shape (8 or 2, hashes, 4)."""
     bits = np.unpackbits(hashes.view(np.uint8), axis=1)[:, ::-1].reshape(-1, _NUM_FREQUENCIES, _NUM_FREQUENCIES)
     ways = (False, True) if is_mirrored else (False,)
     seen = [
@@ -239,7 +248,8 @@ def turned(hashes: Hashes, is_mirrored: bool) -> Hashes:
         for is_left_right in ways
         for is_upside_down in ways
     ]
-    return np.packbits(np.concatenate(seen).reshape(-1, NUM_BITS)[:, ::-1], axis=1).view(np.uint64)
+    packed = np.packbits(np.concatenate(seen).reshape(-1, NUM_BITS)[:, ::-1], axis=1)
+    return packed.view(np.uint64).reshape(len(seen), -1, 4)
 
 
 _NUM_BANDS, _BAND_BITS = 16, 16
@@ -247,6 +257,9 @@ assert MAX_DISTANCE < 2 * _NUM_BANDS
 
 _DIFFERENCES = np.append(0, 1 << np.arange(_BAND_BITS)).astype(np.uint16)
 """Differences of no bit or one bit of a band."""
+
+_TURNED_AT_ONCE = 2**14
+"""Hashes whose bits are in memory at once: 256 bytes for each hash and way."""
 
 _COMPARED_AT_ONCE = 2**20
 """Pairs of hashes compared at once, on average: this many take 50 MB."""
@@ -314,7 +327,7 @@ class _Band:
     """The hashes of a list by the value of one band."""
 
     def __init__(self, values: _Values):
-        self._order = np.argsort(values, kind="stable")
+        self._order = np.argsort(values, kind="stable").astype(np.int32)
         self._starts = np.zeros(2**_BAND_BITS + 1, np.intp)
         np.cumsum(np.bincount(values, minlength=2**_BAND_BITS), out=self._starts[1:])
 
@@ -327,7 +340,7 @@ class _Band:
         starts, counts = starts[met], counts[met]
         ends = np.cumsum(counts)
         listed = np.repeat(starts - ends + counts, counts) + np.arange(counts.sum())
-        return np.repeat(met // len(_DIFFERENCES), counts), self._order[listed]
+        return np.repeat(met // len(_DIFFERENCES), counts), self._order[listed].astype(np.intp)
 
 
 def _bands(hashes: Hashes) -> _Values:

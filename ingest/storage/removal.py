@@ -5,6 +5,10 @@ Folders are handled without recursion, so that no depth is too much for Python. 
 
 import errno
 import os
+import posixpath
+import re
+from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 
 from ingest.errors import StorageError
@@ -12,13 +16,18 @@ from ingest.storage.place import PART, Place, reason_of
 from ingest.storage.retries import retried, store_errors
 
 
-def remove_tree(folder: Place) -> None:
-    """Remove the folder with its content, if it exists. StorageError if that fails."""
+def remove_tree(folder: Place, last: Collection[str] = ()) -> None:
+    """Remove the folder with its content, if it exists. StorageError if that fails.
+
+    last: names of files in it that are removed after all others, so that an interruption leaves them.
+    """
     try:
         if folder.is_local:
-            _remove(folder.path)
+            _remove(folder.path, last)
         else:
-            retried(lambda: folder.fs.rm(folder.path, recursive=True))
+            before = [entry["name"] for entry in folder.entries()] if last else []
+            for path in (*(path for path in before if posixpath.basename(path) not in last), folder.path):
+                retried(partial(folder.fs.rm, path, recursive=True))
     except FileNotFoundError:
         pass
     except store_errors() as error:
@@ -33,11 +42,22 @@ def remove_half_written(folder: Place) -> None:
                 Path(path, name).unlink()
 
 
-def _remove(top: str) -> None:
+def remove_half_written_of(file: Place) -> None:
+    """Remove what killed processes left half-written of a local file (`Place.create`)."""
+    if not file.is_local:
+        return
+    aside = re.compile(rf"{re.escape(file.name)}\.[0-9a-f]{{8}}{re.escape(PART)}")
+    folder = Place(file.fs, posixpath.dirname(file.path))
+    for name in folder.names() if folder.is_dir() else ():
+        if aside.fullmatch(name):
+            folder.at(name).remove()
+
+
+def _remove(top: str, last: Collection[str]) -> None:
     if os.path.islink(top):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     for folder in reversed(_folders(top)):
-        for name in os.listdir(folder):
+        for name in sorted(os.listdir(folder), key=lambda name: folder == top and name in last):
             os.unlink(os.path.join(folder, name))
         os.rmdir(folder)
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats import FORMATS, Source
 from ingest.formats.members import name_fault
-from ingest.formats.released import DECISIONS, REDACTIONS, Kept, RewriteRecord, Written, changed
+from ingest.formats.released import DECISIONS, DONE, OWN_NAMES, REDACTIONS, Kept, RewriteRecord, Written, changed
 from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.place import Place, reason_of
@@ -33,7 +33,7 @@ from jobs.filter.decisions import (
 )
 from jobs.filter.flags import FLAGGED, flags_of
 from jobs.filter.plan import Share
-from jobs.filter.record import DONE, OWN_NAMES, UrlCounts
+from jobs.filter.record import UrlCounts
 from jobs.filter.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewriter_of
 from jobs.filter.shift import COLUMNS, Shift
 from scoring.captions import masked

@@ -10,15 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ingest.errors import number_of
-from ingest.formats.released import CHANGES, DECISIONS, RELEASE
+from ingest.formats.released import CARD, CHANGES, CROISSANT, DECISIONS, RELEASE
 from ingest.sample import printable
 from ingest.storage.place import Place
 from jobs.filter.shift import shift_in_words
 from scoring.taxonomy import KEYS
-
-CARD = "README.md"
-
-CROISSANT = "croissant.json"
 
 HUB_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 """`size_categories` of the Hugging Face hub: below this many images, this name."""

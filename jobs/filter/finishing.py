@@ -17,7 +17,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError, PrivsieveError
-from ingest.formats.released import CHANGES, DECISIONS, REDACTIONS, RELEASE, SIGNATURE, Written
+from ingest.formats.released import (
+    CHANGES,
+    DECISIONS,
+    DONE,
+    REDACTIONS,
+    RELEASE,
+    SIGNATURE,
+    TAKEDOWN_JOURNAL,
+    UNFINISHED,
+    Written,
+)
 from ingest.sample import printable
 from ingest.storage.parquet_tables import in_row_groups
 from ingest.storage.place import Place, place
@@ -27,7 +37,7 @@ from jobs.filter.copying import table_of
 from jobs.filter.decisions import DECISIONS_SCHEMA, REDACTIONS_SCHEMA, read_decisions
 from jobs.filter.documents import write_documents
 from jobs.filter.plan import Counts, Plan, Share
-from jobs.filter.record import DONE, TAKEDOWN_JOURNAL, UNFINISHED, ReleaseRecord
+from jobs.filter.record import ReleaseRecord
 from jobs.filter.refusals import scope
 from jobs.filter.shift import Shift
 from scoring.policies.policy import HASH_LIST, NOT_COMPARED

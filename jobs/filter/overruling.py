@@ -77,20 +77,24 @@ class Decided:
 
         RunError if no row has a hash.
         """
-        distinct = self.connection.sql(
-            "SELECT DISTINCT hash FROM decided WHERE hash IS NOT NULL ORDER BY hash"
-        ).to_arrow_table()
-        if not distinct.num_rows:
-            raise RunError(f"--groups {groups}: the run has no picture with such a hash; {REMEDIES[groups]}")
-        firsts = _first_of_groups(distinct["hash"], groups)
-        self.connection.register("of_hashes", distinct.append_column("near", pa.array(firsts, pa.int32())))
+        self.connection.execute(
+            """
+            CREATE TABLE distinct_hash AS SELECT hash, (row_number() OVER (ORDER BY hash) - 1)::INTEGER AS number
+            FROM (SELECT DISTINCT hash FROM decided WHERE hash IS NOT NULL)
+            """
+        )
+        firsts = _first_of_groups(self._distinct_hashes(groups), groups)
+        numbers = pa.array(np.arange(len(firsts)), pa.int32())
+        self.connection.register("of_groups", pa.table({"number": numbers, "near": pa.array(firsts, pa.int32())}))
         self.connection.execute(
             """
             CREATE OR REPLACE TABLE decided AS
-            SELECT decided.* EXCLUDE (hash), near FROM decided LEFT JOIN of_hashes ON decided.hash = of_hashes.hash
+            SELECT decided.* EXCLUDE (hash), near
+            FROM decided LEFT JOIN distinct_hash ON decided.hash = distinct_hash.hash LEFT JOIN of_groups USING (number)
             """
         )
-        self.connection.unregister("of_hashes")
+        self.connection.unregister("of_groups")
+        self.connection.execute("DROP TABLE distinct_hash")
         num_groups, num_pictures = self.connection.sql(
             """
             SELECT count(*), coalesce(sum(n), 0)::BIGINT
@@ -100,6 +104,29 @@ class Decided:
         self.settle({"near": "group"})
         num_overruled = self.connection.sql("SELECT count(*) FROM decided WHERE cause = 'group'").fetchall()[0][0]
         return GroupCounts(by=groups, num_groups=num_groups, num_pictures=num_pictures, num_overruled=num_overruled)
+
+    def _distinct_hashes(self, groups: GroupsBy) -> npt.NDArray[np.uint64]:
+        """Return each hash of the rows once, in order: shape (hashes,), or (hashes, NUM_HASHES, 4) of PDQ. The texts
+        stay in the database, since they take much more memory. RunError if there are none, or if one is no hash."""
+        num_hashes = int(self.connection.sql("SELECT count(*) FROM distinct_hash").fetchall()[0][0])
+        if not num_hashes:
+            raise RunError(f"--groups {groups}: the run has no picture with such a hash; {REMEDIES[groups]}")
+        hashes = np.empty((num_hashes, pdq.NUM_HASHES, 4) if groups == "pdq" else num_hashes, np.uint64)
+        reader = self.connection.sql("SELECT hash FROM distinct_hash ORDER BY number").to_arrow_reader(10_000)
+        first = 0
+        try:
+            for batch in reader:
+                texts = batch["hash"].to_pylist()
+                part = slice(first, first + len(texts))
+                hashes[part] = (
+                    pdq.hashes_of(texts, pdq.NUM_HASHES)
+                    if groups == "pdq"
+                    else np.fromiter((int(text, 16) for text in texts), np.uint64, len(texts))
+                )
+                first = part.stop
+        except (ValueError, OverflowError):
+            raise RunError(f"the column {groups} holds something else than hashes; scan into a new run") from None
+        return hashes
 
     def drop_unlisted(self, flags_only: bool) -> None:
         """Drop the rows whose URL is not in the table `listed`. Nothing follows from that for other rows.
@@ -146,15 +173,9 @@ class Decided:
         return action, rule, f"{cause}: {reason}" if cause else reason
 
 
-def _first_of_groups(hashes: pa.ChunkedArray, groups: GroupsBy) -> npt.NDArray[np.int64]:
-    """Return the number of the first hash of each hash's group. hashes: distinct. RunError if one is no hash."""
-    try:
-        if groups == "pdq":
-            return np.asarray(pdq.first_of_groups(pdq.hashes_of(hashes.to_pylist(), pdq.NUM_HASHES)), np.int64)
-        values = np.fromiter((int(text, 16) for text in hashes.to_pylist()), np.uint64, len(hashes))
-        return np.asarray(phash.first_of_groups(values), np.int64)
-    except (ValueError, OverflowError):
-        raise RunError(f"the column {groups} holds something else than hashes; scan into a new run") from None
+def _first_of_groups(hashes: npt.NDArray[np.uint64], groups: GroupsBy) -> npt.NDArray[np.intp]:
+    """Return the number of the first hash of each hash's group. hashes: as of `_distinct_hashes`."""
+    return pdq.first_of_groups(hashes) if groups == "pdq" else phash.first_of_groups(hashes)
 
 
 def decided_rows(

@@ -1,37 +1,13 @@
-"""The record of a release, and the names of its own files."""
+"""The record of a release."""
 
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, computed_field
 
 from ingest.formats.members import Members
-from ingest.formats.released import CHANGES, DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
+from ingest.formats.released import RELEASE
 from ingest.storage.place import Place
-from jobs.filter.documents import CARD, CROISSANT
 from scoring.policies.policy import Files, Texts
-
-UNFINISHED = "release.unfinished.json"
-"""Written first and removed last. It says that there is something for --resume to continue."""
-
-DONE = "release.unfinished"
-"""Folder with two files per finished shard: the record of what was written, and the decisions."""
-
-RELEASE_LEASE = "release.lease.json"
-"""Which process writes the release, while one does."""
-
-TAKEDOWN_STAGED = "takedown.unfinished"
-"""Folder with what a takedown writes, until all of it is there."""
-
-TAKEDOWN_JOURNAL = "takedown.unfinished.json"
-"""What a takedown still has to put in its place."""
-
-OWN_NAMES = frozenset(
-    [
-        *(RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, SHA256SUMS, SIGNATURE, CARD, CROISSANT),
-        *(UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL),
-    ]
-)
-"""Names that no shard or file of a release may have, at the top of it."""
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 

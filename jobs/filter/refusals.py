@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ingest.errors import PolicyError, StorageError, number_of
-from ingest.formats.released import RELEASE
+from ingest.formats.released import RELEASE, RELEASE_LEASE, UNFINISHED, own_names_among
 from ingest.storage.place import PART, Place
 from jobs.filter.plan import Plan
-from jobs.filter.record import OWN_NAMES, RELEASE_LEASE, UNFINISHED, GroupCounts, ReleaseRecord, release_record
+from jobs.filter.record import GroupCounts, ReleaseRecord, release_record
 from scoring.policies.policy import Policy
 from scoring.privacy import LEVEL_0_ADVICE, matches_level_0_too
 from scoring.runs.lease import STALE_S, holder
@@ -41,9 +41,9 @@ def refuse_misplaced(out: Place, url: str, run: Place, source: Place, is_folder:
 
 def refuse_own_names(plan: Plan) -> None:
     """Raise StorageError if a shard would take the name of one of the release's own files."""
-    names = {share.shard.partition("/")[0] for share in plan.shares if share.num_kept} & OWN_NAMES
+    names = own_names_among(share.shard for share in plan.shares if share.num_kept)
     if names:
-        raise StorageError(f"the source holds {min(names)}, which a release has of its own; rename it and scan again")
+        raise StorageError(f"the source holds {names[0]}, which a release has of its own; rename it and scan again")
 
 
 def refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, overwrite: bool) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from ingest.errors import IncompleteError, PolicyError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import Members
-from ingest.formats.released import Written
+from ingest.formats.released import RELEASE, RELEASE_LEASE, UNFINISHED, Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written, remove_tree
 from jobs.filter.bar import Bar
@@ -31,7 +31,7 @@ from jobs.filter.guaranteeing import GUARANTEE_ONLY, Guarantee, GuaranteeRequest
 from jobs.filter.overruling import decided_rows
 from jobs.filter.plan import Counts, Plan, counts_of, plan_release
 from jobs.filter.plan import Share as ShardShare
-from jobs.filter.record import RELEASE_LEASE, UNFINISHED, GroupCounts, GuaranteeRecord, ReleaseRecord, UrlCounts
+from jobs.filter.record import GroupCounts, GuaranteeRecord, ReleaseRecord, UrlCounts
 from jobs.filter.refusals import (
     cautions,
     notes_of_groups,
@@ -242,7 +242,7 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
         resources = replace(resources, executor="inline")  # nothing is copied
     with _executor(planned.plan, resources) as copy:  # first: a cluster that cannot be joined leaves nothing behind
         if request.overwrite:
-            remove_tree(out)
+            remove_tree(out, last=(RELEASE, UNFINISHED))  # what remains after a kill is known as a release
         with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as held:
             _begin(out, identity)
             more = (planned.reviewed, planned.verify, request.flag_keys, planned.urls)

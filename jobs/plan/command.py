@@ -21,7 +21,7 @@ from jobs.console.terminal import write_json, write_table
 from jobs.plan.arithmetic import Figure, PlanResult, ScreenPlan, plan_of
 from jobs.plan.measuring import EngineUnderTest, measure
 from jobs.runtime.progress import SILENT, Feedback, on_terminal, weights_shown
-from jobs.scan.prepared import check_category
+from jobs.scan.prepared import check_category, own_names_notice
 from scoring.assessment import Closable, EngineOptions
 from scoring.engines import DEFAULT, engine_module, placeholder_engine
 from scoring.engines.picture import max_side_px
@@ -139,9 +139,9 @@ def plan_here(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
             progress.phase("listing shards", is_logged="://" in request.source)
             corpus = open_source(request.source, request.source_format, request.category)
             refuse_without_pictures(corpus, request.source)
-            contradiction = check_category(corpus)
-            if contradiction:
-                feedback.notice(contradiction)
+            for line in (own_names_notice(corpus), check_category(corpus)):
+                if line is not None:
+                    feedback.notice(line)
             measured = measure(corpus, tested, request.sample, request.seed, progress)
             if measured.difference is not None:
                 feedback.notice(measured.difference)

@@ -5,6 +5,7 @@ starlette and uvicorn (extra `review`) are imported inside of the functions.
 
 import secrets
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,17 @@ class LocalServer:
     def run(self) -> None:
         """Serve until the process is interrupted, or `server.should_exit` is set."""
         self.server.run(sockets=[self.listening])
+
+    @contextmanager
+    def in_background(self) -> Iterator[None]:
+        """Serve in a thread for the length of a `with` block."""
+        thread = threading.Thread(target=self.run, name="privsieve-page")
+        thread.start()
+        try:
+            yield
+        finally:
+            self.server.should_exit = True
+            thread.join()
 
 
 @contextmanager

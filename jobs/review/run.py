@@ -1,6 +1,5 @@
 """`review` from start to end: a server on this machine, until it is interrupted."""
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -128,14 +127,8 @@ def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Rev
 @contextmanager
 def in_background(request: ReviewRequest) -> Iterator[ReviewServing]:
     """Serve the page in a thread for the length of a `with` block. Errors as of `serving`."""
-    with serving(request) as served:
-        thread = threading.Thread(target=served.run, name="privsieve-review")
-        thread.start()
-        try:
-            yield served
-        finally:
-            served.server.should_exit = True
-            thread.join()
+    with serving(request) as served, served.in_background():
+        yield served
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import TypeVar
 from ingest.categories import read_class_list, read_keyword_list
 from ingest.errors import LabelsError, PrivsieveError, SourceError, StorageError, did_you_mean, number_of
 from ingest.formats import Source, open_source, webdataset
+from ingest.formats.released import own_names_among
 from ingest.formats.webdataset import CategoryProbe
 from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
@@ -195,6 +196,14 @@ def check_category(source: Source) -> str | None:
         raise SourceError(f"--category cls: {probed} has a .cls member that holds anything")
     near = did_you_mean(source.category, fields)
     raise SourceError(f'--category "{source.category}": {probed} has that JSON field{near}; {_there(fields, "their")}')
+
+
+def own_names_notice(source: Source) -> str | None:
+    """Return a line if shards have names of a release's own files, so that no filter can copy them; else None."""
+    names = own_names_among(source.shards)
+    if not names:
+        return None
+    return f"the source holds {names[0]}, which a release has of its own, so filter refuses the run; rename it first"
 
 
 def no_category(source: Source, category: str) -> str:

@@ -22,6 +22,7 @@ from jobs.scan.prepared import (
     chosen_samples,
     gpus_per_engine,
     is_on_cluster,
+    own_names_notice,
     prepare,
     refuse_foreign_list,
 )
@@ -118,6 +119,9 @@ class _Scan:
         self._on_cluster = is_on_cluster(self._resources)
 
     def run(self) -> ScanResult:
+        own_names = own_names_notice(self._prepared.source)
+        if own_names is not None:
+            self._feedback.notice(own_names)
         with ExitStack() as stack:
             if self._on_cluster:  # a machine of it describes the engine
                 stack.enter_context(self._session())

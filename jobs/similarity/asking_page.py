@@ -154,5 +154,10 @@ def run_ask(request: AskRequest, opened: Callable[[str], None], feedback: Feedba
         opened(served.address)
         with suppress(KeyboardInterrupt):
             served.run()
-        served.choices.refresh()
-        return AskResult(served.choices.num_saved, served.choices.tallies())
+        return result_of(served.choices)
+
+
+def result_of(choices: Choices) -> AskResult:
+    """Return the result as of now, with the answers of other servers."""
+    choices.refresh()
+    return AskResult(choices.num_saved, choices.tallies())

@@ -167,7 +167,7 @@ def reasons(request: ReasonsRequest, output: str, quiet: bool) -> None:
     """Ask why private pictures of each group are private, and have the model's sentences summed up.
 
     The sentences are stored nowhere. Those with signs of text that is read in a picture are not sent: quotations,
-    numbers, names within a sentence.
+    numbers, words with a capital that may be names.
     """
     from jobs.study.reasons import run_reasons
 

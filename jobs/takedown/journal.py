@@ -17,12 +17,12 @@ from pydantic import AfterValidator, BaseModel
 from ingest.errors import IncompleteError
 from ingest.formats import FORMATS, Source
 from ingest.formats.members import name_fault
-from ingest.formats.released import Kept
+from ingest.formats.released import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, Kept
 from ingest.sample import printable
 from ingest.storage.place import Place
-from ingest.storage.removal import remove_tree
+from ingest.storage.removal import remove_half_written_of, remove_tree
 from jobs.filter.checksums import sha256_of
-from jobs.filter.record import TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, ReleasedName, Sha256
+from jobs.filter.record import ReleasedName, Sha256
 from scoring.runs.lease import Lease
 
 BLOCK_BYTES = 2**22
@@ -79,6 +79,8 @@ def put_in_place(root: Place, held: Lease, write: Callable[[str], Journal]) -> N
 def finish_takedown(root: Place) -> None:
     """Do what the journal of an interrupted takedown says. Without a journal, remove what was written for it."""
     journal = root.at(TAKEDOWN_JOURNAL)
+    for name in (RELEASE_LEASE, TAKEDOWN_JOURNAL):
+        remove_half_written_of(root.at(name))
     if journal.exists():
         try:
             left = Journal.model_validate(json.loads(journal.read()))
@@ -94,6 +96,8 @@ def finish_takedown(root: Place) -> None:
                     f"{printable(name)} is not what the takedown wrote, and its copy below {TAKEDOWN_STAGED}/ is gone; "
                     "restore the release from a copy"
                 )
+        for name in left.replaced:
+            remove_half_written_of(root.at(name))
         for name in left.removed:
             if root.at(name).exists():
                 root.at(name).remove()

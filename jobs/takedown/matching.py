@@ -157,6 +157,7 @@ def matched(decisions: pa.Table, entries: Sequence[Entry], url: str, near: Near)
     PrivsieveError if a key is that of several pictures, or if the release does not record what a line names.
     """
     rows_of = _rows_of_names(decisions, entries, url)
+    _add_copies(decisions, rows_of)
     distances = dict[tuple[int, str], int]()
     for name, row, distance in _rows_of_near(decisions, near):
         rows_of.setdefault(("pdq", name), []).append(row)
@@ -179,6 +180,19 @@ def matched(decisions: pa.Table, entries: Sequence[Entry], url: str, near: Near)
         if not released:
             (gone if rows_of_entry else unknown).append(entry.number)
     return Matches(taken, tuple(gone), tuple(unknown), tuple(shown))
+
+
+def _add_copies(decisions: pa.Table, rows_of: dict[tuple[str, str], list[int]]) -> None:
+    """Add the pictures with the same released bytes to those that a hash or a URL names."""
+    named, hashes = dict[str, set[tuple[str, str]]](), decisions["released_sha256"]
+    for name, rows in rows_of.items():
+        if name[0] in ("sha256", "url"):
+            for sha256 in pc.drop_null(hashes.take(pa.array(rows, pa.int64()))).to_pylist():
+                named.setdefault(sha256, set()).add(name)
+    rows = np.flatnonzero(pc.is_in(hashes, pa.array([*named], pa.string())).to_numpy()).tolist()
+    for row, sha256 in zip(rows, hashes.take(pa.array(rows, pa.int64())).to_pylist(), strict=True):
+        for name in named[sha256]:
+            rows_of[name].append(row)
 
 
 def with_same_url(decisions: pa.Table, matches: Matches) -> Matches:

@@ -23,7 +23,17 @@ from pydantic import Field
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats import open_source
 from ingest.formats.members import name_fault
-from ingest.formats.released import DECISIONS, REDACTIONS, RELEASE, REMOVED, SIGNATURE, Kept
+from ingest.formats.released import (
+    DECISIONS,
+    REDACTIONS,
+    RELEASE,
+    RELEASE_LEASE,
+    REMOVED,
+    SIGNATURE,
+    TAKEDOWN_STAGED,
+    UNFINISHED,
+    Kept,
+)
 from ingest.formats.tree import ROOT
 from ingest.images.pdq import MAX_DISTANCE
 from ingest.sample import printable
@@ -34,7 +44,7 @@ from jobs.filter.checksums import signed, write_sums
 from jobs.filter.decisions import DECISIONS_SCHEMA, read_decisions
 from jobs.filter.documents import write_documents
 from jobs.filter.finishing import ROWS_PER_GROUP, as_json
-from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_STAGED, UNFINISHED, urls_of
+from jobs.filter.record import urls_of
 from jobs.filter.url_list import DAMAGED, url_hashes
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.takedown.entries import Entry, Why, entries_of, write_tombstones

@@ -87,7 +87,7 @@ _OF_FOUR, _OF_TWO = "_with_labels_4classes.csv", "_with_labels_2classes.csv"
 
 
 def _privacyalert(root: Place) -> Iterator[LabelledPicture]:
-    """Read `Dataset_split/SPLIT_with_labels_2classes.csv` and `Images/SPLIT/PHOTOID_SECRET_SIZE.jpg`.
+    """Read `Dataset_split/SPLIT_with_labels_2classes.csv` and `Images/SPLIT/PHOTOID_SECRET_SIZE.jpg`, or `images`.
 
     Layout as read by laurenssam/Privacy-Aware-Visual-Language-Models: column 0 is the Flickr photo id, column 1 private
     or public; a line of column names may be there. Many pictures are gone from Flickr since.
@@ -99,7 +99,7 @@ def _privacyalert(root: Place) -> Iterator[LabelledPicture]:
         name = next((name for name in (f"{folder}{_OF_FOUR}", f"{folder}{_OF_TWO}") if name in lists), None)
         if name is None:
             continue
-        images = f"Images/{folder}"
+        images = f"{'Images' if root.at('Images').is_dir() else 'images'}/{folder}"
         by_id = {name.split("_")[0].split(".")[0]: name for name in names_in(root.at(images)) if has_picture_name(name)}
         for number, (where, row) in enumerate(csv_rows(root.at("Dataset_split", name), f"Dataset_split/{name}")):
             vote = vote_of(row[1]) if len(row) > 1 else None
@@ -125,6 +125,7 @@ def _privacyalert(root: Place) -> Iterator[LabelledPicture]:
 _CURATED_LISTS = ("labels_splits.csv", "labels.csv")
 _CURATED_PRIVATE = {"0": 0, "1": 1, "-1": None}
 _CURATED_SPLITS = {"0": "train", "1": "validation", "2": "test"}
+_OF_IPD = "ipd_imgs_curated.json"
 
 
 def _privacyalert_curated(root: Place) -> Iterator[LabelledPicture]:
@@ -133,9 +134,13 @@ def _privacyalert_curated(root: Place) -> Iterator[LabelledPicture]:
     Layout as in graphnex/privacy-from-visual-entities:
     `annotations/labels_splits.csv` or `annotations/labels.csv` with the columns `Image Name`, `batch` and `Label
     2-class` (0 public, 1 private, -1 unusable), and columns with 0 train, 1 validation, 2 test; `imgs/batchK/NAME.jpg`
-    or `.png`. Tables that went through pandas have 1.0 for 1.
+    or `.png`, with two digits in large data sets. Tables that went through pandas have 1.0 for 1.
     """
     names = names_in(root.at("annotations"))
+    if _OF_IPD in names:
+        raise LabelsError(
+            f"{root.path}: is IPD (annotations/{_OF_IPD}), whose 0 is private; import PicAlert and VISPR, its parts"
+        )
     name = next((name for name in _CURATED_LISTS if name in names), None)
     if name is None:
         raise LabelsError(f"{root.path}: has no annotations/{_CURATED_LISTS[0]} and no annotations/{_CURATED_LISTS[1]}")
@@ -152,9 +157,12 @@ def _privacyalert_curated(root: Place) -> Iterator[LabelledPicture]:
         cells = {head: row[index].strip() for head, index in columns.items()}
         if (label := cells["Label 2-class"].removesuffix(".0")) not in _CURATED_PRIVATE:
             raise LabelsError(f'{where}: "Label 2-class" is not 0, 1 or -1')
-        folder = inside(f"imgs/batch{cells['batch'].removeprefix('batch')}", where)
-        if folder not in pictures:
-            pictures[folder] = _pictures_by_stem(root.at(folder))
+        batch = cells["batch"].removeprefix("batch")
+        folders = [inside(f"imgs/batch{number}", where) for number in (batch, batch.zfill(2))]
+        for folder in folders:
+            if folder not in pictures:
+                pictures[folder] = _pictures_by_stem(root.at(folder))
+        folder = next(filter(pictures.__getitem__, folders), folders[0])
         image = cells["Image Name"]
         stem = _stem(image) if has_picture_name(image) else image
         path = inside(f"{folder}/{pictures[folder].get(stem, f'{stem}.jpg')}", where)
@@ -255,6 +263,43 @@ def _name_and_number(line: str, where: str) -> tuple[str, int]:
     return name.strip(), int(number)
 
 
+_CPRT_SPLITS = {"cprt_train.json": "train", "cprt_test.json": "test"}
+
+
+def _cprt_bench(root: Place) -> Iterator[LabelledPicture]:
+    """Read `cprt_train.json` and `cprt_test.json`: the attributes and score of pictures of VISPR.
+
+    Written by the card of CPRT-Bench (timtsapras23 on the Hugging Face hub): a record has `id`, the name of the picture
+    in VISPR; `binary_labels`, an object of 0 and 1 for each level; `level` and `score`. How it calls the attributes was
+    not to be seen. Names that are not those of the 22 are counted as labels that fit no attribute.
+    """
+    names = names_in(root)
+    for name, split in _CPRT_SPLITS.items():
+        if name not in names:
+            continue
+        records = json_of(content_of(root.at(name), name), name)
+        if not isinstance(records, list):
+            raise LabelsError(f"{name}: is not a list of records")
+        for number, record in enumerate(records, 1):
+            where = f"{name}, record {number}"
+            try:
+                stem, score = _stem(record["id"]), float(record["score"])
+                shown = {key: value for level in record["binary_labels"].values() for key, value in level.items()}
+            except (TypeError, LookupError, AttributeError, ValueError):
+                raise LabelsError(f'{where}: has no "id", "binary_labels" of each level and "score"') from None
+            if not 0 <= score <= 1 or any(value not in (0, 1) for value in shown.values()):
+                raise LabelsError(f"{where}: a label is not 0 or 1, or the score not from 0 to 1")
+            yield LabelledPicture(
+                None,
+                split=split,
+                score=score,
+                labels=tuple(key for key, value in shown.items() if value and key not in KEYS),
+                values={key: float(shown[key]) for key in KEYS if key in shown},
+                key=f"{stem}.jpg",
+                where=where,
+            )
+
+
 def _csv(root: Place, ignores_columns: bool = False) -> Iterator[LabelledPicture]:
     """Read a plain CSV file of labels, next to the pictures or elsewhere.
 
@@ -326,6 +371,11 @@ IMPORTERS = {
         licence="CC BY-NC 4.0",
     ),
     "biv-priv": Importer(_biv_priv, (_ONLY_ITS_CLASS,), mapping="biv-priv"),
+    "cprt-bench": Importer(
+        _cprt_bench,
+        ("The pictures are those of VISPR; rows are found by their names.", "0.5 counts as 0, as in the paper."),
+        licence="MIT",
+    ),
     "places365": Importer(
         _places365, ("The class is the scene category; whether a picture is private was not judged.",)
     ),

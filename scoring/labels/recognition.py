@@ -3,13 +3,16 @@
 `questions.parquet` is the draw; parts as of `reviews.py` are the answers. Neither is shown to the people.
 """
 
+import re
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import LabelsError
 from ingest.storage.parquet_tables import read_table, refuse_damage, write_table
-from ingest.storage.place import Place
-from scoring.labels.reviews import SKIP, UNDO, ReviewAnswers, standing
+from ingest.storage.place import PART, Place
+from scoring.labels.reviews import SHOWN, SKIP, UNDO, ReviewAnswers, standing
+from scoring.runs.layout import FIGURES, PURGED
 
 CANDIDATE = "candidate"
 NONE = "none"
@@ -55,6 +58,28 @@ chosen: key of the chosen original, null for none of them."""
 
 FOOTER_KEY = b"privsieve.questions"
 
+_FILE = re.compile(
+    rf"(?:({re.escape(QUESTIONS)})|(answers)-[0-9a-f]{{12}}-[0-9]{{5}}\.parquet)(?:\.[0-9a-f]{{8}}{re.escape(PART)})?"
+)
+"""Name of a file of a study, or of one that a killed process left half-written (`Place.create`)."""
+
+
+def kind_of_file(name: str) -> str | None:
+    """Return what a file of a study is: the questions, answers, or the access log; None if it is of something else.
+
+    name: its path below the folder.
+    """
+    if name.startswith(f"{SHOWN}/"):
+        return SHOWN
+    found = _FILE.fullmatch(name)
+    return None if found is None else found[1] or found[2]
+
+
+def refuse_purged(folder: Place) -> None:
+    """Raise LabelsError if the study was purged."""
+    if folder.at(PURGED).exists():
+        raise LabelsError(f"{folder.path} was purged: only its figures are left, in {FIGURES}/; begin another study")
+
 
 def study_answers(folder: Place) -> ReviewAnswers:
     """Return the answers in the folder, to read and to add to. Nothing is read yet."""
@@ -74,7 +99,8 @@ def standing_answers(answers: ReviewAnswers) -> pa.Table:
 
 
 def keep_questions(folder: Place, questions: pa.Table) -> None:
-    """Write the questions, unless the folder has the same ones. LabelsError if it has others."""
+    """Write the questions, unless the folder has the same ones. LabelsError if it has others, or was purged."""
+    refuse_purged(folder)
     if not folder.at(QUESTIONS).exists():
         write_table(folder.at(QUESTIONS), questions, {FOOTER_KEY: '{"version": 1}'})
     elif not read_questions(folder).equals(questions):
@@ -84,7 +110,8 @@ def keep_questions(folder: Place, questions: pa.Table) -> None:
 
 
 def read_questions(folder: Place) -> pa.Table:
-    """Read the questions, at least one. LabelsError if the folder is no study, or the file is damaged."""
+    """Read the questions, at least one. LabelsError if the folder is no study or purged, or the file is damaged."""
+    refuse_purged(folder)
     file = folder.at(QUESTIONS)
     if not file.exists():
         raise LabelsError(f"{folder.path}: is no folder of similarity ask --out")

@@ -40,7 +40,7 @@ def _record(run: Path, source: Path) -> None:
     (run / "run.json").write_text(json.dumps(record.model_dump() | {"source": str(source)}))
 
 
-def _run_of(folder: Path, num_rows: int) -> Path:
+def run_of(folder: Path, num_rows: int) -> Path:
     """A finished run of many rows, and its corpus of tars, which are empty: decisions do not read them."""
     num_shards = max(1, num_rows // ROWS_PER_SHARD)
     run, source = make_run(folder, num_rows, num_shards), folder / f"corpus-{num_rows}"
@@ -74,7 +74,7 @@ def _tars(folder: Path, num_tars: int) -> tuple[Path, Path]:
     return source, run
 
 
-def _filter(run: str, policy: str, out: str, *more: str) -> str:
+def filtered(run: str, policy: str, out: str, *more: str) -> str:
     shutil.rmtree(out, ignore_errors=True)
     printed = io.StringIO()
     with redirect_stdout(printed):
@@ -113,16 +113,16 @@ def benchmark(sizes: tuple[int, ...], num_gb: float, repeats: int, folder: Path)
     drop_all.write_text(DROP_ALL)
     keep_all.write_text(KEEP_ALL)
     for num_rows in sizes:
-        run = str(_run_of(folder, num_rows))
+        run = str(run_of(folder, num_rows))
         for what, more in (("dry run", "--dry-run"), ("release", "--executor=inline")):
-            seconds, peak_gb, _ = _alone(_filter, run, str(drop_all), out, more)
+            seconds, peak_gb, _ = _alone(filtered, run, str(drop_all), out, more)
             click.echo(f"{what:8} {num_rows:>11,} rows {seconds:7.1f} s {peak_gb:6.2f} GB")
     if num_gb:
         source, of_tars = _tars(folder, max(1, round(num_gb * 1e9 / IMAGES_PER_TAR / IMAGE_BYTES)))
         work: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
             "tarfile": (_copy, (str(source), out)),
-            "inline": (_filter, (str(of_tars), str(keep_all), out, "--executor=inline")),
-            "ray": (_filter, (str(of_tars), str(keep_all), out, "--executor=ray")),
+            "inline": (filtered, (str(of_tars), str(keep_all), out, "--executor=inline")),
+            "ray": (filtered, (str(of_tars), str(keep_all), out, "--executor=ray")),
         }
         fastest = {name: min(_alone(call, *values)[0] for _ in range(repeats)) for name, (call, values) in work.items()}
         for name, seconds in fastest.items():

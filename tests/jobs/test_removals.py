@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from ingest.formats.released import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import PdqSearch, distances
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
 from jobs.takedown.matching import pdq_hashes
 from scoring.runs.lease import lease
 from tests.jobs.in_process import scan_in_process

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import StorageError
+from ingest.formats.released import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
 from ingest.storage.place import place
-from jobs.filter.record import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
 from jobs.takedown.run import TakedownRequest, run_takedown
 from scoring.runs.lease import Lease, lease
-from tests.jobs.made import jpeg, privsieve
+from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.releases import FIRST_DROPPED, URL, Capture, asked, decisions, files, pictures, stopped_at, with_policy
 
 
@@ -100,6 +100,26 @@ def test_a_url_and_a_domain_name_pictures(tars: Path, capsys: Capture) -> None:
     assert privsieve("verify", tars) == 0
     by = {row["key"]: row["by"] for row in pq.read_table(tars / "removed.parquet").to_pylist()}
     assert by == {"b": "url", "c": "domain", "d": "domain", "f": "domain"}
+
+
+def test_copies_of_a_picture_go_with_its_url_or_hash_and_not_with_its_key_or_domain(tmp_path: Path) -> None:
+    """a and b are the same picture at two domains."""
+    (tmp_path / "source").mkdir()
+    members: dict[str, bytes] = {}
+    for key, host, shade in (("a", "one.org", 0), ("b", "two.org", 0), ("c", "two.org", 9)):
+        members |= {f"{key}.jpg": jpeg(shade), f"{key}.json": json.dumps({"url": f"https://{host}/{key}"}).encode()}
+    tar(tmp_path / "source" / "0.tar", members)
+    policy = with_policy(tmp_path, "name: all\nrules: []\ndefault: keep\nquarantined: drop\n")
+    assert privsieve("scan", tmp_path / "source", "--run", tmp_path / "run", "--engine", "canned") == 0
+    assert privsieve("filter", tmp_path / "run", "--policy", policy, "--out", tmp_path / "whole") == 0
+    sha256 = hashlib.sha256(jpeg(0)).hexdigest()
+    for line, left in (("https://one.org/a", "c"), (sha256, "c"), ("a", "bc"), ("domain one.org", "bc")):
+        release = tmp_path / "tars-release"
+        shutil.rmtree(release, ignore_errors=True)
+        shutil.copytree(tmp_path / "whole", release)
+        assert privsieve("takedown", release, asked(release, line)) == 0
+        assert "".join(sorted(held(release))) == left
+        assert privsieve("verify", release) == 0
 
 
 def test_the_decisions_name_no_url_of_what_is_not_released(tars: Path) -> None:

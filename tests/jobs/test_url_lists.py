@@ -1,5 +1,6 @@
 """A release as a list of URLs: the rows of the table that the pictures were downloaded from."""
 
+import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -218,6 +219,30 @@ def test_what_a_list_removed_is_taken_out_of_a_release_that_records_no_urls(
     assert privsieve("verify", other) == 0
     assert privsieve("takedown", other, asked(other, url(8))) == 2
     assert "line 3 of the list names a URL" in capsys.readouterr().err
+
+
+def test_a_removed_url_that_is_in_the_list_again_is_named(made: Path, tmp_path: Path, capsys: Capture) -> None:
+    """Its hash in release.json is put right, so that only the rows show it."""
+    release = tmp_path / "list"
+    released(made, release, "--flags-only")
+    file = release / "urls" / "00000.parquet"
+    before = file.read_bytes()
+    assert privsieve("takedown", release, asked(release, url(8), url(0))) == 0
+    assert privsieve("verify", release) == 0
+    file.write_bytes(before)
+    summary = json.loads((release / "release.json").read_text())
+    summary["sha256"]["urls/00000.parquet"] = hashlib.sha256(before).hexdigest()
+    (release / "release.json").write_text(json.dumps(summary))
+    capsys.readouterr()
+    assert privsieve("verify", release) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "urls: it has 7 rows, and release.json counts 4",
+        "urls: it has 3 rows whose URL was taken down",
+    ]
+    summary["urls"]["num_taken_down"] = 0
+    (release / "release.json").write_text(json.dumps(summary))
+    assert privsieve("verify", release) == 1
+    assert capsys.readouterr().out == "release.json: its takedowns removed 3 rows, and its list counts 0\n"
 
 
 @pytest.mark.slow

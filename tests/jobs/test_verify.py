@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
+from tests.jobs.releases import KEEP_ALL, asked, with_policy
 
 
 @pytest.mark.parametrize("files", ["as-is", "clean"])
@@ -130,3 +132,115 @@ def test_what_is_no_release_is_one_line(tmp_path: Path, capsys: pytest.CaptureFi
         error = capsys.readouterr().err
         assert error.endswith(f"{why}\n")
         assert error.count("\n") == 1
+
+
+def with_a_removed_shard_again(release: Path, before: Path) -> None:
+    shutil.copy(before / "0.tar", release / "0.tar")
+
+
+def with_the_release_of_before_and_its_tombstones(release: Path, before: Path) -> None:
+    removed = (release / "removed.parquet").read_bytes()
+    shutil.copytree(before, release, dirs_exist_ok=True)
+    (release / "removed.parquet").write_bytes(removed)
+
+
+def with_fewer_tombstones(release: Path, before: Path) -> None:
+    pq.write_table(pq.read_table(release / "removed.parquet").slice(1), release / "removed.parquet")
+    with_right_hash(release, "removed")
+
+
+def with_other_tombstones(release: Path, before: Path) -> None:
+    table = pq.read_table(release / "removed.parquet")
+    keys = pa.array(["another", *table["key"].to_pylist()[1:]], pa.string())
+    pq.write_table(table.set_column(1, "key", keys), release / "removed.parquet")
+    with_right_hash(release, "removed")
+
+
+def with_a_longer_log(release: Path, before: Path) -> None:
+    summary = json.loads((release / "release.json").read_text())
+    summary["takedowns"][0]["num_pictures"] += 1
+    (release / "release.json").write_text(json.dumps(summary))
+
+
+def with_a_shard_that_cannot_be_read(release: Path, before: Path) -> None:
+    (release / "0.tar").write_bytes(b"no tar")
+
+
+def without_tombstones(release: Path, before: Path) -> None:
+    (release / "removed.parquet").unlink()
+
+
+def with_right_hash(release: Path, name: str) -> None:
+    """The hash of the file is put right, so that only its content shows the change."""
+    summary = json.loads((release / "release.json").read_text())
+    summary[f"{name}_sha256"] = hashlib.sha256((release / f"{name}.parquet").read_bytes()).hexdigest()
+    (release / "release.json").write_text(json.dumps(summary))
+
+
+@pytest.mark.parametrize(
+    ("change", "faults"),
+    [
+        (
+            with_a_removed_shard_again,
+            ["0.tar: its content is not what was released", "0.tar: it holds 2 pictures of removed.parquet"],
+        ),
+        (
+            with_the_release_of_before_and_its_tombstones,
+            [
+                "removed.parquet: it is not what was released",
+                "removed.parquet: it has 2 pictures, and the takedowns in release.json count 0",
+                "decisions.parquet: 2 pictures of removed.parquet not marked as taken down",
+                "0.tar: it holds 2 pictures of removed.parquet",
+            ],
+        ),
+        (
+            with_fewer_tombstones,
+            [
+                "removed.parquet: it has 1 picture, and the takedowns in release.json count 2",
+                "removed.parquet: without 1 picture that decisions.parquet marks as taken down",
+            ],
+        ),
+        (
+            with_other_tombstones,
+            [
+                "decisions.parquet: 1 picture of removed.parquet not marked as taken down",
+                "removed.parquet: without 1 picture that decisions.parquet marks as taken down",
+            ],
+        ),
+        (with_a_longer_log, ["removed.parquet: it has 2 pictures, and the takedowns in release.json count 3"]),
+        (with_a_shard_that_cannot_be_read, ["0.tar: its content is not what was released"]),
+        (
+            without_tombstones,
+            [
+                "removed.parquet: it is not what was released",
+                "removed.parquet: it has 0 pictures, and the takedowns in release.json count 2",
+                "removed.parquet: without 2 pictures that decisions.parquet marks as taken down",
+            ],
+        ),
+    ],
+)
+def test_a_release_that_does_not_fit_its_takedowns_is_named(
+    tars: Path,
+    releases: dict[str, Path],
+    capsys: pytest.CaptureFixture[str],
+    change: Callable[[Path, Path], None],
+    faults: list[str],
+) -> None:
+    assert privsieve("takedown", tars, asked(tars, "b", "c")) == 0
+    capsys.readouterr()
+    assert privsieve("verify", tars) == 0
+    assert capsys.readouterr().out == "1 file and 2 pictures as released, and all counts agree\n"
+    change(tars, releases["tars-as-is"])
+    assert privsieve("verify", tars) == 1
+    assert capsys.readouterr().out.splitlines() == faults
+
+
+def test_a_picture_that_was_removed_by_its_key_may_have_a_copy(tmp_path: Path) -> None:
+    """Only the copy of the key was asked for, so the other one is no fault."""
+    (tmp_path / "source").mkdir()
+    tar(tmp_path / "source" / "0.tar", {"a.jpg": jpeg(1), "b.jpg": jpeg(1), "c.jpg": jpeg(2)})
+    policy, out = with_policy(tmp_path, KEEP_ALL), tmp_path / "out"
+    scan_in_process(tmp_path / "source", tmp_path / "run")
+    assert privsieve("filter", tmp_path / "run", "--policy", policy, "--out", out, "--quiet") == 0
+    assert privsieve("takedown", out, asked(out, "a")) == 0
+    assert privsieve("verify", out) == 0

@@ -66,6 +66,12 @@ def privacyalert_curated(root: Path, rows: str, there: Sequence[str], name: str 
     return root
 
 
+def cprt_bench(root: Path, records: object, name: str = "cprt_test.json") -> Path:
+    root.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(json.dumps(records))
+    return root
+
+
 def biv_priv(root: Path, private: Sequence[str], public: Sequence[str]) -> Path:
     paths = [f"final_release/{name}" for name in private]
     paths += [f"Public/Original_Images_Nonprivate/{name}" for name in public]

@@ -190,6 +190,54 @@ def test_curated_privacyalert(tmp_path: Path) -> None:
     assert _imported(tmp_path, "privacyalert-curated", labels_only)["111.jpg"]["split"] is None
 
 
+def test_batches_of_large_curated_sets_have_two_digits_and_ipd_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its loader fills VISPR's batches with zeros; the labels of IPD, which is made of two sets, are the other way
+    round."""
+    lines = "Image Name,batch,Label 2-class,Final\n2017_10000580,0,1,0\n2017_10000581,12,0,2\n"
+    there = ["batch00/2017_10000580.jpg", "batch12/2017_10000581.jpg"]
+    root = made.privacyalert_curated(tmp_path / "c", lines, there)
+    found = _imported(tmp_path, "privacyalert-curated", root)
+    assert [row["sha256"] for row in found.values()] == [_sha256(root / "imgs" / name) for name in there]
+    (root / "annotations/ipd_imgs_curated.json").write_text("{}")
+    assert "whose 0 is private; import PicAlert and VISPR, its parts" in _refused(
+        capsys, tmp_path, "privacyalert-curated", root
+    )
+
+
+def test_privacyalert_as_its_authors_name_the_columns_and_others_the_folder(tmp_path: Path) -> None:
+    root = made.privacyalert(tmp_path / "pa", "Filename,privacy\n29200655307,Public\n51161663162,Private\n", [])
+    made.picture(root / "images/test/29200655307.jpg", 1)
+    found = _imported(tmp_path, "privacyalert", root)
+    assert {key: (row["private"], row["sha256"]) for key, row in found.items()} == {
+        "29200655307.jpg": (0, _sha256(root / "images/test/29200655307.jpg")),
+        "51161663162": (1, None),
+    }
+
+
+def test_cprt_bench_gives_scores_and_attributes_of_vispr_pictures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    levels = {"level1": {"biometrics": 1, "gov_ids": 0}, "level3": {"age": 1, "hair": 1}}
+    record = {"id": "2017_1", "binary_labels": levels, "level": 1, "score": 0.75}
+    root = made.cprt_bench(tmp_path / "cprt", [record])
+    made.cprt_bench(root, [record | {"id": "2017_2.jpg", "score": 0}], "cprt_train.json")
+    found = _imported(tmp_path, "cprt-bench", root)
+    assert {key: (row["split"], row["score"], row["private"]) for key, row in found.items()} == {
+        "2017_1.jpg": ("test", 0.75, None),
+        "2017_2.jpg": ("train", 0, None),
+    }
+    assert _judged(found["2017_1.jpg"]) == {"biometrics": 1, "gov_ids": 0, "age": 1}
+    assert "labels that fit no attribute: hair 2" in capsys.readouterr().out
+    for wrong, message in (
+        ({}, "cprt_test.json: is not a list of records"),
+        ([1], 'cprt_test.json, record 1: has no "id", "binary_labels" of each level and "score"'),
+        ([record | {"score": 2}], "cprt_test.json, record 1: a label is not 0 or 1, or the score not from 0 to 1"),
+    ):
+        assert _refused(capsys, tmp_path, "cprt-bench", made.cprt_bench(root, wrong)) == message
+
+
 def test_biv_priv_finds_the_class_in_the_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     private = ["Bank_Statement_1.jpg", "a/mortage_investment_or_retirement_report 2.png", "IMG_77.jpg"]
     root = made.biv_priv(tmp_path / "biv", private, ["1.jpg"])

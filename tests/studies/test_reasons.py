@@ -12,7 +12,7 @@ from tests.studies.made import corpus, sent
 
 SENTENCES = [
     "Yes. A face can be recognised.",
-    "Yes. A letter is addressed to Anna Maria Smith.",
+    "Yes. Rosenthal stands on the door.",
     "No. Only trees.",
     "Yes. A passport lies there.",
 ]

@@ -122,8 +122,8 @@ def _as_tuned(options: EngineOptions, card: Card) -> EngineOptions:
     base, tuned = options.protocol.partition(":")[0], card.protocol.partition(":")[0]
     if base != tuned:
         raise EngineError(
-            f"the adapter was tuned to answer {card.protocol}; leave out --protocol {options.protocol}, or remove "
-            f"{CARD} from the adapter's folder to use it all the same"
+            f"the adapter was tuned to answer {card.protocol}, and {options.protocol} would be asked; ask {tuned} "
+            f"(scan does so without --protocol), or remove {CARD} from the adapter's folder to use it all the same"
         )
     return replace(options, protocol=name_to_continue(options.protocol, card.protocol_version))
 

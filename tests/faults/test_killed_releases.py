@@ -1,0 +1,160 @@
+"""SIGKILL at every step of a command that writes: the old or the new release is there, `verify` says which, and the
+same command again ends well."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.faults.killing import Run, killing
+from tests.jobs.in_process import scan_in_process
+from tests.jobs.made import jpeg, privsieve, tar
+from tests.jobs.releases import Capture, asked, files, with_policy
+
+pytestmark = pytest.mark.slow
+
+URL = "https://host{0}.example.org/{0}.jpg"
+POLICY = "name: p\ndefault: keep\nquarantined: drop\nrules: [{name: first, when: key = '0', then: drop, reason: r}]\n"
+MAX_STEPS = 200
+LEASE = "release.lease.json"
+
+BY_VERIFY = {
+    "the old one": ("stopped before it changed anything", f"{LEASE}: a command was killed", ".part: release.json does"),
+    "to be ended": ("a takedown is unfinished; run the same takedown again",),
+}
+"""What `verify` may say of an interrupted takedown."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two shards of three pictures with URLs, their table, and a run."""
+    folder = tmp_path_factory.mktemp("killed")
+    (folder / "tars").mkdir()
+    for shard in range(2):
+        members: dict[str, bytes] = {}
+        for number in range(3 * shard, 3 * shard + 3):
+            members |= {f"{number}.jpg": jpeg(40 * number)}
+            members |= {f"{number}.json": json.dumps({"url": URL.format(number)}).encode()}
+        tar(folder / "tars" / f"{shard}.tar", members)
+    pq.write_table(pa.table({"url": [URL.format(n) for n in range(6)]}), folder / "table.parquet")
+    scan_in_process(folder / "tars", folder / "run")
+    with_policy(folder, POLICY)
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    """What is changed is in the folder `out`."""
+    with killing(tmp_path / "out") as started:
+        yield started
+
+
+def filtered(made: Path, out: Path, kind: str, *more: str) -> tuple[object, ...]:
+    urls = ("--urls", made / "table.parquet") if kind == "list" else ()
+    return ("filter", made / "run", "--policy", made / "policy.yaml", *urls, "--out", out, "--quiet", *more)
+
+
+def said(out: Path, capsys: Capture) -> tuple[int, list[str]]:
+    capsys.readouterr()
+    code = privsieve("verify", out)
+    printed = capsys.readouterr()
+    return code, (printed.out if code == 1 else printed.err).splitlines()
+
+
+@pytest.mark.parametrize("kind", ["list", "shards"])
+def test_a_filter_that_is_killed_leaves_no_release_or_a_whole_one(
+    made: Path, tmp_path: Path, run: Run, kind: str, capsys: Capture
+) -> None:
+    out = tmp_path / "out"
+    assert privsieve(*filtered(made, out, kind)) == 0
+    whole = files(out)
+    for number in range(1, MAX_STEPS):
+        shutil.rmtree(out)
+        killed = run(number, *filtered(made, out, kind))
+        code, lines = said(out, capsys)
+        if killed == 0:
+            assert number > 20
+            assert files(out) == whole
+            return
+        assert killed == -9
+        if code == 1:
+            assert lines == [f"{LEASE}: a command was killed; run it again, or remove this file"]
+            (out / LEASE).unlink()
+        elif code == 2:
+            [line] = lines
+            assert "is no release that can be verified: it " in line
+            assert privsieve(*filtered(made, out, kind, "--resume")) == 0
+        assert files(out) == whole
+    raise AssertionError("it never came to its end")
+
+
+@pytest.mark.parametrize("kind", ["list", "shards"])
+def test_a_filter_that_is_killed_while_it_replaces_a_release_is_ended_by_the_same_command(
+    made: Path, tmp_path: Path, run: Run, kind: str, capsys: Capture
+) -> None:
+    out, command = tmp_path / "out", filtered(made, tmp_path / "out", kind, "--overwrite")
+    old = tmp_path / "old"
+    assert privsieve(*filtered(made, old, "list" if kind == "shards" else "shards")) == 0
+    assert privsieve(*filtered(made, out, kind)) == 0
+    whole, states = files(out), list[str]()
+    for number in range(1, MAX_STEPS):
+        shutil.rmtree(out)
+        shutil.copytree(old, out)
+        killed = run(number, *command)
+        code, lines = said(out, capsys)
+        if killed == 0:
+            assert files(out) == whole
+            assert {"unfinished", "incomplete"} <= {*states}
+            return
+        assert killed == -9
+        there = {name: content for name, content in files(out).items() if name != LEASE}
+        if code == 0 or there == whole:
+            states.append("whole")
+            assert there in (files(old), whole)
+        elif code == 1:
+            states.append("incomplete")
+            assert all(line.endswith(": it is not there") or line.startswith(LEASE) for line in lines)
+        else:
+            states.append("unfinished")
+            assert "is no release that can be verified: it " in lines[0]
+        assert privsieve(*command) == 0
+        assert files(out) == whole
+    raise AssertionError("it never came to its end")
+
+
+@pytest.mark.parametrize("kind", ["list", "shards"])
+def test_a_takedown_that_is_killed_leaves_the_old_release_or_one_that_the_same_command_ends(
+    made: Path, tmp_path: Path, run: Run, kind: str, capsys: Capture
+) -> None:
+    out, old = tmp_path / "out", tmp_path / "old"
+    assert privsieve(*filtered(made, old, kind)) == 0
+    requests = asked(old, "1", "4")
+    shutil.copytree(old, out)
+    assert privsieve("takedown", out, requests) == 0
+    new, before, states = files(out), files(old), set[str]()
+    for number in range(1, MAX_STEPS):
+        shutil.rmtree(out)
+        shutil.copytree(old, out)
+        killed = run(number, "takedown", out, requests)
+        code, lines = said(out, capsys)
+        there = {name: content for name, content in files(out).items() if name in {*before, *new}}
+        if killed == 0:
+            assert files(out) == new
+            assert states == {"the old one", "to be ended", "the new one"}
+            return
+        assert killed == -9
+        if code == 0:
+            assert there == before, "nothing has begun"
+        else:
+            state = next(name for name, parts in BY_VERIFY.items() if any(part in lines[0] for part in parts))
+            assert all(any(part in line for part in BY_VERIFY[state]) for line in lines), lines
+            assert state == "to be ended" or there in (before, new)
+            states.add("the new one" if there == new and state != "to be ended" else state)
+        assert privsieve("takedown", out, requests) == 0
+        assert files(out) == new
+        assert privsieve("verify", out) == 0
+    raise AssertionError("it never came to its end")

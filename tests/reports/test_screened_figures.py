@@ -1,0 +1,109 @@
+"""Figures of a run with a screen beside those of the same pictures without one, with the guard as `screen fit` sets it.
+
+The engine's answers are the canned ones of 6,000 hashes; which pictures the screen leaves out is planted.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jobs.screen.request import FitRequest
+from reports.report.compute import Report, summarise
+from reports.run.warehouse import open_run
+from scoring.assessment import Assessment, EngineOptions, View
+from scoring.engines import canned
+from scoring.privacy import private_of_values
+from scoring.screen.guard import is_guarded
+from scoring.table import FULL, GUARD, SCREEN, Facts, FirstLook, ScreenedOut, to_table
+from scoring.taxonomy import KEYS
+from tests.records import run_record, write_result
+
+NUM_HASHES = 60_000
+"""Most of their answers are private."""
+
+NUM_IMAGES = 6_000
+NUM_PRIVATE = 300
+PASSED = 0.1
+"""Share of the public pictures that pass the screen."""
+
+GUARD_SHARE = FitRequest.guard
+
+Answers = list[tuple[str, Assessment, bool]]
+"""sha256, the engine's answer, and whether that is private."""
+
+
+@pytest.fixture(scope="module")
+def answers() -> Answers:
+    engine, pixels = canned.load(EngineOptions()), np.zeros((1, 1, 3), np.uint8)
+    hashes = [hashlib.sha256(f"picture {number}".encode()).hexdigest() for number in range(NUM_HASHES)]
+    given = engine.assess([View(pixels, frozenset(), sha256) for sha256 in hashes])
+    assessments = [answer for answer in given if isinstance(answer, Assessment)]
+    private = private_of_values(np.stack([answer.values for answer in assessments]).astype(np.float64))
+    places = [
+        *np.flatnonzero(private == 1)[:NUM_PRIVATE].tolist(),
+        *np.flatnonzero(private == 0)[: NUM_IMAGES - NUM_PRIVATE].tolist(),
+    ]
+    assert len(places) == NUM_IMAGES
+    return [(hashes[place], assessments[place], bool(private[place] == 1)) for place in places]
+
+
+@pytest.fixture
+def reported(answers: Answers, tmp_path: Path) -> Callable[[int, float | None], Report]:
+    """seed, share of the private pictures that the screen misses; None: no screen -> report."""
+
+    def report(seed: int, miss_rate: float | None) -> Report:
+        generator = np.random.default_rng(seed)
+        is_private = np.array([is_private for _, _, is_private in answers])
+        left_out = np.zeros(NUM_IMAGES, dtype=np.bool_)
+        if miss_rate is not None:
+            left_out[generator.choice(np.flatnonzero(is_private), round(miss_rate * NUM_PRIVATE), replace=False)] = True
+            left_out |= ~is_private & (generator.random(NUM_IMAGES) >= PASSED)
+        looks = [
+            FirstLook(GUARD if is_guarded(sha256, GUARD_SHARE) else SCREEN, 0.01) if is_left_out else FirstLook(FULL)
+            for (sha256, _, _), is_left_out in zip(answers, left_out, strict=True)
+        ]
+        verdicts = [
+            ScreenedOut() if look.stage == SCREEN else answer
+            for look, (_, answer, _) in zip(looks, answers, strict=True)
+        ]
+        facts = [Facts("0.tar", i, f"{i}.jpg", None, 9, sha256) for i, (sha256, _, _) in enumerate(answers)]
+        folder = tmp_path / f"{seed} {miss_rate}"
+        (folder / "scores").mkdir(parents=True)
+        record = run_record(asdict(canned.describe(EngineOptions())) | {"assessed": list(KEYS)})
+        (folder / "run.json").write_text(record.model_dump_json())
+        write_result(folder, "0.tar", 0, True, to_table(facts, verdicts, looks))
+        return summarise(open_run(str(folder)))
+
+    return report
+
+
+def test_the_rate_over_all_has_the_rate_without_a_screen_in_its_interval(
+    reported: Callable[[int, float | None], Report],
+) -> None:
+    """Also where the screen misses more than it promises: the guarded pictures show it."""
+    truth = reported(0, None)
+    assert truth.overall.rate == NUM_PRIVATE / NUM_IMAGES
+    assert (truth.total.num_screened, truth.total.num_scored) == (0, NUM_IMAGES)
+    for seed, miss_rate in enumerate((0.0, 0.01, 0.01, 0.3)):
+        found = reported(seed, miss_rate)
+        total, overall = found.total, found.overall
+        assert total.num_scored + total.num_screened == NUM_IMAGES
+        assert 30 < total.num_guarded < 80  # one in a hundred of about 5,100
+        assert total.num_private == NUM_PRIVATE - round(miss_rate * NUM_PRIVATE) + total.num_missed
+        assert overall.low is not None
+        assert overall.high is not None
+        assert overall.low <= NUM_PRIVATE / NUM_IMAGES <= overall.high
+        assert overall.high - overall.low < 0.12
+
+
+def test_the_rate_of_what_the_engine_has_seen_is_not_that_over_all(
+    reported: Callable[[int, float | None], Report],
+) -> None:
+    found = reported(1, 0.01)
+    assert found.total.privacy_rate is not None
+    assert found.total.privacy_rate > 0.3  # the screen left out nearly all public pictures
+    assert found.total.num_unknown == found.total.num_quarantined == 0
