@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.browse.run import BrowseServing
+from jobs.browse.server import Browsing
+from jobs.review.local_server import LocalServer
 from tests.browsing.made import made_run, served
 from tests.reviewing.made import Person
 
@@ -16,11 +17,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(run: Path) -> Iterator[BrowseServing]:
+def server(run: Path) -> Iterator[LocalServer[Browsing]]:
     with served(run) as one:
         yield one
 
 
 @pytest.fixture
-def person(server: BrowseServing) -> Person:
+def person(server: LocalServer[Browsing]) -> Person:
     return Person(server.address)

@@ -1,4 +1,4 @@
-"""Rows by filters, their counts and exports, and what nobody sees."""
+"""Rows by filters, their counts, and what nobody sees."""
 
 import hashlib
 import io
@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from jobs.browse.run import BrowseServing
+from jobs.browse.server import Browsing
+from jobs.review.local_server import LocalServer
 from jobs.review.screen import Screen
 from jobs.runtime.pictures import PictureRef, Pictures
 from jobs.runtime.progress import SILENT
@@ -194,7 +195,7 @@ def sha256(number: int) -> str:
 PATHS = ("/", "/browse.js", "/review.css", "/api/state", "/api/thumbnail/0", "/api/picture/0", "/api/details/0")
 
 
-def test_without_the_token_nothing_is_shown(server: BrowseServing, person: Person) -> None:
+def test_without_the_token_nothing_is_shown(server: LocalServer[Browsing], person: Person) -> None:
     for path in PATHS:
         allowed = person.get(path)
         assert allowed.status == 200, path
