@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from ingest.images.phash import phash
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from jobs.runtime.hash_list import NOTHING, HashList
-from jobs.scan.batch_window import Flow
+from jobs.scan.batch_window import BATCH_SAMPLES, Flow
 from scoring.assessment import Engine, View, worst
 from scoring.captions import caption_kinds
 from scoring.screen.guard import is_guarded
@@ -56,16 +56,37 @@ class BatchScorer:
         num_bytes = sum(len(sample.encoded) for sample in samples)
         self._flow.held(num_bytes)
         try:
-            with self._flow.at("decoding", len(samples)):
-                pictures = self._without_listed(list(self._threads.map(self._look, samples)))
-                looks = list(self._threads.map(self._first_look, samples, pictures))
-            num_pixel_bytes = sum(_num_pixel_bytes(image) for _, image in pictures)
-            self._flow.held(num_pixel_bytes)
-            num_bytes += num_pixel_bytes
-            facts = [known for known, _ in pictures]
-            return to_table(facts, self._verdicts(samples, pictures, looks), looks)
+            tables = [self._first_rows(samples)]
+            while (num_rows := sum(table.num_rows for table in tables)) < len(samples):
+                tables.append(self._first_rows(samples[num_rows:]))
+            return pa.concat_tables(tables)
         finally:
             self._flow.held(-num_bytes)
+
+    def _first_rows(self, samples: Sequence[Sample]) -> pa.Table:
+        """Return the rows of the first samples: of as many as have `BATCH_SAMPLES` pictures for the engine, or of all.
+        No more than these are decoded at a time."""
+        seen, num_for_engine, num_bytes = list[_Seen](), 0, 0
+        try:
+            while num_for_engine < BATCH_SAMPLES and len(seen) < len(samples):
+                more = self._seen(samples[len(seen) : len(seen) + BATCH_SAMPLES - num_for_engine])
+                seen += more
+                more_bytes = sum(_num_pixel_bytes(each.image) for each in more)
+                self._flow.held(more_bytes)
+                num_bytes += more_bytes
+                num_for_engine += sum(isinstance(each.image, DecodedImage) for each in more)
+            return to_table([each.facts for each in seen], self._verdicts(seen), [each.look for each in seen])
+        finally:
+            self._flow.held(-num_bytes)
+
+    def _seen(self, samples: Sequence[Sample]) -> list["_Seen"]:
+        with self._flow.at("decoding", len(samples)):
+            pictures = self._without_listed(list(self._threads.map(self._look, samples)))
+            looks = list(self._threads.map(self._first_look, samples, pictures))
+        return [
+            _Seen(facts, ScreenedOut() if look.stage == SCREEN else image, look, sample.caption)
+            for sample, (facts, image), look in zip(samples, pictures, looks, strict=True)
+        ]
 
     def facts_of(self, sample: Sample) -> Facts:
         """Return what is known of a sample before it is decoded; of one on the hash list, only where it is."""
@@ -103,30 +124,32 @@ class BatchScorer:
         stage = GUARD if is_guarded(sha256, self._screen.record.guard_share) else SCREEN
         return FirstLook(stage, probability)
 
-    def _verdicts(
-        self,
-        samples: Sequence[Sample],
-        pictures: Sequence[tuple[Facts, DecodedImage | Fault]],
-        looks: Sequence[FirstLook],
-    ) -> list[Verdict]:
+    def _verdicts(self, seen: Sequence["_Seen"]) -> list[Verdict]:
         """Return the verdicts. The engine sees none of the pictures that the screen left out."""
-        decoded = [
-            ScreenedOut() if look.stage == SCREEN else image for (_, image), look in zip(pictures, looks, strict=True)
-        ]
         views = [
-            View(pixels, image.metadata, facts.sha256 or "", sample.caption if self._uses_caption else None)
-            for sample, (facts, _), image in zip(samples, pictures, decoded, strict=True)
-            if isinstance(image, DecodedImage)
-            for pixels in image.views
+            View(pixels, each.image.metadata, each.facts.sha256 or "", each.caption if self._uses_caption else None)
+            for each in seen
+            if isinstance(each.image, DecodedImage)
+            for pixels in each.image.views
         ]
         outcomes = iter(self._engine.assess(views) if views else [])
         verdicts: list[Verdict] = []
-        for d in decoded:
-            if isinstance(d, (Fault, ScreenedOut)):
-                verdicts.append(d)
+        for each in seen:
+            if isinstance(each.image, (Fault, ScreenedOut)):
+                verdicts.append(each.image)
                 continue
-            verdicts.append(worst(list(islice(outcomes, len(d.views)))))
+            verdicts.append(worst(list(islice(outcomes, len(each.image.views)))))
         return verdicts
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A sample that was decoded, and what a screen says of it."""
+
+    facts: Facts
+    image: DecodedImage | Fault | ScreenedOut
+    look: FirstLook
+    caption: str | None
 
 
 def facts_of(sample: Sample) -> Facts:
@@ -145,7 +168,7 @@ def facts_of(sample: Sample) -> Facts:
     )
 
 
-def _num_pixel_bytes(image: DecodedImage | Fault) -> int:
+def _num_pixel_bytes(image: DecodedImage | Fault | ScreenedOut) -> int:
     return sum(view.nbytes for view in image.views) if isinstance(image, DecodedImage) else 0
 
 

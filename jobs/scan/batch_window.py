@@ -63,6 +63,10 @@ class Flow:
 BATCH_SAMPLES = 16
 """Images decoded and scored together: limits the pixels in memory. Fewer if their files take `MAX_BYTES`."""
 
+SCREENED_SAMPLES = 4 * BATCH_SAMPLES
+"""Images of a batch in front of which a screen stands: it leaves most of them out, and asking the engine about one or
+two pictures takes nearly as long as asking about `BATCH_SAMPLES`."""
+
 MAX_BYTES_AHEAD = 2 * 2**30
 """Limit on files and pixels, read but not answered, of all slices of a worker, without those being decoded."""
 
@@ -70,13 +74,13 @@ MAX_BATCHES = 160
 """Limit on batches at once, of all slices of a worker; each has a thread, which mostly waits."""
 
 
-def batches(samples: Iterator[Sample]) -> Iterator[list[Sample]]:
-    """Yield the samples in lists of at most `BATCH_SAMPLES`."""
+def batches(samples: Iterator[Sample], most: int = BATCH_SAMPLES) -> Iterator[list[Sample]]:
+    """Yield the samples in lists of at most `most`."""
     batch, num_bytes = list[Sample](), 0
     for sample in samples:
         batch.append(sample)
         num_bytes += len(sample.encoded)
-        if len(batch) == BATCH_SAMPLES or num_bytes >= MAX_BYTES:
+        if len(batch) == most or num_bytes >= MAX_BYTES:
             yield batch
             batch, num_bytes = [], 0
     if batch:
@@ -109,7 +113,7 @@ class Room:
 
 
 def rows_in_order(
-    samples: Iterator[Sample],
+    waiting: Iterator[list[Sample]],
     score: Callable[[list[Sample]], pa.Table],
     threads: ThreadPoolExecutor,
     room: Room | None,
@@ -118,11 +122,10 @@ def rows_in_order(
 ) -> Iterator[pa.Table]:
     """Yield the rows of each batch, in order; while there is room, further batches are scored next to the first.
 
-    room: None for one batch at a time, in the thread of the caller, which Ctrl-C ends. Even without room each slice has
-    a batch under way, so that none waits forever. queued: takes the number of images that were read to be scored, and
-    minus that number once they are.
+    waiting: batches. room: None for one batch at a time, in the thread of the caller, which Ctrl-C ends. Even without
+    room each slice has a batch under way, so that none waits forever. queued: takes the number of images that were read
+    to be scored, and minus that number once they are.
     """
-    waiting = batches(samples)
     if room is None:
         yield from (_scored_here(batch, score, queued) for batch in waiting)
         return
