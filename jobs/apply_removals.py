@@ -23,11 +23,10 @@ from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
-from jobs.takedown.command import write_near, write_numbers
+from jobs.takedown.command import PdqDistance, write_near, write_numbers
 from jobs.takedown.entries import Entry, entries_of, looked_for, pdq_names
 from jobs.takedown.journal import Journal, finish_takedown, put_in_place, write_rest
 from jobs.takedown.matching import HeldPicture, NearMatch, held_pictures
-from jobs.takedown.run import PdqDistance
 from scoring.runs.lease import lease
 
 

@@ -1,6 +1,6 @@
 """The verb `calibrate`: whether probabilities mean what they say, and thresholds that follow from labels."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
@@ -10,7 +10,7 @@ from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import Option, RunUrl, Seed, Url, checked_request, refuse_existing
-from jobs.console.terminal import write_document, write_json, write_line
+from jobs.console.terminal import write_document, write_line, wrote_json
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
@@ -125,8 +125,7 @@ def calibrate(request: CalibrateRequest, reliability: tuple[str, ...], output: s
     gives none; evaluate judges its answers, and audit corrects its rates.
     """
     report = run_calibrate(request).report
-    if output == "json":
-        write_json(asdict(report), indent=1)
+    if wrote_json(report, output):
         return
     from reports.calibration.words import document
 

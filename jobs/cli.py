@@ -154,11 +154,6 @@ def cli() -> None:
     """
 
 
-def _continued(args: list[str] | None) -> str:
-    verb = next(iter(sys.argv[1:] if args is None else args), "")
-    return CONTINUED.get(verb, "")
-
-
 def main(args: list[str] | None = None) -> None:
     """Run a command.
 
@@ -184,7 +179,8 @@ def main(args: list[str] | None = None) -> None:
     except OSError as error:
         message, code = f"{reason_of(error)}{f': {error.filename}' if error.filename else ''}", 2
     except (click.Abort, KeyboardInterrupt):
-        message, code = f"interrupted{_continued(args)}", 130
+        verb = next(iter(sys.argv[1:] if args is None else args), "")
+        message, code = f"interrupted{CONTINUED.get(verb, '')}", 130
     else:
         sys.exit(code if isinstance(code, int) else 0)
     write_line(f"privsieve: {without_credentials(message)}", to_stderr=True)

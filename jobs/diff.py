@@ -41,7 +41,7 @@ def run_diff(request: DiffRequest, feedback: Feedback = SILENT) -> "RunDifferenc
     SourceError if its PDQ hashes need pictures that cannot be read.
     """
     from jobs.runtime.hash_list import hash_list_of
-    from jobs.runtime.listed import clear_rows
+    from jobs.runtime.pictures import clear_rows
     from reports.diff.compute import compare_runs
     from reports.diff.page import render
     from reports.page.pages import write_page

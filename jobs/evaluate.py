@@ -153,7 +153,7 @@ def may_be_named(
     import pyarrow as pa
 
     from jobs.runtime.hash_list import NOTHING
-    from jobs.runtime.listed import COLUMNS, clear_of
+    from jobs.runtime.pictures import COLUMNS, clear_of
     from reports.report.opened import open_run
 
     if hash_list is NOTHING or not wrong:

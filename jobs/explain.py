@@ -1,13 +1,12 @@
 """The verb `explain`: one image in words, and what policies do with it and why."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import click
 
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import HashListUrl, Option, RunUrl, Urls, checked_request
-from jobs.console.terminal import write_cautions, write_json, write_line
+from jobs.console.terminal import write_cautions, write_line, wrote_json
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from scoring.policies.policy_file import SHIPPED
 from scoring.sql.limits import NO_LIMITS, Limits, limits_of_command
@@ -39,7 +38,7 @@ def run_explain(
 ) -> tuple["Explanation", tuple[str, ...]]:
     """Return the explanation, and the cautions of the run. QueryError where no image, or several, have that key."""
     from jobs.runtime.hash_list import hash_list_of
-    from jobs.runtime.listed import clear_rows, refuse_listed
+    from jobs.runtime.pictures import clear_rows, refuse_listed
     from reports.report.explaining import explanation, row_named
     from reports.report.opened import open_run
     from scoring.policies.policy_file import load_policy, policy_bytes
@@ -63,9 +62,7 @@ def explain(request: ExplainRequest, output: str) -> None:
     do as well. The picture is not opened, unless a hash list has PDQ hashes. No found text is shown: none is stored.
     """
     explained, cautions = run_explain(request, on_terminal(quiet=True), limits_of_command(600))
-    if output == "json":
-        write_json(asdict(explained), indent=1)
-    else:
+    if not wrote_json(explained, output):
         _write_text(explained)
     write_cautions(cautions)
 

@@ -14,7 +14,7 @@ from ingest.errors import PrivsieveError, number_of
 from ingest.formats import open_source
 from ingest.formats.released import RELEASE, TAKEDOWN_JOURNAL
 from ingest.formats.shard import MAX_IMAGE_BYTES
-from ingest.images.pdq import MAX_DISTANCE, Hashes
+from ingest.images.pdq import MAX_DISTANCE
 from ingest.sample import printable, url_sha256_of
 from ingest.storage.given_files import given_content
 from ingest.storage.place import Place, place
@@ -25,9 +25,9 @@ from jobs.filter.decisions import read_decisions
 from jobs.filter.record import urls_of
 from jobs.filter.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
+from jobs.takedown.command import PdqDistance
 from jobs.takedown.entries import looked_for
 from jobs.takedown.matching import held_pictures, pdq_hashes
-from jobs.takedown.run import PdqDistance
 from scoring.policies.policy import TAKEDOWN
 
 MAX_PRINTED = 100
@@ -104,7 +104,8 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
             return LookupResult(tuple(by_records), is_list=is_list, is_decodable=is_decodable or is_list)
     known = {match.name for match in by_records if match.state == "released"}
     exact, near, num_not_compared = list[PictureMatch](), list[PictureMatch](), 0
-    wanted = looked_for([]) if hashes is None else _both_hashes(hashes)
+    # Of each frame, at its own size and at a very large one.
+    wanted = looked_for([]) if hashes is None else hashes[:, [0, -1]].reshape(-1, 4)
     with feedback.meter("compare pictures", None) as meter:
         for picture in held_pictures(open_source(request.release, None, None), wanted, meter):
             shown, distance = f"{printable(picture.shard)}/{picture.key}", picture.nearest()
@@ -118,11 +119,6 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
                 near.append(PictureMatch("released", shown, distance))
     near.sort(key=lambda match: (match.distance or 0, match.name))
     return LookupResult((*by_records, *exact, *near), num_not_compared, is_decodable=is_decodable)
-
-
-def _both_hashes(hashes: Hashes) -> Hashes:
-    """Return the hashes of each frame at its own size and at a very large one; shape (hashes, 4)."""
-    return hashes[:, [0, -1]].reshape(-1, 4)
 
 
 def _by_records(decisions: pa.Table, column: str, name: str) -> Iterator[PictureMatch]:

@@ -10,7 +10,7 @@ from ingest.errors import IncompleteError, RunError, number_of
 from ingest.storage.web import named
 from jobs.console.request_options import QUIET
 from jobs.console.terminal import write_line, write_rows, write_table
-from jobs.runtime.last_word import command_session
+from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import SILENT, Feedback, on_terminal, weights_shown
 from scoring.engines.vlm.adapter import adapter_in
 from scoring.engines.vlm.checkpoint import ADAPTER_CONFIG, checkpoint_in

@@ -1,6 +1,6 @@
 """The verb `taxonomy`: bands of the severity score for a taxonomy of one's own."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import click
@@ -11,7 +11,7 @@ from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import Option, Seed, Url, checked_request, refuse_existing
-from jobs.console.terminal import write_json, write_line, write_table
+from jobs.console.terminal import write_line, write_table, wrote_json
 from scoring.taxonomy import KEYS, TAXONOMY_VARIABLE, fitted_version, given_taxonomy
 
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ def fit(request: TaxonomyRequest, output: str) -> None:
     """
 
     result = run_taxonomy_fit(request)
-    if output == "json":
-        write_json(asdict(result), indent=1)
+    if wrote_json(result, output):
         return
     rows = [
         [

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import click
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pydantic import BaseModel
 
 from ingest.errors import IncompleteError, PrivsieveError, SourceError, number_of
@@ -31,8 +30,9 @@ from ingest.formats.released import (
 )
 from ingest.formats.shard import files_below
 from ingest.sample import printable
+from ingest.storage.parquet_tables import read_checked
 from ingest.storage.place import Place, place
-from jobs.console.request_options import takes
+from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.filter.checksums import local_file, sha256_of, signer_of, sums
@@ -217,12 +217,8 @@ def _decisions(root: Place, written: _Written) -> tuple[pa.Table | None, list[st
     if written.decisions_sha256 not in (None, sha256_of(file)):
         return None, [f"{DECISIONS}: its content is not what was released"]
     try:
-        with file.open() as stream:
-            # Without threads: those of pyarrow abort the process if it ends while they start.
-            parquet = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True)
-            named = OF_PICTURE if written.takedowns or root.at(REMOVED).exists() else ("shard",)
-            wanted = (*named, "action", "rule", "released_sha256", "url_sha256")
-            table = parquet.read([name for name in wanted if name in parquet.schema_arrow.names], use_threads=False)
+        named = OF_PICTURE if written.takedowns or root.at(REMOVED).exists() else ("shard",)
+        table = read_checked(file, (*named, "action", "rule", "released_sha256", "url_sha256"))
         of_rules = Counter(zip(table["rule"].to_pylist(), table["action"].to_pylist(), strict=True))
     except (pa.ArrowException, KeyError):
         return None, [f"{DECISIONS}: it cannot be read"]
@@ -358,7 +354,7 @@ def _held(source: Source, shard: str) -> list[str]:
 
 @click.command()
 @takes(VerifyRequest)
-@click.option("--quiet", is_flag=True, help="No progress.")
+@QUIET
 def verify(request: VerifyRequest, quiet: bool) -> None:
     """Check that RELEASE still is what filter wrote: each file by its hash, each picture by the decisions, all counts.
 

@@ -11,7 +11,7 @@
 These functions do what the commands of the same names do, print nothing and return what they found; notebooks show
 results as pages. Errors are those of `ingest.errors`, all of them `PrivsieveError`; their text is the line that a
 command would print. May import: all rooms. Imported by: no room. Start at: `scan`; `checks.py` has what people check,
-`recognition.py` whether changed pictures still show what they did, `releases.py` what becomes of releases.
+`recognition.py` whether changed pictures still show what they did.
 """
 
 import os
@@ -35,18 +35,24 @@ from ingest.errors import (
     SourceError,
     StorageError,
 )
+from ingest.images.pdq import MAX_DISTANCE
 from ingest.images.pixels import ImageLimits
+from jobs.apply_removals import ApplyRemovalsRequest, RemovalsResult, run_apply_removals
 from jobs.console.requests import asked
 from jobs.filter.request import FilterRequest, FilterResources
 from jobs.filter.run import FilterResult, run_filter
+from jobs.lookup import LookupRequest, LookupResult, run_lookup
 from jobs.models import CachedWeights, FetchedWeights, cached_weights
 from jobs.models import fetch_weights as run_fetch_weights
 from jobs.plan.arithmetic import Figure, PlanResult
 from jobs.plan.command import PlanRequest, run_plan
+from jobs.purge import PurgeRequest, PurgeResult, run_purge
 from jobs.report.request import ReportRequest
 from jobs.runtime.cluster import Executor
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.run import run_scan
+from jobs.takedown.command import TakedownRequest, TakedownResult, run_takedown
+from jobs.verify import Verified, VerifyRequest, run_verify
 from privsieve.asking import Url, takes, text
 from privsieve.checks import (
     Review,
@@ -65,7 +71,6 @@ from privsieve.checks import (
 )
 from privsieve.notebook import show_results_as_pages
 from privsieve.recognition import StudyPage, similarity, similarity_ask, similarity_votes
-from privsieve.releases import apply_removals, lookup, purge, takedown, verify
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
@@ -277,3 +282,59 @@ def fetch_weights(weights: Url) -> FetchedWeights:
     weights: a name of the hub (`owner/name@revision`), an fsspec URL, or a folder. EngineError, StorageError.
     """
     return run_fetch_weights(text("weights", weights))
+
+
+@takes(VerifyRequest)
+def verify(release: Url, *, signer: Url | None = None) -> Verified:
+    """Check that a release still is what `filter` wrote: what is wrong is in `faults`, a line each.
+
+    StorageError or PrivsieveError if there is no release that could be verified.
+    """
+    return run_verify(asked(VerifyRequest, locals()))
+
+
+@takes(LookupRequest)
+def lookup(release: Url, wanted: str, *, pdq_distance: int = MAX_DISTANCE, exact: bool = False) -> LookupResult:
+    """Look for a picture or a URL in a release, or in a copy of its shards: where it is, is in `matches`.
+
+    PrivsieveError, StorageError if there is no such picture or release.
+    """
+    return run_lookup(asked(LookupRequest, locals()))
+
+
+@takes(TakedownRequest)
+def takedown(
+    release: Url,
+    listed: Url,
+    *,
+    pdq_distance: int = MAX_DISTANCE,
+    received: str | None = None,
+    why: Literal["objection", "erasure", "copyright", "safety", "other"] | None = None,
+    sign_key: Url | None = None,
+    dry_run: bool = False,
+) -> TakedownResult:
+    """Remove pictures from a release, as `privsieve takedown`; lines that name no picture are in `unknown`.
+
+    PrivsieveError if the list or the release does not allow it; IncompleteError if the release has changed.
+    """
+    return run_takedown(asked(TakedownRequest, locals()))
+
+
+@takes(ApplyRemovalsRequest)
+def apply_removals(
+    copy: Url, listed: Url, *, pdq_distance: int = MAX_DISTANCE, dry_run: bool = False
+) -> RemovalsResult:
+    """Remove from an older copy of a release's shards what the release has removed, as `privsieve apply-removals`.
+
+    PrivsieveError if the list or the copy does not allow it.
+    """
+    return run_apply_removals(asked(ApplyRemovalsRequest, locals()))
+
+
+@takes(PurgeRequest)
+def purge(run: Url, *, yes: bool = False) -> PurgeResult:
+    """Delete what a run knows of single pictures and keep its figures; without `yes` only say what would be deleted.
+
+    A study of people is purged in the same way. RunError if there is neither, or if a command works on the run.
+    """
+    return run_purge(asked(PurgeRequest, locals()))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
 from jobs.audit.run import AuditSampleResult, run_audit_apply, run_audit_sample
@@ -12,8 +12,9 @@ from jobs.evaluate import EvaluateRequest, run_evaluate
 from jobs.explain import ExplainRequest, run_explain
 from jobs.labels.request import AgreementRequest, ConsensusRequest, ExportRequest, ImportRequest
 from jobs.labels.run import ExportResult, run_agreement, run_consensus, run_export, run_import
+from jobs.review.command import ReviewResult, result_of, serving
+from jobs.review.local_server import LocalServer
 from jobs.review.request import ReviewRequest
-from jobs.review.run import ReviewResult, ReviewServing, in_background, result_of
 from jobs.screen.request import EvaluateScreenRequest, FitRequest
 from jobs.screen.run import EvaluateScreenResult, FitResult, run_screen_evaluate, run_screen_fit
 from privsieve.asking import Url, takes
@@ -27,6 +28,9 @@ from scoring.labels.consensus import Consensus
 from scoring.labels.importing import Imported
 from scoring.policies.policy_file import SHIPPED
 from scoring.runs.audit_files import Purpose
+
+if TYPE_CHECKING:
+    from jobs.review.server import ReviewPage
 
 
 @takes(EvaluateRequest)
@@ -223,17 +227,17 @@ def export_labels(
 class Review:
     """A page that people answer, while its `with` block lasts."""
 
-    def __init__(self, serving: ReviewServing):
-        self._serving = serving
+    def __init__(self, server: "LocalServer[ReviewPage]"):
+        self._server = server
 
     @property
     def address(self) -> str:
         """Return the address to open in a browser of this machine. It holds a token, with which anyone can answer."""
-        return self._serving.address
+        return self._server.address
 
     def result(self) -> ReviewResult:
         """Return what everybody has answered until now."""
-        return result_of(self._serving.review)
+        return result_of(self._server.page)
 
 
 @takes(ReviewRequest)
@@ -262,5 +266,5 @@ def review(
             input("Enter ends the review")
         privsieve.audit_apply("my-run", "my-run/reviews")
     """
-    with in_background(asked(ReviewRequest, locals())) as serving:
-        yield Review(serving)
+    with serving(asked(ReviewRequest, locals())) as server, server.in_background():
+        yield Review(server)

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from typing import Literal
 
 from jobs.console.requests import asked as request_of
-from jobs.similarity.asking_page import AskResult, AskServing, result_of, serving
+from jobs.review.local_server import LocalServer, refuse_missing
+from jobs.similarity.asking import AskResult, Choices, result_of
 from jobs.similarity.request import AskRequest, CompareRequest, VotesRequest
 from jobs.similarity.run import run_compare, run_votes
 from privsieve.asking import Url, takes
@@ -39,17 +40,17 @@ def similarity(
 class StudyPage:
     """A page on which people say what they recognise, while its `with` block lasts."""
 
-    def __init__(self, serving: AskServing):
-        self._serving = serving
+    def __init__(self, server: LocalServer[Choices]):
+        self._server = server
 
     @property
     def address(self) -> str:
         """Return the address to open in a browser of this machine. It holds a token, with which anyone can answer."""
-        return self._serving.address
+        return self._server.address
 
     def result(self) -> AskResult:
         """Return what everybody has answered until now."""
-        return result_of(self._serving.choices)
+        return result_of(self._server.page)
 
 
 @takes(AskRequest)
@@ -80,8 +81,12 @@ def similarity_ask(
             input("Enter ends it")
         privsieve.similarity_votes("study", out="votes.csv")
     """
-    with serving(request_of(AskRequest, locals())) as served, served.in_background():
-        yield StudyPage(served)
+    request = request_of(AskRequest, locals())
+    refuse_missing("similarity_ask")
+    from jobs.similarity.asking_page import serving
+
+    with serving(request) as server, server.in_background():
+        yield StudyPage(server)
 
 
 @takes(VotesRequest)

@@ -14,9 +14,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import CORRUPT_SHARD, NO_IMAGE_COLUMN, TOO_MANY_ROWS, Fault, StorageError
-from ingest.formats.parquet_pages import LargePageError
-from ingest.formats.parquet_release import write
-from ingest.formats.parquet_rows import MAX_IMAGE_PAGE_BYTES, MAX_TEXT_PAGE_BYTES, AmbiguousColumnError, Leaf, rows
+from ingest.formats.parquet_pages import (
+    MAX_IMAGE_PAGE_BYTES,
+    MAX_TEXT_PAGE_BYTES,
+    AmbiguousColumnError,
+    LargePageError,
+    Leaf,
+    rows,
+)
+from ingest.formats.parquet_release import write as write
 from ingest.formats.parquet_schema import (
     DAMAGED,
     TOO_LARGE,
@@ -45,8 +51,6 @@ from ingest.sample import (
     url_sha256_of,
 )
 from ingest.storage.place import Place
-
-__all__ = ["SUFFIX", "captions", "check", "lost", "names", "num_downloaded", "read", "shards", "slices", "write"]
 
 SUFFIX = ".parquet"
 CAPTION_NAMES = ("caption", "text", "TEXT", "alt")

@@ -8,10 +8,11 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
-from ingest.formats.members import Members
+from ingest.formats.members import Mask, Members, masked_value
 from ingest.images.files.magic import HEAD_BYTES, picture_format
 from ingest.sample import printable
 
@@ -117,19 +118,40 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(is_string or isinstance(kind, pa.JsonType))
 
 
+def masked_rows(
+    rows: pa.Table | pa.RecordBatch, stays: Callable[[int, str], bool], mask: Mask
+) -> tuple[pa.Table | pa.RecordBatch, int]:
+    """Return the rows with masked texts, and the number of cells in which something is masked. A cell becomes null if
+    the name of a field in it would have to be masked, or if it is of JSON that cannot be parsed.
+
+    stays: says of the number and name of a column whether it stays as it is.
+    """
+    num_masked = 0
+    for number, field in enumerate(rows.schema):
+        if stays(number, field.name) or not has_texts(field.type):
+            continue
+        is_json = isinstance(field.type, pa.JsonType)
+        values = rows.column(number).to_pylist()
+        made = [_masked_cell(value, mask, is_json) for value in values]
+        num_masked += sum(before != after for before, after in zip(values, made, strict=True)) if not is_json else 0
+        rows = rows.set_column(number, field, pa.array(made, field.type))
+    return rows, num_masked
+
+
+def _masked_cell(value: Any, mask: Mask, is_json: bool) -> Any:
+    try:
+        return json.dumps(masked_value(json.loads(value), mask)) if is_json and value else masked_value(value, mask)
+    except (ValueError, RecursionError):
+        return None
+
+
 def has_texts(kind: pa.DataType) -> bool:
     """Return whether values of this type hold text somewhere."""
     if isinstance(kind, pa.BaseExtensionType):
         return has_texts(kind.storage_type)
     if types.is_dictionary(kind):
         return has_texts(kind.value_type)
-    children = [kind.field(number).type for number in range(kind.num_fields)]
-    return (
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_string_view(kind)
-        or any(map(has_texts, children))
-    )
+    return _is_text(kind) or any(has_texts(kind.field(number).type) for number in range(kind.num_fields))
 
 
 def _hides_a_dictionary(kind: pa.DataType) -> bool:

@@ -5,21 +5,26 @@ columns are read together, as many rows at once as fit.
 """
 
 import hashlib
-import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.formats.members import Mask, masked_value
-from ingest.formats.parquet_columns import Choice, arrays_of_values, choose, has_texts, joined, plain_rows
-from ingest.formats.parquet_pages import DamagedPageError, LargePageError, PageGuard
-from ingest.formats.parquet_rows import DICTIONARY_ROWS, IMAGE_BUFFER_BYTES, MAX_IMAGE_PAGE_BYTES, TEXT_BUFFER_BYTES
+from ingest.formats.parquet_columns import Choice, arrays_of_values, choose, joined, masked_rows, plain_rows
+from ingest.formats.parquet_pages import (
+    DICTIONARY_ROWS,
+    IMAGE_BUFFER_BYTES,
+    MAX_IMAGE_PAGE_BYTES,
+    TEXT_BUFFER_BYTES,
+    DamagedPageError,
+    LargePageError,
+    PageGuard,
+)
 from ingest.formats.parquet_schema import DAMAGED, category_column, image_and_key, parquet_file, sample_of, untexted
 from ingest.formats.released import Kept, RewriteRecord, Written, changed
 from ingest.formats.shard import opened
@@ -55,7 +60,9 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
                                 pq.ParquetWriter(released, choice.schema, compression=compression)
                             )
                         if kept.mask is not None:
-                            rows, num_masked_here = _masked(rows, choice, named, kept.mask)
+                            rows, num_masked_here = masked_rows(
+                                rows, lambda number, name: number == choice.image or name in named, kept.mask
+                            )
                             num_masked += num_masked_here
                         writer.write_table(rows)
                         num_written += rows.num_rows
@@ -140,31 +147,6 @@ def _rewritten(
         made = pa.StructArray.from_arrays(children, fields=list(column.type), mask=column.is_null())
     rows = rows.set_column(choice.image, rows.schema.field(choice.image), made)
     return rows.filter(pa.array([content is not None for content in images]))
-
-
-def _masked(rows: pa.Table, choice: Choice, named: Collection[str | None], mask: Mask) -> tuple[pa.Table, int]:
-    """Return the rows with masked texts, and the number of cells in which something is masked. A cell becomes null if
-    the name of a field in it would have to be masked, or if it is of JSON that cannot be parsed.
-
-    named: columns that give key and category, which stay.
-    """
-    num_masked = 0
-    for number, field in enumerate(rows.schema):
-        if number == choice.image or field.name in named or not has_texts(field.type):
-            continue
-        is_json = isinstance(field.type, pa.JsonType)
-        values = rows.column(number).to_pylist()
-        made = [_masked_cell(value, mask, is_json) for value in values]
-        num_masked += sum(before != after for before, after in zip(values, made, strict=True)) if not is_json else 0
-        rows = rows.set_column(number, field, pa.array(made, field.type))
-    return rows, num_masked
-
-
-def _masked_cell(value: Any, mask: Mask, is_json: bool) -> Any:
-    try:
-        return json.dumps(masked_value(json.loads(value), mask)) if is_json and value else masked_value(value, mask)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _compression(rows: pq.RowGroupMetaData) -> str:

@@ -35,19 +35,6 @@ from ingest.formats.tar_samples import MAX_MEMBERS, Group, content, damaged, gro
 from ingest.sample import Locator, Sample, Slice, caption_of, cut, domain_of, printable, url_sha256_of
 from ingest.storage.place import NewFile, Place
 
-__all__ = [
-    "SUFFIXES",
-    "CategoryProbe",
-    "captions",
-    "category_probe",
-    "field_at",
-    "names",
-    "read",
-    "shards",
-    "slices",
-    "write",
-]
-
 USUAL_KEY = 255
 """Characters of a key above this count as bytes of the slice that holds it."""
 

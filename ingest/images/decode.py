@@ -18,8 +18,10 @@ from PIL import Image, ImageFile, UnidentifiedImageError
 from ingest.errors import Fault
 from ingest.images import hidden
 from ingest.images.files import jpeg, tiff, unseen
+from ingest.images.files.copies import Scanned
 from ingest.images.files.magic import HEAD_BYTES, picture_format
 from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
+from ingest.images.files.pictures import Inner
 from ingest.images.files.pieces import UNKNOWN_CHUNK, Piece
 from ingest.images.pdq import pdq_of
 from ingest.images.pixels import ImageLimits, Pixels
@@ -225,7 +227,7 @@ def _decode(
     unseen_content = unseen.unseen_in(
         encoded,
         [*unread, *unseen.pieces_of(image, encoded, num_decoded, streams)],
-        unseen.Scanned(views + more, width, height),
+        Scanned(views + more, width, height),
         has_more_frames=num_frames > num_decoded,
         takes_pictures=limits.has_pdq,
     )
@@ -244,7 +246,7 @@ def _decode(
     )
 
 
-def _hashes_of_inner(pictures: Sequence[unseen.Inner | None], limits: ImageLimits) -> Iterator[str | None]:
+def _hashes_of_inner(pictures: Sequence[Inner | None], limits: ImageLimits) -> Iterator[str | None]:
     """Yield PDQ hashes of pictures inside the file; None for one that cannot be decoded, or has too many frames or
     pixels."""
     num_pixels_left = limits.max_pixels

@@ -104,7 +104,7 @@ def num_ignored(image: ImageFile.ImageFile) -> int:
     """Return the number of ignored channels of the frame that is about to be loaded."""
     if image.format not in ("BMP", "TIFF"):
         return 0
-    names = set(_channel_names(image))
+    names = {str(tile.args[0] if isinstance(tile.args, tuple) else tile.args) for tile in image.tile}
     return max((1 if name == _SPARE_BIT else name.count("X") for name in names), default=0)
 
 
@@ -120,10 +120,6 @@ def ignored_channel(encoded: bytes, index: int) -> npt.NDArray[np.uint8] | None:
         return np.asarray(image.getchannel("A"))
     except (OSError, ValueError):
         return None
-
-
-def _channel_names(image: ImageFile.ImageFile) -> list[str]:
-    return [str(tile.args[0] if isinstance(tile.args, tuple) else tile.args) for tile in image.tile]
 
 
 def _with_alpha(arguments: tuple[Any, ...] | str | None) -> tuple[Any, ...] | str | None:

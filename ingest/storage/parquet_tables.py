@@ -1,6 +1,6 @@
 """Small Parquet tables, read and written whole, with JSON texts in the footer that say what the rows are."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -21,6 +21,13 @@ def write_table(file: Place, table: pa.Table, footer: Mapping[bytes, str] = {}) 
     file.write(sink.getvalue().to_pybytes())
 
 
+def write_checked(file: Place, table: pa.Table, rows_per_group: int | None = None) -> str:
+    """Write a table with checksums of its pages, whole or not at all, and return the hash of the file, in hex."""
+    with file.create() as stream:
+        pq.write_table(table, stream, rows_per_group, compression="zstd", write_page_checksum=True)
+    return stream.sha256
+
+
 def read_table(file: Place, key: bytes) -> tuple[pa.Table, bytes]:
     """Read a table, without metadata, and the JSON text that its footer has under a key.
 
@@ -29,6 +36,18 @@ def read_table(file: Place, key: bytes) -> tuple[pa.Table, bytes]:
     with file.open() as stream:
         table = pq.read_table(stream, page_checksum_verification=False)
     return table.replace_schema_metadata(None), (table.schema.metadata or {})[key]
+
+
+def read_checked(file: Place, wanted: Collection[str] | None = None) -> pa.Table:
+    """Read a table whose pages must have their checksums. pyarrow.ArrowException if it is damaged.
+
+    wanted: those of these columns that the file has; None for all.
+    """
+    with file.open() as stream:
+        # Without threads: those of pyarrow abort the process if it ends while they start.
+        parquet = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True)
+        names = None if wanted is None else [name for name in wanted if name in parquet.schema_arrow.names]
+        return parquet.read(names, use_threads=False)
 
 
 def in_row_groups(tables: Iterable[pa.Table], rows_per_group: int) -> Iterator[pa.Table]:

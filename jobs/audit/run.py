@@ -17,7 +17,7 @@ from jobs.console.requests import refuse_existing
 from jobs.labels.run import refuse_as_output
 from jobs.report.run import category_sizes
 from jobs.runtime.hash_list import HashList, hash_list_of
-from jobs.runtime.listed import clear_of
+from jobs.runtime.pictures import clear_of
 from jobs.runtime.progress import SILENT, Feedback
 from reports.audit.compute import audit_of_sample
 from reports.audit.drawing import draw

@@ -17,10 +17,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ingest import __version__
-from ingest.errors import PolicyError, PrivsieveError, QueryError
+from ingest.errors import PolicyError, QueryError
 from ingest.sample import printable
-from jobs.filter.decisions import DECISIONS_SCHEMA, decisions_of
-from jobs.review.handling import error_answer, no_icon, number_below, page_route, picture_answer, posted
+from jobs.filter.decisions import decisions_of_run
+from jobs.review.handling import number_below, page_app, picture_answer, posted
 from jobs.review.screen import Screen
 from reports.report.browsed_rows import MAX_ROWS, SHOWN, VALUES, BrowsedRows, Filter
 from reports.report.evidence import SIDES, first_frame_boxes
@@ -28,7 +28,7 @@ from reports.report.explaining import explanation, facts_in_words
 from reports.report.opened import OpenRun
 from scoring.labels.csv_cells import as_csv
 from scoring.policies.policy import Policy
-from scoring.table import SCHEMA, Col
+from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
 
 Format = Literal["csv", "coco", "fiftyone", "cvat"]
@@ -63,12 +63,12 @@ def _images(rows: pa.Table, source_format: str) -> Iterator[tuple[str, int, int,
     for batch in columns.to_batches(max_chunksize=10_000):
         for row in batch.to_pylist():
             if row[Col.WIDTH] and row[Col.HEIGHT]:
-                boxes = [box for box in first_frame_boxes(row[Col.BOXES], None) if box["attribute"] and _has_area(box)]
+                boxes = [
+                    box
+                    for box in first_frame_boxes(row[Col.BOXES], None)
+                    if box["attribute"] and box["x_max"] > box["x_min"] and box["y_max"] > box["y_min"]
+                ]
                 yield _path(row[Col.SHARD], row[Col.KEY], source_format), row[Col.WIDTH], row[Col.HEIGHT], boxes
-
-
-def _has_area(box: Mapping[str, Any]) -> bool:
-    return bool(box["x_max"] > box["x_min"] and box["y_max"] > box["y_min"])
 
 
 def _path(shard: str, key: str, source_format: str) -> str:
@@ -195,7 +195,7 @@ class Browsing:
 
 
 def app(browsing: Browsing) -> Starlette:
-    """Return the app. It has no protection of its own: `jobs.review.handling.Guard` must come before it."""
+    """Return the app, which `jobs.review.handling.Guard` must protect."""
     rows = browsing.rows
 
     def state(request: Request) -> Response:
@@ -238,13 +238,11 @@ def app(browsing: Browsing) -> Starlette:
     def details(request: Request) -> Response:
         return JSONResponse(_details(browsing, _number(request, rows)))
 
-    own = {"/": "index.html", "/browse.css": "browse.css", "/browse.js": "browse.js"}
-    shared = ("review.css", "api.js", "boxes.js", "panel.js")
-    return Starlette(
+    return page_app(
+        "jobs.browse",
+        own=("browse.css", "browse.js"),
+        shared=("review.css", "api.js", "boxes.js", "panel.js"),
         routes=[
-            *(page_route(path, "jobs.browse", name) for path, name in own.items()),
-            *(page_route(f"/{name}", "jobs.review", name) for name in shared),
-            no_icon(),
             Route("/api/state", state),
             Route("/api/page", page, methods=["POST"]),
             Route("/api/counts", counts, methods=["POST"]),
@@ -253,7 +251,6 @@ def app(browsing: Browsing) -> Starlette:
             Route("/api/picture/{number}", picture),
             Route("/api/details/{number}", details),
         ],
-        exception_handlers={PrivsieveError: error_answer},
     )
 
 
@@ -271,7 +268,7 @@ def _decide(browsing: Browsing, wanted: Filter) -> None:
         return
     with browsing.deciding:
         if not browsing.rows.has_decisions(name):
-            browsing.rows.add_decisions(name, decisions(browsing.run, browsing.policies[name]))
+            browsing.rows.add_decisions(name, decisions_of_run(browsing.run, browsing.policies[name]))
 
 
 def _page(browsing: Browsing, asked: _AskedPage) -> dict[str, Any]:
@@ -312,10 +309,3 @@ def _details(browsing: Browsing, number: int) -> dict[str, Any]:
         ],
         "boxes": first_frame_boxes(row[Col.BOXES][0].as_py()),
     }
-
-
-def decisions(run: OpenRun, policy: Policy) -> pa.Table:
-    """Return rows of `DECISIONS_SCHEMA`, one for each image. PolicyError if a rule fails on a row."""
-    policy = policy.for_engine(run.record.engine)
-    parts = [decisions_of(rows, policy) for rows in run.chunks(SCHEMA.names)]
-    return pa.concat_tables([DECISIONS_SCHEMA.empty_table(), *parts])

@@ -11,15 +11,14 @@ from typing import Annotated
 
 import click
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ingest import __version__
 from ingest.errors import RunError, number_of
+from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place
 from jobs.compact.joining import (
     SLICES_PER_FILE,
     SliceFile,
-    bytes_in,
     check_seams,
     finished_shards,
     grouped,
@@ -93,35 +92,18 @@ def _compacted(run: Place, record: RunRecord, request: CompactRequest, held: Lea
     ledger = results(run).ledger
     shards = finished_shards(request.run, record, ledger)
     slices: Iterable[SliceFile] = slice_files(run, record, shards, ledger)
-    if record.sample is not None or record.limit is not None:
+    if not record.is_whole:
         slices = list(slices)
         refuse_missing(request.run, record, slices, ledger)
-    joined = _joined(run, grouped(slices, request.rows_per_file), ledger, held)
-    check_seams(run, joined.files, joined.parts)
-    made = Manifest(
-        privsieve=__version__,
-        num_shards=len(shards),
-        num_slices=joined.num_slices,
-        num_rows=sum(file.num_rows for file in joined.files),
-        slices_sha256=joined.slices_sha256,
-        rows_sha256=joined.rows_sha256,
-        files=tuple(joined.files),
-    )
-    return _decide(run, made, joined.parts, held)
+    made, parts = _joined(run, len(shards), grouped(slices, request.rows_per_file), ledger, held)
+    check_seams(run, made.files, parts)
+    return _decide(run, made, parts, held)
 
 
-@dataclass(frozen=True)
-class _Joined:
-    """Step 1, done."""
-
-    files: list[CompactFile]
-    parts: list[ResultPart]
-    num_slices: int
-    slices_sha256: str
-    rows_sha256: str
-
-
-def _joined(run: Place, groups: Iterable[list[SliceFile]], ledger: Ledger, held: Lease) -> _Joined:
+def _joined(
+    run: Place, num_shards: int, groups: Iterable[list[SliceFile]], ledger: Ledger, held: Lease
+) -> tuple[Manifest, list[ResultPart]]:
+    """Take step 1: write a large file for each group. Return what the manifest will say, and where the rows are."""
     files, parts, digest, num_slices, total = list[CompactFile](), list[ResultPart](), hashlib.sha256(), 0, 0
     with tempfile.TemporaryDirectory() as aside, open_duckdb(aside) as connection:
         for slices in groups:
@@ -129,12 +111,21 @@ def _joined(run: Place, groups: Iterable[list[SliceFile]], ledger: Ledger, held:
             place = run.at(COMPACT, f"{len(files):05d}-{hash_of(slices)[:NAMED_DIGITS]}.parquet")
             if not is_made_of(place, slices):
                 write_joined(connection, run, slices, Path(aside) / "joined.parquet", place)
-            files.append(CompactFile(name=place.name, num_rows=rows_in(slices), num_bytes=bytes_in(place)))
+            files.append(CompactFile(name=place.name, num_rows=rows_in(slices), num_bytes=place.size()))
             parts.extend(parts_of(slices, len(files) - 1, ledger))
             digest.update(lines_of(slices))
             num_slices += len(slices)
             total += sum(slice_.mark for slice_ in slices)
-    return _Joined(files, parts, num_slices, digest.hexdigest(), hash_of_marks(total))
+    made = Manifest(
+        privsieve=__version__,
+        num_shards=num_shards,
+        num_slices=num_slices,
+        num_rows=sum(file.num_rows for file in files),
+        slices_sha256=digest.hexdigest(),
+        rows_sha256=hash_of_marks(total),
+        files=tuple(files),
+    )
+    return made, parts
 
 
 def _decide(run: Place, made: Manifest, parts: list[ResultPart], held: Lease) -> Manifest:
@@ -142,10 +133,8 @@ def _decide(run: Place, made: Manifest, parts: list[ResultPart], held: Lease) ->
     others = _decided_meanwhile(run, held)
     if others is not None:
         return others
-    with run.at(COMPACT_SHARDS).create() as stream:
-        rows = [dict(zip(PARTS_SCHEMA.names, astuple(part), strict=True)) for part in parts]
-        table = pa.Table.from_pylist(rows, schema=PARTS_SCHEMA)
-        pq.write_table(table, stream, compression="zstd", write_page_checksum=True)
+    rows = [dict(zip(PARTS_SCHEMA.names, astuple(part), strict=True)) for part in parts]
+    write_checked(run.at(COMPACT_SHARDS), pa.Table.from_pylist(rows, schema=PARTS_SCHEMA))
     others = _decided_meanwhile(run, held)
     if others is None:
         run.at(MANIFEST).write((made.model_dump_json(indent=2) + "\n").encode())

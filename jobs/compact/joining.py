@@ -64,9 +64,8 @@ class SliceFile:
 
 def finished_shards(url: str, record: RunRecord, ledger: Ledger) -> list[str]:
     """Return the shards with results, in order. RunError if one is not scanned to its end, or not of this source."""
-    is_whole = record.sample is None and record.limit is None
     corpus = open_source(record.source, record.format, record.category)
-    shards = [shard for shard in corpus.shards if is_whole or has_any_result(shard, ledger)]
+    shards = [shard for shard in corpus.shards if record.is_whole or has_any_result(shard, ledger)]
     unfinished = [shard for shard in shards if not finished(shard, ledger)]
     if unfinished or not shards:
         have = "has" if len(unfinished) == 1 else "have"
@@ -154,11 +153,6 @@ def open_duckdb(aside: str) -> "duckdb.DuckDBPyConnection":
     connection.execute(f"SET memory_limit = '{MEMORY_GB}GB'")
     connection.execute("SET temp_directory = $1", [aside])
     return connection
-
-
-def bytes_in(place: Place) -> int:
-    with place.open() as stream:
-        return stream.seek(0, 2)
 
 
 def is_made_of(place: Place, inputs: Sequence[SliceFile]) -> bool:

@@ -11,6 +11,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -56,6 +57,13 @@ def write_lines(text: str) -> None:
     """Write a text of several lines to stdout."""
     for line in text.removesuffix("\n").split("\n"):
         write_line(line)
+
+
+def wrote_json(result: Any, output: str) -> bool:
+    """Write a result (a dataclass) as JSON if that is the format of the output. Return whether it is."""
+    if output == "json":
+        write_json(asdict(result), indent=1)
+    return output == "json"
 
 
 def write_json(value: Any, indent: int | None = None) -> None:

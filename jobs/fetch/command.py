@@ -17,7 +17,7 @@ from pydantic import Field, InstanceOf
 from ingest import __version__
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.storage.place import Place, place
-from jobs.console.request_options import Command, headings, takes
+from jobs.console.request_options import QUIET, Command, headings, takes
 from jobs.console.requests import Count, Name, Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.fetch.download import IMG2DATASET, LOCAL, Workers, default_folder, download, python_of, requirements
@@ -173,7 +173,7 @@ def _record(request: FetchRequest) -> FetchRecord:
 
 @click.command(cls=Command, headings=headings(FetchRequest, FetchResources))
 @takes(FetchRequest, FetchResources)
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+@QUIET
 def fetch(request: FetchRequest, resources: FetchResources, quiet: bool) -> None:
     """Download the images of METADATA (Parquet, CSV or TSV: a file, folder, glob or fsspec URL) as shards.
 

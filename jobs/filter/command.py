@@ -7,16 +7,16 @@ import click
 
 from ingest.errors import number_of
 from ingest.formats.members import Members
-from jobs.console.request_options import takes
+from jobs.console.request_options import QUIET, takes
 from jobs.console.terminal import write_line
-from jobs.filter.bar import readable
+from jobs.filter.decisions import readable
 from jobs.filter.guaranteeing import percent
 from jobs.filter.plan import Counts
 from jobs.filter.record import GuaranteeRecord, UrlCounts
 from jobs.filter.request import FilterRequest, FilterResources
 from jobs.filter.run import FilterPlan, carry_out, check_destination, plan_filter
 from jobs.filter.shift import shift_in_words
-from jobs.runtime.last_word import command_session
+from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import duration, on_terminal
 from scoring.engines.detectors.covering import STEPS
 from scoring.policies.policy import WHOLE_IMAGE, Policy
@@ -38,7 +38,7 @@ MAX_KINDS_PRINTED = 8
 @click.command()
 @takes(FilterRequest, FilterResources)
 @click.option("--dry-run", is_flag=True, help="Show what would be dropped and any problem with --out; write nothing.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@QUIET
 def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, quiet: bool) -> None:
     """Write the corpus of RUN again, in its own layout, without what a policy drops.
 

@@ -3,24 +3,24 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ingest.errors import IncompleteError, PrivsieveError
+from ingest.errors import IncompleteError, PolicyError, PrivsieveError
 from ingest.formats import FORMATS, Source
 from ingest.formats.members import name_fault
 from ingest.formats.released import DECISIONS, DONE, OWN_NAMES, REDACTIONS, Kept, RewriteRecord, Written, changed
 from ingest.formats.tree import ROOT
 from ingest.sample import printable
+from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, reason_of
-from jobs.filter.bar import Bar
 from jobs.filter.checksums import sha256_of
 from jobs.filter.decisions import (
     DECISIONS_SCHEMA,
+    Bar,
     KeptHash,
     as_written,
     counted,
@@ -31,7 +31,6 @@ from jobs.filter.decisions import (
     row_chunks,
     unseen_in,
 )
-from jobs.filter.flags import FLAGGED, flags_of
 from jobs.filter.plan import Share
 from jobs.filter.record import UrlCounts
 from jobs.filter.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewriter_of
@@ -39,7 +38,39 @@ from jobs.filter.shift import COLUMNS, Shift
 from scoring.captions import masked
 from scoring.policies.policy import Policy
 from scoring.runs.footers import blocks_at
-from scoring.table import SCHEMA
+from scoring.table import SCHEMA, Col
+from scoring.taxonomy import KEYS
+
+FLAGGED = (Col.LEVEL, Col.SCORE, *KEYS)
+"""Columns of the row that flags are made of."""
+
+
+def refuse_without_json(corpus: Source) -> None:
+    """Raise PolicyError if the samples of a corpus have no JSON that a release writes."""
+    if corpus.format != "webdataset":
+        raise PolicyError(
+            f"--flag-keys writes into the JSON of tars, and the source is {corpus.format}; decisions.parquet says the "
+            "same by shard and key"
+        )
+
+
+def flags_of(rows: pa.Table, decisions: pa.Table) -> dict[int, dict[str, Any]]:
+    """Return index -> flags of each row that is not dropped. rows: with `FLAGGED`, as many as decisions."""
+    judged = rows.select(FLAGGED)
+    for name in ("index", "action", "rule"):
+        judged = judged.append_column(f"decided_{name}", decisions[name])
+    kept = judged.append_column("action", decisions["action"])
+    return {
+        row["decided_index"]: {
+            "action": row["decided_action"],
+            "rule": row["decided_rule"],
+            "level": row[Col.LEVEL],
+            "score": None if row[Col.SCORE] is None else round(row[Col.SCORE], 6),
+            "attributes": None if row[Col.SCORE] is None else [key for key in KEYS if row[key] == 1],
+        }
+        for row in kept_rows(kept).to_pylist()
+    }
+
 
 NOTHING = Written(0, {}, {}, {})
 
@@ -159,8 +190,7 @@ class ShardCopier:
         if self.policy.redacts and self.urls is None:
             tables[REDACTIONS] = redactions_of(decisions, written.pictures.steps)
         for name, table in tables.items():
-            with table_of(self.out, share, name).create() as stream:
-                pq.write_table(table, stream, compression="zstd", write_page_checksum=True)
+            write_checked(table_of(self.out, share, name), table)
         gone = written.dropped.keys() | written.pictures.refused.keys()
         shift = Shift()
         shift.add(decided.facts, decisions)
@@ -244,3 +274,20 @@ def table_of(out: Place, share: Share, name: str) -> Place:
 
 def _file_of(out: Place, share: Share, ending: str) -> Place:
     return out.at(DONE, f"{hashlib.sha256(share.shard.encode('utf-8', 'surrogateescape')).hexdigest()}{ending}")
+
+
+MAX_BLOCKS = 1000
+
+
+def copied_on_ray(copier: ShardCopier, shares: Sequence[Share]) -> Iterator[Copied]:
+    """Yield copies as they are done, with Ray Data. Call this inside of `jobs.runtime.cluster.ray_session`."""
+    import ray.data
+
+    def copy(row: dict[str, Any]) -> dict[str, Any]:
+        number = int(row["number"])
+        return {"copied": copier.outcome(number, shares[number]).to_json()}
+
+    numbers = [{"number": n} for n in range(len(shares))]
+    copies = ray.data.from_items(numbers, override_num_blocks=min(len(shares), MAX_BLOCKS)).map(copy)
+    for row in copies.iter_rows():
+        yield Copied.from_json(row["copied"])

@@ -1,24 +1,28 @@
-"""What a policy decides for the rows of one shard, and what is kept of the shard then."""
+"""What a policy and the threshold of a guarantee decide for the rows of one shard, and what is kept of it then."""
 
 import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from ingest.errors import IncompleteError, PrivsieveError, RunError
+from ingest.errors import IncompleteError, PrivsieveError, QueryError, RunError
 from ingest.formats.released import DECISIONS, CoverStep, Kept, Written
 from ingest.sample import printable
+from ingest.storage.parquet_tables import read_checked
 from ingest.storage.place import Place
-from jobs.filter.bar import Bar
+from reports.report.opened import OpenRun
 from scoring.policies.policy import (
     DAMAGED_SHARD,
     DEFAULT,
     GUARANTEE,
     HASH_LIST,
+    LIMITS,
     NOT_CLEANED,
     NOT_COMPARED,
     NOT_COVERED,
@@ -30,7 +34,73 @@ from scoring.policies.policy import (
 )
 from scoring.runs.results import RowRange
 from scoring.runs.rows import is_damage, rows_at
-from scoring.table import Col
+from scoring.sql.expressions import columns_of, row_cursor, shown, value_expression, without_values
+from scoring.sql.limits import StoppedError, Watch
+from scoring.table import SCHEMA, Col
+
+NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
+_OPTION = "--guarantee-by"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Images from a threshold on are dropped."""
+
+    by: str
+    """The column or expression, as the user gave it."""
+
+    threshold: float
+    """The lowest number that is dropped; +inf if the policy alone keeps the promise."""
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Return the columns of the row that the number follows from."""
+        return columns_of(self.by, SCHEMA)
+
+    @property
+    def reason(self) -> str:
+        """Return the reason for the decisions."""
+        return f"{shown(self.by)} is {readable(self.threshold)} or more, which the guarantee drops"
+
+    def scores(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Return the number of each row, float64; null if it has none."""
+        return scores_of(rows, self.by)
+
+
+def readable(number: float) -> str:
+    """Return the fewest digits that mean the same number, in double precision, or in single, as the columns are stored.
+
+    >>> readable(30.0), readable(0.8854830265045166)
+    ('30', '0.885483')
+    """
+    single = np.float32(number)
+    shortest = np.format_float_positional(single if float(single) == number else np.float64(number), trim="-")
+    return str(shortest)
+
+
+def scores_of(rows: pa.Table, by: str) -> pa.ChunkedArray:
+    """Return the value of an expression over rows of `scoring.table.SCHEMA`, float64; null for NaN, too.
+
+    QueryError if it is no expression over the row, gives no number, or fails.
+    """
+    sql = value_expression(by, SCHEMA)
+    connection = row_cursor()
+    connection.register("score_rows", rows)
+    try:
+        kind = str(connection.sql(f"SELECT {sql} FROM score_rows LIMIT 0").types[0])
+        if not kind.startswith(NUMBERS):
+            raise QueryError(
+                f"{_OPTION} {shown(by)} gives {kind}; a column or expression that gives a number is wanted"
+            )
+        number = f"CAST({sql} AS DOUBLE)"
+        statement = f"SELECT CASE WHEN isfinite({number}) THEN {number} END AS score FROM score_rows"
+        table = Watch(connection, LIMITS).run(lambda: connection.sql(statement).to_arrow_table())
+    except StoppedError as stop:
+        raise QueryError(f"{_OPTION} {shown(by)} was stopped {stop}; write a simpler expression") from None
+    except duckdb.Error as error:
+        raise QueryError(f"{_OPTION} {shown(by)}: {without_values(error, '')}") from None
+    return table["score"]
+
 
 ROWS_AT_ONCE = 40_960
 """Rows decided together: as many as a row group of a compacted run has, so that no group is decoded twice."""
@@ -83,11 +153,7 @@ def read_decisions(root: Place, url: str) -> pa.Table:
     """Read `decisions.parquet` of a finished release. PrivsieveError if it is of another version, IncompleteError if it
     is damaged."""
     try:
-        with root.at(DECISIONS).open() as stream:
-            # Without threads, as in `jobs.verify`.
-            decisions = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True).read(
-                use_threads=False
-            )
+        decisions = read_checked(root.at(DECISIONS))
     except (pa.ArrowException, FileNotFoundError):
         raise IncompleteError(f"{url}: {DECISIONS} cannot be read; privsieve verify {url} says more") from None
     if not decisions.schema.equals(DECISIONS_SCHEMA):
@@ -159,6 +225,13 @@ def decisions_of(rows: pa.Table, policy: Policy, bar: Bar | None = None) -> pa.T
     decided = _overruled(decided, lost, UNREADABLE, reasons)
     decided = _overruled(decided, is_damage(rows), DAMAGED_SHARD, rows[Col.REASON])
     return policy.overruled.apply(decided)
+
+
+def decisions_of_run(run: OpenRun, policy: Policy) -> pa.Table:
+    """Return the decisions of a policy for every row of a run. PolicyError if a rule fails on a row."""
+    policy = policy.for_engine(run.record.engine)
+    parts = [decisions_of(rows, policy) for rows in run.chunks(SCHEMA.names)]
+    return pa.concat_tables([DECISIONS_SCHEMA.empty_table(), *parts])
 
 
 def is_caught(decisions: pa.Table, policy: Policy) -> pa.ChunkedArray:

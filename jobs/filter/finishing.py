@@ -29,7 +29,7 @@ from ingest.formats.released import (
     Written,
 )
 from ingest.sample import printable
-from ingest.storage.parquet_tables import in_row_groups
+from ingest.storage.parquet_tables import in_row_groups, write_checked
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_tree
 from jobs.filter.checksums import write_sums
@@ -132,11 +132,10 @@ def write_changes(out: Place, url: str, previous: PreviousRelease) -> Changes:
         connection.register("previous", previous.decisions)
         connection.register("decisions", read_decisions(out, url).select([*_RELEASED, "rule"]))
         changes = connection.sql(_CHANGES).to_arrow_table()
-    with out.at(CHANGES).create() as stream:
-        pq.write_table(changes, stream, compression="zstd", write_page_checksum=True)
+    sha256 = write_checked(out.at(CHANGES), changes)
     kinds = changes["change"].to_pylist()
     added, removed, changed = (kinds.count(kind) for kind in ("added", "removed", "changed"))
-    return Changes(added, removed, changed, stream.sha256)
+    return Changes(added, removed, changed, sha256)
 
 
 def finish(

@@ -17,8 +17,7 @@ from pydantic import Field
 from ingest.errors import LabelsError, PolicyError, RunError, number_of
 from ingest.storage.place import Place, place
 from jobs.console.requests import Url, checked_request
-from jobs.filter.bar import Bar, readable, scores_of
-from jobs.filter.decisions import can_be_dropped, decisions_of, is_caught
+from jobs.filter.decisions import Bar, can_be_dropped, decisions_of, is_caught, readable, scores_of
 from jobs.filter.plan import Counts
 from jobs.filter.record import GuaranteeRecord
 from reports.evaluation.answers import truth_of
@@ -78,9 +77,6 @@ class GuaranteeRequest:
 
     drawn: Drawn | None = None
     """How the labelled images were drawn; None: `audit` if all are of the audit sample, else `evenly`."""
-
-    accept_all: bool = False
-    """Go on although every image with a score would be dropped."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 One pass over the rows goes into a database that spills to disk. What stays in memory is the rows that are overruled.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import duckdb
@@ -16,8 +16,7 @@ from ingest.errors import RunError
 from ingest.formats import Source
 from ingest.images import pdq, phash
 from ingest.storage.place import Place
-from jobs.filter.bar import Bar
-from jobs.filter.decisions import decisions_of, row_chunks
+from jobs.filter.decisions import Bar, decisions_of, row_chunks
 from jobs.filter.plan import shard_rows
 from jobs.filter.record import GroupCounts, GroupsBy
 from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, HASH_LIST, NOT_COMPARED, NOT_LISTED, Overruled, Policy
@@ -63,14 +62,11 @@ class Decided:
     def settle(self, keys: Mapping[str, str]) -> None:
         """Give rows with the same key the strictest decision, until nothing changes. keys: column -> what to call it in
         reasons."""
-        before = None
-        while before != (now := self._total_rank()):
+        before, total = None, "SELECT coalesce(sum(rank), 0) FROM decided"
+        while before != (now := self.connection.sql(total).fetchall()):
             before = now
             for key, cause in keys.items():
                 self.connection.execute(_STRICTEST.format(key=key, cause=cause))
-
-    def _total_rank(self) -> int:
-        return int(self.connection.sql("SELECT coalesce(sum(rank), 0) FROM decided").fetchall()[0][0])
 
     def group(self, groups: GroupsBy) -> GroupCounts:
         """Find groups of near duplicates, give each the strictest decision of its pictures, and count them.
@@ -196,52 +192,38 @@ def decided_rows(
         "url_sha256 VARCHAR, hash VARCHAR)"
     )
     decided, codes = Decided(connection, [], []), dict[tuple[str, str, str], int]()
-    for number, hashes, decisions in _decisions(decided.shards, run, record, corpus, policy, bar, groups):
-        of_rows = zip(*(decisions[name].to_pylist() for name in ("action", "rule", "reason")), strict=True)
-        own = [codes.setdefault(decision, len(codes)) for decision in of_rows]
-        actions = decisions["action"].to_pylist()
-        is_withheld = pc.is_in(decisions["rule"], pa.array(WITHHELD))
-        rows = pa.table(
-            {
-                "shard": pa.array([number] * len(own), pa.int32()),
-                "index": decisions["index"],
-                "rank": pa.array([ACTIONS.index(action) for action in actions], pa.int8()),
-                "code": pa.array(own, pa.int32()),
-                "cause": pa.nulls(len(own), pa.string()),
-                # Of a row without a picture nothing follows for its URL.
-                "url_sha256": pc.if_else(
-                    pc.or_(is_withheld, pc.is_valid(decisions["sha256"])), decisions["url_sha256"], None
-                ),
-                "hash": pc.if_else(is_withheld, pa.scalar(None, pa.string()), hashes),
-            }
-        )
-        connection.register("rows", rows)
-        connection.execute("INSERT INTO decided SELECT * FROM rows")
-        connection.unregister("rows")
+    more = frozenset([groups]) if groups is not None else frozenset[str]()
+    for _, ranges in shard_rows(record, corpus, results(run)):
+        for rows in row_chunks(run, ranges, policy, bar, more=more):
+            if rows.num_rows:
+                if decided.shards[-1:] != [shard := rows["shard"][0].as_py()]:
+                    decided.shards.append(shard)
+                _insert(decided, codes, decisions_of(rows, policy, bar), _hashes(rows, groups))
     decided.decisions += codes
     return decided
 
 
-def _decisions(
-    shards: list[str],
-    run: Place,
-    record: RunRecord,
-    corpus: Source,
-    policy: Policy,
-    bar: Bar | None,
-    groups: GroupsBy | None,
-) -> Iterator[tuple[int, pa.ChunkedArray, pa.Table]]:
-    """Yield decisions, with the number of their shard in `shards`, to which it is added, and the hash of each row."""
-    more = frozenset([groups]) if groups is not None else frozenset[str]()
-    for _, ranges in shard_rows(record, corpus, results(run)):
-        is_first = True
-        for rows in row_chunks(run, ranges, policy, bar, more=more):
-            if not rows.num_rows:
-                continue
-            if is_first:
-                shards.append(rows["shard"][0].as_py())
-                is_first = False
-            yield len(shards) - 1, _hashes(rows, groups), decisions_of(rows, policy, bar)
+def _insert(
+    decided: Decided, codes: dict[tuple[str, str, str], int], decisions: pa.Table, hashes: pa.ChunkedArray
+) -> None:
+    """Add decisions for rows of the last shard. codes: decision -> its number, of those so far. hashes: of each row."""
+    of_rows = zip(*(decisions[name].to_pylist() for name in ("action", "rule", "reason")), strict=True)
+    own = [codes.setdefault(decision, len(codes)) for decision in of_rows]
+    is_withheld = pc.is_in(decisions["rule"], pa.array(WITHHELD))
+    # Of a row without a picture nothing follows for its URL.
+    has_url = pc.or_(is_withheld, pc.is_valid(decisions["sha256"]))
+    columns = {
+        "shard": pa.array([len(decided.shards) - 1] * len(own), pa.int32()),
+        "index": decisions["index"],
+        "rank": pa.array([ACTIONS.index(action) for action in decisions["action"].to_pylist()], pa.int8()),
+        "code": pa.array(own, pa.int32()),
+        "cause": pa.nulls(len(own), pa.string()),
+        "url_sha256": pc.if_else(has_url, decisions["url_sha256"], None),
+        "hash": pc.if_else(is_withheld, pa.scalar(None, pa.string()), hashes),
+    }
+    decided.connection.register("rows", pa.table(columns))
+    decided.connection.execute("INSERT INTO decided SELECT * FROM rows")
+    decided.connection.unregister("rows")
 
 
 def _hashes(rows: pa.Table, groups: GroupsBy | None) -> pa.ChunkedArray:

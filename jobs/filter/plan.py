@@ -11,8 +11,7 @@ from ingest.errors import IncompleteError, RunError, number_of
 from ingest.formats import Source
 from ingest.sample import printable
 from ingest.storage.place import Place
-from jobs.filter.bar import Bar
-from jobs.filter.decisions import KeptHash, counted, decisions_of, row_chunks, unseen_in
+from jobs.filter.decisions import Bar, KeptHash, counted, decisions_of, row_chunks, unseen_in
 from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, Policy
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import refuse_foreign
@@ -100,9 +99,8 @@ def plan_release(run: Place, record: RunRecord, corpus: Source, policy: Policy, 
     """Decide for every row of a complete run. RunError if rows are missing; PolicyError if a rule fails."""
     refuse_foreign(run, record.settings_hash())
     listed = results(run)
-    is_whole = record.sample is None and record.limit is None
     tally = _Tally(run, policy, bar)
-    shares = [tally.share(shard, ranges, is_whole) for shard, ranges in shard_rows(record, corpus, listed)]
+    shares = [tally.share(shard, ranges, record.is_whole) for shard, ranges in shard_rows(record, corpus, listed)]
     _refuse_incomplete(record, corpus, listed, num_rows=sum(share.num_rows for share in shares))
     return Plan(
         shares, tally.counts(), tally.num_older, tally.num_kept_bytes, tally.num_scored_left, damage_of(tally.damaged)
@@ -111,9 +109,8 @@ def plan_release(run: Place, record: RunRecord, corpus: Source, policy: Policy, 
 
 def shard_rows(record: RunRecord, corpus: Source, listed: Results) -> Iterator[tuple[str, list[RowRange]]]:
     """Yield each shard with where its rows are. RunError if one is not scanned to its end."""
-    is_whole = record.sample is None and record.limit is None
     for shard in corpus.shards:
-        if not is_whole and not has_any_result(shard, listed.ledger):
+        if not record.is_whole and not has_any_result(shard, listed.ledger):
             continue
         if not finished(shard, listed.ledger):
             raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")

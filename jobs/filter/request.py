@@ -19,8 +19,6 @@ INLINE_BYTES = 10**9
 INLINE_IMAGES = 20_000
 """A release of at most this many bytes and images is copied in this process: Ray alone would take longer to start."""
 
-DEFAULT_CONFIDENCE = 0.9
-
 
 @checked_request
 class FilterRequest:
@@ -114,14 +112,8 @@ class FilterRequest:
         """Return what the labels are to prove; None without a guarantee."""
         if self.guarantee is None or self.labels is None:
             return None
-        return GuaranteeRequest(
-            self.labels,
-            self.guarantee,
-            self.confidence or DEFAULT_CONFIDENCE,
-            self.guarantee_by,
-            self.drawn,
-            self.accept_all,
-        )
+        confidence = self.confidence or GuaranteeRequest.confidence
+        return GuaranteeRequest(self.labels, self.guarantee, confidence, self.guarantee_by, self.drawn)
 
 
 @checked_request

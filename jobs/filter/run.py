@@ -22,12 +22,11 @@ from ingest.formats.members import Members
 from ingest.formats.released import RELEASE, RELEASE_LEASE, UNFINISHED, Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written, remove_tree
-from jobs.filter.bar import Bar
 from jobs.filter.checksums import signed
-from jobs.filter.copying import Copied, ShardCopier
+from jobs.filter.copying import Copied, ShardCopier, copied_on_ray, refuse_without_json
+from jobs.filter.decisions import Bar
 from jobs.filter.finishing import Changes, PreviousRelease, as_json, finish, left_out, previous_release
-from jobs.filter.flags import refuse_without_json
-from jobs.filter.guaranteeing import GUARANTEE_ONLY, Guarantee, GuaranteeRequest, guarantee
+from jobs.filter.guaranteeing import GUARANTEE_ONLY, Guarantee, guarantee
 from jobs.filter.overruling import decided_rows
 from jobs.filter.plan import Counts, Plan, counts_of, plan_release
 from jobs.filter.plan import Share as ShardShare
@@ -53,10 +52,9 @@ from jobs.filter.rewriting import (
 )
 from jobs.filter.shift import Shift
 from jobs.filter.url_list import count_urls, refuse_unlistable, write_urls
-from jobs.runtime.cluster import Executor
+from jobs.runtime.cluster import Executor, inline_session
 from jobs.runtime.hash_list import NOTHING, hash_list_of
-from jobs.runtime.last_word import inline_session
-from jobs.runtime.listed import READS_AGAIN, reads_pictures, withheld
+from jobs.runtime.pictures import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import SILENT, Feedback
 from reports.report.opened import open_run as open_results
 from reports.run.spilling import spilling_database
@@ -173,9 +171,9 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     policy, groups, urls = _overruled(request, run, record, corpus, policy, bar)
     plan = plan_release(run, record, corpus, policy, bar)
     notes = [*cautions(record, plan, policy), *notes_of_looks(reviewed, verify), *notes_of_groups(groups)]
-    if proven is not None and promise is not None:
+    if proven is not None:
         proven = proven.with_price(plan.counts)
-        notes += filter(None, [proven.caution, _refuse_nothing_left(proven, plan, promise)])
+        notes += filter(None, [proven.caution, _refuse_nothing_left(proven, plan, request.accept_all)])
     proof = None if proven is None else proven.record
     looks = (reviewed, verify, previous, groups, urls)
     return FilterPlan(request, run, record, corpus, policy, plan, tuple(notes), bar, proof, *looks)
@@ -201,11 +199,11 @@ def _overruled(
         return replace(policy, overruled=decided.overruled()), groups, urls
 
 
-def _refuse_nothing_left(guarantee_: Guarantee, plan: Plan, wanted: GuaranteeRequest) -> str | None:
+def _refuse_nothing_left(guarantee_: Guarantee, plan: Plan, is_accepted: bool) -> str | None:
     """Raise PolicyError if the guarantee drops every image with a score; return a caution if that was accepted."""
     if plan.num_scored_left or not guarantee_.record.num_dropped:
         return None
-    if wanted.accept_all:
+    if is_accepted:
         return guarantee_.all_dropped()
     raise PolicyError(
         f"{guarantee_.all_dropped()}; more labels, a lower recall or an engine that sees why these are private can "
@@ -317,8 +315,6 @@ def _executor(plan: Plan, resources: FilterResources) -> Iterator[Copy]:
     from jobs.runtime.cluster import ray_session
 
     with ray_session(resources.ray_address):
-        from jobs.filter.on_ray import copied_on_ray
-
         yield copied_on_ray
 
 

@@ -12,15 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError
-from ingest.formats.members import masked_value
-from ingest.formats.parquet_columns import has_texts
+from ingest.formats.parquet_columns import masked_rows
 from ingest.formats.released import Written
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from jobs.fetch.selection import ROWS_PER_FILE, Metadata, cut_batches, open_metadata, unreadable
-from jobs.filter.bar import Bar
-from jobs.filter.decisions import decisions_of, row_chunks
-from jobs.filter.flags import FLAGGED
+from jobs.filter.copying import FLAGGED
+from jobs.filter.decisions import Bar, decisions_of, row_chunks
 from jobs.filter.overruling import WITHHELD, Decided
 from jobs.filter.plan import Plan
 from jobs.filter.record import UrlCounts
@@ -224,31 +222,14 @@ def _written(
         with out.at(name).create() as stream, pq.ParquetWriter(stream, reader.schema, compression="zstd") as writer:
             for _, batch in parts:
                 if policy.texts == "masked":
-                    batch, num_masked_here = _masked(batch, url_column)
+                    batch, num_masked_here = masked_rows(
+                        batch, lambda _, name: name == url_column or name.startswith(OWN), masked
+                    )
                     num_masked += num_masked_here
                 writer.write_batch(batch)
                 num_rows += batch.num_rows
         files[name] = stream.sha256
     return num_rows, files, num_masked
-
-
-def _masked(batch: pa.RecordBatch, url_column: str) -> tuple[pa.RecordBatch, int]:
-    num_masked = 0
-    for number, field in enumerate(batch.schema):
-        if field.name == url_column or field.name.startswith(OWN) or not has_texts(field.type):
-            continue
-        values = batch.column(number).to_pylist()
-        made = [_masked_cell(value) for value in values]
-        num_masked += sum(before != after for before, after in zip(values, made, strict=True))
-        batch = batch.set_column(number, field, pa.array(made, field.type))
-    return batch, num_masked
-
-
-def _masked_cell(value: object) -> object:
-    try:
-        return masked_value(value, masked)
-    except ValueError:
-        return None
 
 
 def url_hashes(file: Place, column: str) -> Iterator[tuple[pa.RecordBatch, list[str | None]]]:

@@ -1,5 +1,5 @@
-"""What `privsieve labels` does: each command is a function of `run.py`, `build` of `building.py`,
-`benchmark.py` and `dialogues.py`, `clean` of `building.py`.
+"""What `privsieve labels` does: each command is a function of `run.py`, `build` and `clean` of `building.py`,
+`build dialogues` of `dialogues.py`.
 
 May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.fetch`, `jobs.runtime`, `jobs.screen`,
 `jobs.tune_set`.

@@ -80,7 +80,7 @@ def build_benchmark(request: BenchmarkRequest) -> None:
 
     Example: privsieve labels build benchmark candidates.parquet --run run --accepted run/reviews --out benchmark
     """
-    from jobs.labels.benchmark import run_build_benchmark
+    from jobs.labels.building import run_build_benchmark
 
     result = run_build_benchmark(request)
     rows = [[name, f"{num:,}", f"{result.num_drawn.get(name, 0):,}"] for name, num in result.num_accepted.items()]
@@ -96,7 +96,7 @@ def build_balanced(request: BalancedRequest) -> None:
 
     Example: privsieve labels build balanced biv-priv.parquet --out drawn.parquet
     """
-    from jobs.labels.benchmark import run_build_balanced
+    from jobs.labels.building import run_build_balanced
 
     num_private, num_public = run_build_balanced(request)
     write_line(f"{number_of(num_private, 'private picture')} and {num_public:,} public ones in {request.out}")

@@ -1,21 +1,14 @@
 """The verb `labels`: what people, benchmarks and models say about pictures, as one table."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from ingest.errors import PrivsieveError, number_of
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, Names, takes
-from jobs.console.terminal import answered_yes, write_json, write_line, write_table
+from jobs.console.terminal import answered_yes, write_line, write_table, wrote_json
 from jobs.labels.build_commands import build
-from jobs.labels.request import (
-    AgreementRequest,
-    CleanRequest,
-    ConsensusRequest,
-    ExportRequest,
-    ImportRequest,
-)
+from jobs.labels.request import AgreementRequest, CleanRequest, ConsensusRequest, ExportRequest, ImportRequest
 from jobs.runtime.progress import on_terminal
 from reports.words import number, percent
 
@@ -34,7 +27,7 @@ def labels() -> None:
 
 @labels.command("import")
 @takes(ImportRequest)
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+@QUIET
 def import_(request: ImportRequest, quiet: bool) -> None:
     """Make a labels file from the data set NAME below ROOT.
 
@@ -104,8 +97,7 @@ def agreement(request: AgreementRequest, output: str) -> None:
     from reports.evaluation.words import FEW_NOTE
 
     result = run_agreement(request, on_terminal(quiet=True))
-    if output == "json":
-        write_json(asdict(result), indent=2)
+    if wrote_json(result, output):
         return
     if result.checks is not None:
         for name, num_asked in result.checks.num_asked.items():
@@ -201,8 +193,7 @@ def clean(request: CleanRequest, output: str, quiet: bool) -> None:
     from jobs.labels.building import run_clean
 
     result = run_clean(request, on_terminal(quiet))
-    if output == "json":
-        write_json(asdict(result), indent=1)
+    if wrote_json(result, output):
         return
     test = result.test
     write_line(

@@ -14,8 +14,8 @@ from ingest.storage.place import place
 from jobs.console.requests import refuse_existing
 from jobs.labels.request import AgreementRequest, ConsensusRequest, ExportRequest, ImportRequest
 from jobs.runtime.hash_list import NOTHING, HashList, Listing, hash_list_of
-from jobs.runtime.listed import COLUMNS as COMPARED
-from jobs.runtime.listed import READS_AGAIN, left_out_note, listings, reads_pictures
+from jobs.runtime.pictures import COLUMNS as COMPARED
+from jobs.runtime.pictures import READS_AGAIN, left_out_note, listings, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback
 from reports.labels.agreement import AgreementTable, agreement_table
 from reports.report.opened import open_run

@@ -4,7 +4,7 @@ Nothing is written. The work is in `jobs.plan`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from ingest.images.pixels import ImageLimits
 from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, headings, takes, with_old_spellings
 from jobs.console.requests import Count, EngineCpus, EngineGpus, Name, Option, Seed, Url, checked_request
-from jobs.console.terminal import write_json, write_table
+from jobs.console.terminal import write_table, wrote_json
 from jobs.plan.arithmetic import Figure, PlanResult, ScreenPlan, plan_of
 from jobs.plan.measuring import EngineUnderTest, measure
 from jobs.runtime.progress import SILENT, Feedback, on_terminal, weights_shown
@@ -37,11 +37,7 @@ def _with_screen(screen: ScreenPlan) -> Iterator[tuple[str, str, str, str]]:
     advice = "it pays: fewer hours than without" if screen.pays else "NOT recommended: it saves no time here"
     yield "with the screen", "", "", advice
     yield "  screening", *_shown(screen.screen_ms, ",.3g", " ms/image"), "one thread of this machine"
-    yield (
-        "  engine sees",
-        *_shown(_scaled(screen.seen_share, 100), ",.3g", " %"),
-        "of the images, by its labels",
-    )
+    yield ("  engine sees", *_shown(_scaled(screen.seen_share, 100), ",.3g", " %"), "of the images, by its labels")
     yield "  time", *_in_unit(screen.hours, TIMES), "range from the labels of the screen alone"
     if screen.cost:
         yield "  cost", *_cost(screen.cost), "hours × GPUs × price of one"
@@ -182,9 +178,7 @@ def plan(request: PlanRequest, output: str, quiet: bool) -> None:
     Up to 16 shards are listed, which reads remote tars of small images whole.
     """
     result = run_plan(request, on_terminal(quiet))
-    if output == "json":
-        write_json(asdict(result), indent=1)
-    else:
+    if not wrote_json(result, output):
         _write_text(result)
 
 
@@ -217,11 +211,7 @@ def _write_text(result: PlanResult) -> None:
         *([("downscaling", *_shown(result.downscale_ms, ",.3g", " ms/image"), here)] if result.downscale_ms else []),
         *([("preparing", *_shown(result.host_ms, ",.3g", " ms/image"), result.host_origin)] if result.host_ms else []),
         ("speed", *_shown(result.images_per_s, ",.4g", " images/s"), result.speed_origin),
-        (
-            "time",
-            *_in_unit(result.hours, TIMES),
-            with_engines,
-        ),
+        ("time", *_in_unit(result.hours, TIMES), with_engines),
         *([("cost", *_cost(result.cost), "hours × GPUs × price of one")] if result.cost else []),
         *(_at_other_speeds(result) if not result.speed_is_measured else []),
         ("CPUs per GPU", f"{result.cpus_per_gpu:.2g}", "", f"speed × time of {steps}"),

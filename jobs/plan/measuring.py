@@ -17,11 +17,11 @@ from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample, printable
 from ingest.storage.place import BLOCK_BYTES
 from jobs.runtime.progress import Meter
+from jobs.scan.batch import BatchScorer, picture_views
 from jobs.scan.selection import draw, selected
-from scoring.assessment import Engine, View
+from scoring.assessment import Engine
 from scoring.engine_facts import RecordedHostCost, RecordedSpeed
 from scoring.engines.picture import prepared
-from scoring.screen.modalities import PictureView
 from scoring.screen.model import FittedScreen, Screener
 from scoring.screen.record import ScreenRecord
 
@@ -219,10 +219,7 @@ def _screen_times(samples: Sequence[Sample], limits: ImageLimits, screen: Fitted
         image = decode(sample.encoded, limits) if sample.fault is None else None
         if not isinstance(image, DecodedImage):
             continue
-        views = [
-            PictureView(View(pixels, image.metadata, "", sample.caption), image.width, image.height)
-            for pixels in image.views
-        ]
+        views = picture_views(image, "", sample.caption)
         if not is_warm:
             screener.probability(views)
             is_warm = True
@@ -236,8 +233,6 @@ def _scored(
 ) -> tuple["pa.Table", tuple[tuple[int, float], ...]]:
     """Return the rows, and (images, seconds) of each batch. The first batch is scored twice, as a warm-up."""
     import pyarrow as pa
-
-    from jobs.scan.batch import BatchScorer
 
     scorer = BatchScorer(tested.engine, tested.limits, DECODE_THREADS)
     tables, batches, left = list["pa.Table"](), list[tuple[int, float]](), iter(samples)

@@ -17,9 +17,8 @@ from ingest.errors import SourceError
 from ingest.images.pixels import Pixels
 from ingest.sample import printable
 from jobs.runtime.hash_list import NOTHING, HashList
-from jobs.runtime.listed import COLUMNS, clear_of
-from jobs.runtime.pictures import PictureRef, first_frames
-from jobs.runtime.progress import SILENT, Feedback
+from jobs.runtime.pictures import COLUMNS, PictureRef, clear_of, first_frames
+from jobs.runtime.progress import Feedback
 from reports.report.evidence import whole_boxes
 from reports.report.opened import OpenRun
 from reports.report.page import PagePicture
@@ -45,15 +44,6 @@ class Wanted:
     where: PictureRef
     boxes: Sequence[Any]
     """Values of the column `boxes`."""
-
-
-@dataclass(frozen=True)
-class ScreenedImages:
-    """The most severe images without those on the hash list."""
-
-    images: tuple[SevereImage, ...]
-    note: str | None
-    """How many are left out, in words; None if none is."""
 
 
 def pictures(run: OpenRun, severest: Sequence[SevereImage], is_clear: bool, feedback: Feedback) -> list[PagePicture]:
@@ -111,11 +101,14 @@ def _corners(box: Any, size: tuple[int, int]) -> tuple[float, float, float, floa
 
 
 def without_listed(
-    run: OpenRun, severest: Sequence[SevereImage], hash_list: HashList, feedback: Feedback = SILENT
-) -> ScreenedImages:
-    """Return the images that may be named and shown. SourceError if pictures must be compared and cannot be read."""
+    run: OpenRun, severest: Sequence[SevereImage], hash_list: HashList, feedback: Feedback
+) -> tuple[tuple[SevereImage, ...], str | None]:
+    """Return the images that may be named and shown; and how many are left out, in words, None if none is.
+
+    SourceError if pictures must be compared and cannot be read.
+    """
     if hash_list is NOTHING:
-        return ScreenedImages(tuple(severest), None)
+        return tuple(severest), None
     rows = _rows(run, severest)
     table = pa.Table.from_pylist(
         [{name: row[name] for name in COLUMNS} for row in rows.values()],
@@ -123,7 +116,7 @@ def without_listed(
     )
     is_clear, note = clear_of(run, table, hash_list, "image", feedback)
     clear = {place for place, may_name in zip(rows, is_clear, strict=True) if may_name}
-    return ScreenedImages(tuple(image for image in severest if (image.shard, image.index) in clear), note)
+    return tuple(image for image in severest if (image.shard, image.index) in clear), note
 
 
 def _wanted(run: OpenRun, severest: Sequence[SevereImage]) -> list[Wanted]:

@@ -85,8 +85,8 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
         if hash_list is not NOTHING:
             from jobs.report.gallery import without_listed
 
-            screened = without_listed(opened, report.severest, hash_list, feedback)
-            report = replace(report, severest=screened.images, severest_note=screened.note)
+            severest, note = without_listed(opened, report.severest, hash_list, feedback)
+            report = replace(report, severest=severest, severest_note=note)
         if request.html is None:
             return ReportResult(report, ())
         extras = _extras(opened, report, request, feedback)

@@ -7,11 +7,11 @@
     progress.py   counts, agreement, known answers
     handling.py, local_server.py    who may talk to the server, and what that of `browse` does alike
     server.py     addresses of the page
-    run.py        from start to end
+    command.py    from start to end
     page/         HTML, CSS and JavaScript
 
 starlette and uvicorn (extra `review`) are imported by `server.py` and `handling.py`, and inside of
-functions of `run.py` and `local_server.py`.
+functions of `command.py` and `local_server.py`.
 May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`.
-Start at: `run.py`.
+Start at: `command.py`.
 """

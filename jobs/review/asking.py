@@ -8,11 +8,11 @@ import json
 import math
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ingest.errors import PrivsieveError
 from jobs.review.queue import Kind
@@ -40,52 +40,38 @@ MAX_BODY_BYTES = 2**16
 MAX_BOXES = 64
 
 
-class _Strict(BaseModel):
+def _one_of(known: Collection[str]) -> AfterValidator:
+    def check(value: str) -> str:
+        if value not in known:
+            raise ValueError("unknown")
+        return value
+
+    return AfterValidator(check)
+
+
+def _of_all_attributes(values: dict[str, float | None]) -> dict[str, float | None]:
+    if set(values) != set(KEYS) or not set(values.values()) <= {0, 0.5, 1, None}:
+        raise ValueError("every attribute once, 0, 0.5, 1 or null")
+    return values
+
+
+class PostedAnswer(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-
-class PostedAnswer(_Strict):
     number: Annotated[int, Field(ge=0)]
     """Number of the picture, as the server gave it."""
 
-    answer: str
-    """One of `scoring.labels.reviews.ANSWERS`."""
+    answer: Annotated[str, _one_of(ANSWERS)]
 
-    values: dict[str, float | None] | None = None
+    values: Annotated[dict[str, float | None], AfterValidator(_of_all_attributes)] | None = None
     """Each of the 22 attributes -> 0, 0.5 or 1, None if the person cannot say."""
 
-    vote: str | None = None
-    """One of `scoring.labels.votes.VOTES`."""
+    vote: Annotated[str, _one_of(VOTES)] | None = None
 
     boxes: Annotated[list[ReviewedBox], Field(max_length=MAX_BOXES)] | None = None
     """None if the person changed none."""
 
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-
-    @field_validator("answer")
-    @classmethod
-    def _answer(cls, answer: str) -> str:
-        if answer not in ANSWERS:
-            raise ValueError("no answer")
-        return answer
-
-    @field_validator("vote")
-    @classmethod
-    def _vote(cls, vote: str | None) -> str | None:
-        if vote is not None and vote not in VOTES:
-            raise ValueError("no vote")
-        return vote
-
-    @field_validator("values")
-    @classmethod
-    def _attributes(cls, values: dict[str, float | None] | None) -> dict[str, float | None] | None:
-        if values is not None and (set(values) != set(KEYS) or not set(values.values()) <= {0, 0.5, 1, None}):
-            raise ValueError("every attribute once, 0, 0.5, 1 or null")
-        return values
-
-
-class PostedName(_Strict):
-    name: Annotated[str, Field(max_length=1000)]
 
 
 ANSWERS_TO: Mapping[Judged, tuple[str, ...]] = {

@@ -1,17 +1,168 @@
 """The verb `review`: people look at pictures of a run in the browser, and say what they show."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import click
+import pyarrow as pa
 
 from ingest.errors import number_of
+from ingest.sample import printable
+from ingest.storage.place import place
 from jobs.console.request_options import takes
 from jobs.console.terminal import write_line
+from jobs.review.asking import Asking
+from jobs.review.local_server import LocalServer, local_server, refuse_missing
+from jobs.review.progress import ReviewerTally, not_shown, tallies, tally_of
+from jobs.review.queue import Queue, assignment, known_answers, mixed, people_of, queue_of
 from jobs.review.request import ReviewRequest
+from jobs.review.screen import Screen
+from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
+from jobs.runtime.pictures import READS_AGAIN, PictureRef, Pictures, listings, reads_pictures
+from jobs.runtime.progress import SILENT, Feedback, on_terminal
+from reports.audit.review_progress import estimate_of
+from reports.report.opened import OpenRun
+from reports.run.warehouse import open_run
+from scoring.labels.reviews import ReviewAnswers
+from scoring.privacy import private_condition, private_for_people
+from scoring.runs.layout import REVIEWS
+from scoring.table import Col
 
 if TYPE_CHECKING:
-    from jobs.review.run import ReviewResult
+    from jobs.review.server import ReviewPage
+
+
+@contextmanager
+def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["ReviewPage"]:
+    """Prepare everything but the server. RunError, LabelsError, SourceError, QueryError in one line; writes nothing."""
+    from jobs.review.server import ReviewPage
+
+    hash_list = hash_list_of(request.hash_list)
+    root, checks = place(request.run), None
+    opened = open_run(request.run)
+    with OpenRun(opened) as run:
+        queue = queue_of(run, root, request.queue, request.judged, request.num_pictures, request.seed)
+        rows = queue.rows
+        if request.gold is not None:
+            gold, checks = known_answers(run, request.gold, request.judged, feedback)
+            rows = mixed(queue, gold, request.gold_share, request.seed)
+        record = run.record
+        hidden = _hidden(run, rows, hash_list)
+        if reads_pictures(record, hash_list):
+            feedback.notice(READS_AGAIN)
+        audit = None if queue.sample is None else (queue.sample, estimate_of(opened, queue.sample))
+        for line in run.cautions:
+            feedback.notice(line)
+    columns = (rows[name].to_pylist() for name in (Col.SHARD, Col.INDEX, Col.SHA256, Col.KEY))
+    places = [PictureRef(*row) for row in zip(*columns, strict=True)]
+    compared = hash_list if reads_pictures(record, hash_list) else NOTHING
+    screen = Screen(Pictures(record, places), places, record, hidden, compared)
+    known = frozenset[str]() if checks is None else frozenset(checks["sha256"].to_pylist())
+    try:
+        assigned = None
+        if request.assign is not None and request.per_person is not None:
+            of_queue = queue.rows[Col.SHA256].to_pylist(), queue.rows[Col.LEVEL].to_pylist()
+            assigned = assignment(people_of(request.assign), *of_queue, request.per_person, request.seed)
+        answers = ReviewAnswers(root.at(REVIEWS))
+        asking = Asking(
+            rows,
+            known,
+            queue.kind,
+            request.judged,
+            answers,
+            screen,
+            record.engine,
+            request.again,
+            request.seed,
+            queue.for_second_look,
+            assigned,
+        )
+        if request.reviewer is not None:
+            asking.refuse_stranger(request.reviewer)
+        if assigned is not None:
+            counts = Counter(sha256 for pictures in assigned.values() for sha256 in pictures)
+            fewest, most = min(counts.values()), max(counts.values())
+            times = f"{fewest:,}" if fewest == most else f"{fewest:,} or {most:,}"
+            feedback.notice(
+                f"each of {len(assigned):,} people is asked about {request.per_person:,}; each picture {times} times"
+            )
+        feedback.notice(_asked(queue, asking, request.reviewer))
+        private = private_condition(record.engine) if queue.sample is None else queue.sample.design.private
+        means = private_for_people(private)
+        yield ReviewPage(asking, root.name, request.reviewer, audit, checks, means, request.run, root.at(REVIEWS).path)
+    finally:
+        screen.close()
+
+
+def _hidden(run: OpenRun, rows: pa.Table, hash_list: HashList) -> dict[int, Literal["listed", "not_compared"]]:
+    """Return numbers of the pictures whose rows show that they are on the list, or cannot be compared with it."""
+    if reads_pictures(run.record, hash_list):
+        hashes = rows[Col.SHA256].to_pylist()
+        return {number: "listed" for number, sha256 in enumerate(hashes) if sha256 in hash_list.sha256}
+    numbered = enumerate(listings(run, rows, hash_list))
+    return {n: "listed" if listing == "listed" else "not_compared" for n, listing in numbered if listing != "clear"}
+
+
+@contextmanager
+def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[LocalServer["ReviewPage"]]:
+    """Start the server. Errors as of `prepared`; PrivsieveError if the extra `review` or the port is not available."""
+    refuse_missing("review")
+    from jobs.review.server import app
+
+    with (
+        prepared(request, feedback) as page,
+        local_server(app(page), page, "review", request.port, request.reviewer) as server,
+    ):
+        yield server
+
+
+@dataclass(frozen=True)
+class ReviewResult:
+    """What one server did."""
+
+    num_saved: int
+    """Answers that this server saved, those that were taken back or changed later included."""
+
+    people: tuple[ReviewerTally, ...]
+    """What everybody did with the pictures of the queue, in earlier reviews too."""
+
+    not_shown: Mapping[str, int]
+    """Why -> pictures: on the hash list, changed, gone, not decodable."""
+
+    reviews_url: str
+    """The folder of the answers."""
+
+    next_commands: tuple[str, ...]
+    """Commands that use them."""
+
+
+def result_of(review: "ReviewPage") -> ReviewResult:
+    """Return the result as of now, with the answers of other servers."""
+    asking = review.asking
+    asking.answers.refresh()
+    return ReviewResult(
+        asking.num_saved, tallies(asking), not_shown(asking), review.reviews_url, review.next_commands()
+    )
+
+
+def _asked(queue: Queue, asking: Asking, reviewer: str | None) -> str:
+    of = {"audit": "the audit sample", "borderline": "near the decision", "sql": "those that fit the condition"}
+    of["list"] = "those of the list"
+    hidden = Counter(asking.screen.states().values())  # before anything is loaded
+    said = f"{number_of(len(asking.hashes) - hidden.total(), 'picture')}: {of[queue.kind]}"
+    if hidden["listed"]:
+        said += f"; {number_of(hidden['listed'], 'more picture')} on the hash list, never shown"
+    if hidden["not_compared"]:
+        said += f"; {number_of(hidden['not_compared'], 'more picture')} that cannot be compared with it, never shown"
+    if queue.num_without_bytes:
+        said += f"; {queue.num_without_bytes:,} drawn rows have no picture to show"
+    if reviewer is not None and asking.given(reviewer):
+        said += f"; {reviewer}: {tally_of(asking, reviewer).in_words}"
+    return printable(said)
+
 
 WHY = {
     "listed": "on the hash list",
@@ -31,15 +182,14 @@ def review(request: ReviewRequest) -> None:
     Prints an address of this machine with a key in it; Ctrl-C ends the review. Answers are saved in RUN/reviews at
     once: give that folder wherever a command takes labels.
     """
-    from jobs.review.run import run_review
-    from jobs.runtime.progress import on_terminal
-
-    done = run_review(request, _opened, on_terminal(quiet=False))
-    for line in summary(done):
+    with serving(request, on_terminal(quiet=False)) as server:
+        server.run_until_interrupted("the review; what was answered stays.")
+        result = result_of(server.page)
+    for line in summary(result):
         write_line(line)
 
 
-def summary(done: "ReviewResult") -> Iterator[str]:
+def summary(done: ReviewResult) -> Iterator[str]:
     """Yield what was answered, what is left, and what to run next, one line each."""
     for why, count in sorted(done.not_shown.items()):
         yield f"not shown: {number_of(count, 'picture')} {WHY[why]}"
@@ -53,8 +203,3 @@ def summary(done: "ReviewResult") -> Iterator[str]:
         yield "to go on: the same command again"
     for command in done.next_commands:
         yield f"next: {command}"
-
-
-def _opened(address: str) -> None:
-    write_line(f"open {address}")
-    write_line("Ctrl-C ends the review; what was answered stays.")

@@ -1,4 +1,4 @@
-"""What the servers of `review` and `browse` share: who may send requests, files, checked bodies, errors.
+"""What the servers of pages share: who may send requests, files, the name of a person, checked bodies, errors.
 
 Only a page of this server may talk to it, in a browser on this machine that opened the printed address. Any page that
 the browser has open can send requests to this machine. So a request needs a cookie that only the printed address gives,
@@ -11,9 +11,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
@@ -21,10 +22,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ingest.errors import PrivsieveError, StorageError
+from jobs.review.request import checked_name
 from jobs.review.screen import ScreenedPicture
 
 HOSTS = ("127.0.0.1", "localhost")
 MAX_SESSIONS = 256
+MAX_NAME_BYTES = 2**12
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src blob:; "
@@ -132,8 +135,53 @@ class RefusedRequestError(PrivsieveError):
     """A request that is not what the page sends."""
 
 
-def page_route(address: str, room: str, name: str) -> Route:
-    """Return the route of the file `page/<name>` of a folder of `jobs`, such as "jobs.review", at this address."""
+class PostedName(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(max_length=1000)]
+
+
+def page_app(room: str, own: Sequence[str], shared: Sequence[str], routes: Sequence[Route]) -> Starlette:
+    """Return an app of these routes and the files of a page. It has no protection: `Guard` must come before it.
+
+    room: folder of `jobs` whose `page/` has `index.html` and the `own` files, such as "jobs.browse". shared: files of
+    `jobs.review`.
+    """
+    files = [
+        _file_route("/", room, "index.html"),
+        *(_file_route(f"/{name}", room, name) for name in own),
+        *(_file_route(f"/{name}", "jobs.review", name) for name in shared),
+        Route("/favicon.ico", lambda request: Response(status_code=204)),  # browsers ask for one
+    ]
+    return Starlette(routes=[*files, *routes], exception_handlers={PrivsieveError: _error_answer})
+
+
+def session_of(request: Request) -> Session:
+    session: Session = request.state.session
+    return session
+
+
+def reviewer_of(request: Request) -> str:
+    """Return who looks. RefusedRequestError before the person gave a name."""
+    reviewer = session_of(request).reviewer
+    if reviewer is None:
+        raise RefusedRequestError("give your name first")
+    return reviewer
+
+
+def name_route(check: Callable[[str], None] = lambda name: None) -> Route:
+    """Return the route that takes the name of the person. check: raises PrivsieveError for a name that may not look."""
+
+    async def name(request: Request) -> Response:
+        reviewer = checked_name((await posted(request, PostedName, MAX_NAME_BYTES)).name)
+        check(reviewer)
+        session_of(request).reviewer = reviewer
+        return JSONResponse({"reviewer": reviewer})
+
+    return Route("/api/name", name, methods=["POST"])
+
+
+def _file_route(address: str, room: str, name: str) -> Route:
     content = resources.files(room).joinpath("page", name).read_bytes()
     kind = TYPES[name.rpartition(".")[2]]
     answer: Callable[[Request], Response] = lambda request: Response(content, media_type=f"{kind}; charset=utf-8")  # noqa: E731
@@ -145,11 +193,6 @@ def picture_answer(screened: ScreenedPicture) -> Response:
     if screened.state != "shown":
         return JSONResponse({"state": screened.state}, 503 if screened.state == "unreachable" else 200)
     return Response(screened.jpeg, media_type="image/jpeg")
-
-
-def no_icon() -> Route:
-    """Return the route of the icon that browsers ask for: there is none."""
-    return Route("/favicon.ico", lambda request: Response(status_code=204))
 
 
 def number_below(text: str, count: int) -> int | None:
@@ -171,7 +214,7 @@ async def posted(request: Request, model: type[Model], max_bytes: int) -> Model:
         raise RefusedRequestError("this is not what the page sends; load it again") from None
 
 
-def error_answer(request: Request, error: Exception) -> Response:
+def _error_answer(request: Request, error: Exception) -> Response:
     """Return the error in one line. After an error of the storage the page tries again."""
     text: dict[str, Any] = {"error": str(error)}
     return JSONResponse(text, 503 if isinstance(error, StorageError) else 400)

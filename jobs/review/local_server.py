@@ -1,4 +1,4 @@
-"""A server for one page on this machine: what `review` and `browse` share.
+"""A server for one page on this machine, for `review`, `browse` and `similarity ask`.
 
 starlette and uvicorn (extra `review`) are imported inside of the functions.
 """
@@ -7,24 +7,30 @@ import secrets
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ingest.errors import PrivsieveError
 from ingest.machine import install_command
 from ingest.storage.place import reason_of
+from jobs.console.terminal import write_line
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
     from uvicorn import Server
 
+Page = TypeVar("Page")
+
 BACKLOG = 128
 
 
 @dataclass(frozen=True)
-class LocalServer:
+class LocalServer(Generic[Page]):
     """A server that has its address."""
+
+    page: Page
+    """What it shows, and what it works with."""
 
     address: str
     """Address to open in a browser: it holds the token."""
@@ -47,9 +53,18 @@ class LocalServer:
             self.server.should_exit = True
             thread.join()
 
+    def run_until_interrupted(self, ending: str) -> None:
+        """Print the address, and serve until Ctrl-C. ending: says what that ends."""
+        write_line(f"open {self.address}")
+        write_line(f"Ctrl-C ends {ending}")
+        with suppress(KeyboardInterrupt):
+            self.run()
+
 
 @contextmanager
-def local_server(app: "ASGIApp", command: str, port: int, reviewer: str | None = None) -> Iterator[LocalServer]:
+def local_server(
+    app: "ASGIApp", page: Page, command: str, port: int, reviewer: str | None = None
+) -> Iterator[LocalServer[Page]]:
     """Start a server of 127.0.0.1 that answers only a browser which opened its address.
 
     PrivsieveError if the port is taken. command: the verb, which names the cookie. port: 0 for a free one. reviewer:
@@ -61,7 +76,7 @@ def local_server(app: "ASGIApp", command: str, port: int, reviewer: str | None =
         port = listening.getsockname()[1]
         token = secrets.token_urlsafe(32)
         guarded = Guard(app, token, f"privsieve-{command}-{port}", reviewer)
-        yield LocalServer(f"http://127.0.0.1:{port}/enter?token={token}", _server(guarded), listening)
+        yield LocalServer(page, f"http://127.0.0.1:{port}/enter?token={token}", _server(guarded), listening)
 
 
 def refuse_missing(command: str) -> None:

@@ -16,8 +16,7 @@ from ingest.errors import SourceError, StorageError
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
 from jobs.runtime.hash_list import NOTHING, HashList
-from jobs.runtime.listed import pdq_of
-from jobs.runtime.pictures import PictureRef, Pictures
+from jobs.runtime.pictures import PictureRef, Pictures, pdq_of
 from scoring.runs.record import RunRecord
 
 State = Literal["shown", "listed", "not_compared", "changed", "gone", "undecodable", "unreachable"]

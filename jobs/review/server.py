@@ -9,20 +9,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ingest.errors import PrivsieveError
-from jobs.review.asking import MAX_BODY_BYTES, Asking, PostedAnswer, PostedName
-from jobs.review.handling import (
-    RefusedRequestError,
-    Session,
-    error_answer,
-    no_icon,
-    number_below,
-    page_route,
-    picture_answer,
-    posted,
-)
+from jobs.review.asking import MAX_BODY_BYTES, Asking, PostedAnswer
+from jobs.review.handling import name_route, number_below, page_app, picture_answer, posted, reviewer_of, session_of
 from jobs.review.progress import next_commands, progress
-from jobs.review.request import checked_name
 from reports.audit.review_progress import Estimate
 from scoring.labels.votes import SHOWN_TO
 from scoring.privacy import PRIVATE_CLASSES
@@ -57,11 +46,11 @@ class ReviewPage:
 
 
 def app(review: ReviewPage) -> Starlette:
-    """Return the app. It has no protection of its own: `handling.Guard` must come before it."""
+    """Return the app, which `handling.Guard` must protect."""
     asking = review.asking
 
     def state(request: Request) -> Response:
-        session = _session(request)
+        session = session_of(request)
         attributes = [
             {"key": a.key, "title": a.title, "level": a.level, "shows": a.shows, "ambiguous": a.ambiguous}
             for a in ATTRIBUTES
@@ -83,65 +72,41 @@ def app(review: ReviewPage) -> Starlette:
         )
 
     def next_pictures(request: Request) -> Response:
-        reviewer = _reviewer(request)
+        reviewer = reviewer_of(request)
         return JSONResponse({"numbers": asking.next(reviewer), "num_left": len(asking.left(reviewer))})
 
     def skipped(request: Request) -> Response:
-        asking.ask_skipped(_reviewer(request))
+        asking.ask_skipped(reviewer_of(request))
         return next_pictures(request)
 
     def picture(request: Request) -> Response:
-        reviewer = _reviewer(request)
+        reviewer = reviewer_of(request)
         number = number_below(request.path_params["number"], len(asking.hashes))
         if number is None:
             return JSONResponse({"error": "there is no such picture"}, 404)
         return picture_answer(asking.picture(reviewer, number))
 
     def says(request: Request) -> Response:
-        tallies = progress(asking, _reviewer(request), review.owner, review.audit, review.checks, review.next_commands)
+        tallies = progress(
+            asking, reviewer_of(request), review.owner, review.audit, review.checks, review.next_commands
+        )
         return JSONResponse(tallies)
-
-    async def name(request: Request) -> Response:
-        body = await posted(request, PostedName, MAX_BODY_BYTES)
-        reviewer = checked_name(body.name)
-        asking.refuse_stranger(reviewer)
-        _session(request).reviewer = reviewer
-        return JSONResponse({"reviewer": _session(request).reviewer})
 
     async def answer(request: Request) -> Response:
         body = await posted(request, PostedAnswer, MAX_BODY_BYTES)
-        return JSONResponse({"model": await run_in_threadpool(asking.save, _reviewer(request), body)})
+        return JSONResponse({"model": await run_in_threadpool(asking.save, reviewer_of(request), body)})
 
-    return Starlette(
+    return page_app(
+        "jobs.review",
+        own=("review.css", "api.js", "boxes.js", "panel.js", "review.js"),
+        shared=(),
         routes=[
-            *(page_route(path, "jobs.review", name) for path, name in PAGE.items()),
-            no_icon(),
             Route("/api/state", state),
             Route("/api/next", next_pictures),
             Route("/api/picture/{number}", picture),
             Route("/api/progress", says),
             Route("/api/skipped", skipped, methods=["POST"]),
-            Route("/api/name", name, methods=["POST"]),
+            name_route(asking.refuse_stranger),
             Route("/api/answer", answer, methods=["POST"]),
         ],
-        exception_handlers={PrivsieveError: error_answer},
     )
-
-
-PAGE = {
-    "/": "index.html",
-    **{f"/{name}": name for name in ("review.css", "api.js", "boxes.js", "panel.js", "review.js")},
-}
-"""Address -> file of `page/`."""
-
-
-def _session(request: Request) -> Session:
-    session: Session = request.state.session
-    return session
-
-
-def _reviewer(request: Request) -> str:
-    reviewer = _session(request).reviewer
-    if reviewer is None:
-        raise RefusedRequestError("give your name first")
-    return reviewer

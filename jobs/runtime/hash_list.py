@@ -1,7 +1,7 @@
 """An operator's list of hashes of pictures that no command may show, name or copy.
 
 Commands take the list by the option of `jobs.console.requests.HashListUrl`. A command that holds the bytes of a picture
-compares them by `HashList.listings`; one that holds rows of a run, by `jobs.runtime.listed`.
+compares them by `HashList.listings`; one that holds rows of a run, by `jobs.runtime.pictures`.
 """
 
 import hashlib

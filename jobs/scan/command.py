@@ -8,9 +8,9 @@ import shlex
 import click
 
 from ingest.errors import number_of
-from jobs.console.request_options import headings, takes, with_old_spellings
+from jobs.console.request_options import QUIET, headings, takes, with_old_spellings
 from jobs.console.terminal import write_line
-from jobs.runtime.last_word import command_session
+from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import duration, on_terminal, weights_shown
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from scoring.runs.rows import Damage
@@ -23,7 +23,7 @@ REMOVED = {"--keep-rationale": "a model's own words can repeat what a picture sh
     headings=headings(ScanRequest, ScanResources, Supervision),
 )
 @takes(ScanRequest, ScanResources, Supervision)
-@click.option("--quiet", is_flag=True, help="No progress.")
+@QUIET
 @click.option("--dry-run", is_flag=True, help="Only show the prompt and what the first pictures cost.")
 def scan(request: ScanRequest, resources: ScanResources, supervision: Supervision, quiet: bool, dry_run: bool) -> None:
     """Score every image of SOURCE (a folder, tar, Parquet file, picture, glob or fsspec URL) into RUN.

@@ -13,8 +13,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 
 from ingest.errors import EngineError, StorageError
-from jobs.scan.batch import BatchScorer
-from jobs.scan.batch_window import BATCH_SAMPLES, Flow
+from jobs.scan.batch import BATCH_SAMPLES, BatchScorer, Flow
 from jobs.scan.slice_tasks import ScanSettings
 from scoring.assessment import BuiltWith, Closable, Engine, ReportsTokenUsage, TakesSteps, Unscored
 from scoring.engines import engine_module

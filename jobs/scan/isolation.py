@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from ingest.errors import EngineError, Fault, PrivsieveError, StorageError
 from ingest.formats import parquet
-from ingest.formats.parquet_rows import READ_BYTES
+from ingest.formats.parquet_pages import READ_BYTES
 from ingest.machine import available_bytes, resident_bytes
 from ingest.sample import Locator, Slice, printable
 from jobs.scan.batch import BatchScorer, facts_of, quarantined

@@ -183,93 +183,87 @@ def scan_slices(
     """
     with closing(HandedBack(engines.num_cpus, engines.num_gpus, notice)) as handed_back:
         if show is None:
-            yield from _passes(settings, left, chosen, ledger, slice_scanner.no_progress, engines, handed_back)
+            yield from _Passes(settings, chosen, engines, handed_back, slice_scanner.no_progress).run(left, ledger)
             return
         with closing(SlicesUnderWay(handed_back.states, show)) as under_way:
             reports = Reports(handed_back.states)
-            for counts in _passes(settings, left, chosen, ledger, reports, engines, handed_back):
+            for counts in _Passes(settings, chosen, engines, handed_back, reports).run(left, ledger):
                 under_way.ended(counts.name)
                 yield counts
 
 
-def _passes(
-    settings: ScanSettings,
-    left: list[str],
-    chosen: Chosen,
-    ledger: Ledger,
-    on_progress: slice_scanner.OnProgress,
-    engines: EnginePool,
-    handed_back: HandedBack,
-) -> Iterator[SliceCounts]:
-    """Yield what came of each slice; slices that machines hand back are scanned in a further pass."""
-    for number in range(1, MAX_PASSES + 1):
-        labels = handed_back.next_pass()
-        last = None
-        for shard, counts in _scanned(settings, left, chosen, ledger, on_progress, engines, handed_back.states, labels):
-            if counts.is_handed_back:
-                handed_back.note(counts, shard)
-                last = counts
-            else:
-                yield replace(counts, failure=handed_back.named(counts)) if counts.is_fatal else counts
-        if last is None:
-            return
-        if number == MAX_PASSES:
-            yield SliceCounts(failure=handed_back.named(last))
-        left, ledger = [left[shard] for shard in sorted(handed_back.numbers)], results(settings.run).ledger
+@dataclass(frozen=True)
+class _Passes:
+    """A scan; slices that machines hand back are scanned in a further pass."""
 
+    settings: ScanSettings
+    chosen: Chosen
+    engines: EnginePool
+    handed_back: HandedBack
+    on_progress: slice_scanner.OnProgress
 
-def _scanned(
-    settings: ScanSettings,
-    left: list[str],
-    chosen: Chosen,
-    ledger: Ledger,
-    on_progress: slice_scanner.OnProgress,
-    engines: EnginePool,
-    states: Any,
-    labels: dict[str, str],
-) -> Iterator[tuple[int, SliceCounts]]:
-    """Yield the number of the shard in `left`, and what came of a slice. labels: that machines must have."""
-    ledger = only_shards(left, ledger)
-    code = code_hash() if engines.is_of_cluster else ""
+    def run(self, left: list[str], ledger: Ledger) -> Iterator[SliceCounts]:
+        """Yield what came of each slice."""
+        for number in range(1, MAX_PASSES + 1):
+            labels = self.handed_back.next_pass()
+            last = None
+            for shard, counts in self._scanned(left, ledger, labels):
+                if counts.is_handed_back:
+                    self.handed_back.note(counts, shard)
+                    last = counts
+                else:
+                    yield replace(counts, failure=self.handed_back.named(counts)) if counts.is_fatal else counts
+            if last is None:
+                return
+            if number == MAX_PASSES:
+                yield SliceCounts(failure=self.handed_back.named(last))
+            left = [left[shard] for shard in sorted(self.handed_back.numbers)]
+            ledger = results(self.settings.run).ledger
 
-    def list_shard(row: dict[str, Any]) -> Iterator[dict[str, str]]:
-        nothing = dict.fromkeys(_COLUMNS, "") | {"number": str(row["number"])}
-        try:
-            for task in slices_left(settings, left[int(row["number"])], chosen, ledger):
-                texts = {name: getattr(task, name) for name in _TASK_TEXTS}
-                yield nothing | texts | {"slice": task.slice.to_json()}
-        except PrivsieveError as error:
-            yield nothing | {"failure": str(error)}
+    def _scanned(self, left: list[str], ledger: Ledger, labels: dict[str, str]) -> Iterator[tuple[int, SliceCounts]]:
+        """Yield the number of the shard in `left`, and what came of a slice. labels: that machines must have."""
+        ledger = only_shards(left, ledger)
+        settings, chosen, engines = self.settings, self.chosen, self.engines  # what is sent to other processes
+        code = code_hash() if engines.is_of_cluster else ""
 
-    selector: dict[str, Any] = {"label_selector": labels} if labels else {}
-    num_at_once = min(len(left), num_slicers(engines.size, engines.max_size))
-    num_tasks = min(len(left), max(num_at_once, len(left) // SHARDS_PER_TASK))
-    numbers = ray.data.from_items([{"number": n} for n in range(len(left))], override_num_blocks=num_tasks)
-    slices = numbers.flat_map(
-        on_same_program(list_shard, _COLUMNS, code),
-        num_cpus=SLICER_CPUS,
-        compute=ray.data.TaskPoolStrategy(size=num_at_once),
-        **selector,
-    )
-    counted = slices.map_batches(
-        engine_actor(code),
-        fn_constructor_args=(states, cloudpickle.dumps(partial(ScansRows, settings, on_progress))),
-        batch_size=1,
-        compute=ray.data.ActorPoolStrategy(
-            min_size=engines.size,
-            max_size=engines.max_size,
-            max_concurrent_calls_per_actor=settings.slices_at_once,
-            enable_true_multi_threading=settings.slices_at_once > 1,
-        ),
-        num_cpus=engines.num_cpus - SLICER_CPUS,
-        num_gpus=engines.num_gpus,
-        **selector,
-    )
-    for row in counted.iter_rows():
-        yield (
-            int(row["number"]),
-            SliceCounts(**{name: kind(row[name]) for name, kind in _KINDS.items()}),
+        def list_shard(row: dict[str, Any]) -> Iterator[dict[str, str]]:
+            nothing = dict.fromkeys(_COLUMNS, "") | {"number": str(row["number"])}
+            try:
+                for task in slices_left(settings, left[int(row["number"])], chosen, ledger):
+                    texts = {name: getattr(task, name) for name in _TASK_TEXTS}
+                    yield nothing | texts | {"slice": task.slice.to_json()}
+            except PrivsieveError as error:
+                yield nothing | {"failure": str(error)}
+
+        selector: dict[str, Any] = {"label_selector": labels} if labels else {}
+        num_at_once = min(len(left), num_slicers(engines.size, engines.max_size))
+        num_tasks = min(len(left), max(num_at_once, len(left) // SHARDS_PER_TASK))
+        numbers = ray.data.from_items([{"number": n} for n in range(len(left))], override_num_blocks=num_tasks)
+        slices = numbers.flat_map(
+            on_same_program(list_shard, _COLUMNS, code),
+            num_cpus=SLICER_CPUS,
+            compute=ray.data.TaskPoolStrategy(size=num_at_once),
+            **selector,
         )
+        counted = slices.map_batches(
+            engine_actor(code),
+            fn_constructor_args=(
+                self.handed_back.states,
+                cloudpickle.dumps(partial(ScansRows, settings, self.on_progress)),
+            ),
+            batch_size=1,
+            compute=ray.data.ActorPoolStrategy(
+                min_size=engines.size,
+                max_size=engines.max_size,
+                max_concurrent_calls_per_actor=settings.slices_at_once,
+                enable_true_multi_threading=settings.slices_at_once > 1,
+            ),
+            num_cpus=engines.num_cpus - SLICER_CPUS,
+            num_gpus=engines.num_gpus,
+            **selector,
+        )
+        for row in counted.iter_rows():
+            yield int(row["number"]), SliceCounts(**{name: kind(row[name]) for name, kind in _KINDS.items()})
 
 
 def of_each_shard(work: Callable[[str], Figure], shards: list[str]) -> list[Figure]:

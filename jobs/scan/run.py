@@ -13,8 +13,7 @@ from ingest.formats import refuse_without_pictures
 from ingest.formats.stated_counts import StatedCounts, stated_counts
 from ingest.sample import printable
 from ingest.storage.place import Place, place
-from jobs.runtime.cluster import num_cores
-from jobs.runtime.last_word import inline_session
+from jobs.runtime.cluster import inline_session, num_cores
 from jobs.runtime.machines import num_engines, refuse_impossible, share_of_gpu
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from jobs.scan.prepared import (

@@ -19,15 +19,7 @@ import pyarrow as pa
 
 from ingest.errors import EngineError, SourceError, StorageError
 from ingest.sample import printable
-from jobs.scan.batch_window import (
-    BATCH_SAMPLES,
-    MAX_BATCHES,
-    SCREENED_SAMPLES,
-    Flow,
-    Room,
-    batches,
-    rows_in_order,
-)
+from jobs.scan.batch import BATCH_SAMPLES, MAX_BATCHES, SCREENED_SAMPLES, Flow, Room, batches, rows_in_order
 from jobs.scan.engine_host import EngineHost, NotLoadedError
 from jobs.scan.isolation import IsolationError, isolated_rows
 from jobs.scan.slice_tasks import ScanSettings, SliceCounts, SliceTask

@@ -1,8 +1,7 @@
 """The command `screen`: a cheap first stage is fitted on labels of a corpus, and judged by others.
 
 request.py    what is asked
-looking.py    the labelled pictures of a corpus, and their features
-run.py        fit and evaluate
+run.py        the labelled pictures of a corpus and their features; fit and evaluate
 command.py    options and output
 
 How a scan uses a screen is in `jobs/scan/`.

@@ -1,12 +1,11 @@
 """`privsieve screen …`: a cheap first stage with a miss rate that labels prove."""
 
 from dataclasses import asdict
-from typing import Any
 
 import click
 
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
-from jobs.console.terminal import write_document, write_json, write_line
+from jobs.console.terminal import write_document, write_json, write_line, wrote_json
 from jobs.runtime.progress import on_terminal
 from jobs.screen.request import EvaluateScreenRequest, FitRequest
 
@@ -33,15 +32,12 @@ def fit(request: FitRequest, output: str, quiet: bool) -> None:
 
     result = run_screen_fit(request, on_terminal(quiet))
     if output == "json":
-        write_json(_record(result.screen.record.model_dump(), [asdict(each) for each in result.made.choices]), indent=1)
+        choices = [asdict(each) for each in result.made.choices]
+        write_json({"screen": result.screen.record.model_dump(), "choices": choices}, indent=1)
         return
 
     write_document(fit_document(result.made, result.num_labelled))
     write_line(f"screen written to {request.out}; next: privsieve scan CORPUS --run RUN --screen {request.out}")
-
-
-def _record(record: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"screen": record, "choices": choices}
 
 
 @screen.command()
@@ -60,8 +56,7 @@ def evaluate(request: EvaluateScreenRequest, output: str, quiet: bool) -> None:
     from reports.screening.words import evaluation_document
 
     result = run_screen_evaluate(request, on_terminal(quiet))
-    if output == "json":
-        write_json(asdict(result.evaluation), indent=1)
+    if wrote_json(result.evaluation, output):
         return
 
     write_document(evaluation_document(result.evaluation, result.screen.record))

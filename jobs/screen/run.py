@@ -1,25 +1,209 @@
-"""`screen fit` and `screen evaluate`: from a request to a result."""
+"""`screen fit` and `screen evaluate`, on labelled pictures that are decoded as a scan decodes them."""
 
+import hashlib
 import shutil
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
-from ingest.errors import EngineError, LabelsError, StorageError
+from ingest.errors import EngineError, LabelsError, RunError, StorageError, number_of
+from ingest.formats import Source, open_source
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.phash import near_duplicate_groups, phash
+from ingest.images.pixels import ImageLimits
+from ingest.sample import Sample, printable
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from jobs.console.requests import refuse_existing
+from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
-from jobs.screen.looking import ScreenPictures, labelled_pictures
+from jobs.scan.batch import picture_views
+from jobs.scan.selection import selected
 from jobs.screen.request import EvaluateScreenRequest, FitRequest, LookRequest, SeenRequest
+from reports.evaluation.answers import truth_of
+from reports.labels.agreed import AgreedLabels, agreed
+from reports.labels.joining import LabelledRows, labelled_rows
 from reports.screening.compute import FitSettings, MadeScreen, made_screen
 from reports.screening.evaluation import ScreenEvaluation, evaluated
-from scoring.labels.table import labels_sha256
-from scoring.screen.modalities import MAX_ENCODER_BYTES
-from scoring.screen.model import FittedScreen, identity_of, loaded_modalities, refuse_other_features
+from reports.screening.pictures import LabelledFeatures
+from reports.statistics.binary import Flags, Numbers
+from reports.statistics.recall_bound import Row, evenly_taken
+from scoring.labels.contradictions import contradictions
+from scoring.labels.picture_index import PictureIndex
+from scoring.labels.table import labels_sha256, read_judged
+from scoring.runs.record import open_run
+from scoring.screen.modalities import MAX_ENCODER_BYTES, Modality
+from scoring.screen.model import FittedScreen, Vectors, identity_of, loaded_modalities, refuse_other_features
 from scoring.screen.record import MODALITIES, ModalityName
 from scoring.screen.screen_file import learnt_mark, learnt_pictures, read_screen, write_screen
+
+LIMITS = ImageLimits()
+ROW_COLUMNS = ("shard", "index", "key", "sha256", "status")
+
+
+@dataclass(frozen=True)
+class ScreenPictures:
+    """Labelled pictures, and how the labels were drawn."""
+
+    pictures: LabelledFeatures
+    drawn: str
+    """evenly or audit."""
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """What people say of the pictures, and which picture each label is of."""
+
+    agreed: AgreedLabels
+    label_of: Callable[[Sample, str], int | None]
+    """Sample and sha256 -> row of the labels."""
+
+    chosen: Mapping[str, list[int]] | None
+    """Shard -> ascending indices of labelled samples; None: all must be read."""
+
+    rows: LabelledRows | None
+    """Rows of the run, if there is one."""
+
+
+def labelled_pictures(
+    request: LookRequest, modalities: Mapping[ModalityName, Modality], feedback: Feedback
+) -> ScreenPictures:
+    """Return the labelled pictures and their features. LabelsError if no labelled picture is found, or labels
+    contradict each other; SourceError, StorageError and RunError of corpus and run."""
+    labels = _labels(request, feedback)
+    source = open_source(request.source, request.source_format, request.category)
+    hash_list = hash_list_of(request.hash_list)
+    limits = replace(LIMITS, has_pdq=True) if hash_list.needs_pdq else LIMITS
+    places, hashes, categories, phashes = dict[str, int](), list[str](), list[str | None](), list[str | None]()
+    views, left_out = list[tuple[Vectors, ...]](), dict[int, str]()
+    with feedback.meter("labelled pictures", None) as meter:
+        for sample in _samples(source, labels.chosen):
+            meter.advance(1)
+            if sample.fault:
+                continue
+            sha256 = hashlib.sha256(sample.encoded).hexdigest()
+            label = labels.label_of(sample, sha256)
+            if label is None or sha256 in places:
+                continue
+            if sha256 in hash_list.sha256:
+                left_out[label] = "withheld by the hash list"
+                continue
+            decoded = decode(sample.encoded, limits)
+            if not isinstance(decoded, DecodedImage):
+                left_out[label] = "unreadable"
+                continue
+            if hash_list.listings([sha256], [decoded.pdq])[0] != "clear":
+                left_out[label] = "withheld by the hash list"
+                continue
+            places[sha256] = label
+            hashes.append(sha256)
+            categories.append(sample.category)
+            phashes.append(phash(decoded.views[0]))
+            views.append(_vectors(decoded, sample, sha256, modalities))
+    if not hashes:
+        raise LabelsError(
+            f"no label of {request.labels} is of a picture of {request.source}; labels name pictures by sha256, or by "
+            "key as a scan writes it"
+        )
+    counts = Counter(left_out[label] for label in left_out.keys() - set(places.values()))
+    counts["of no picture of the corpus"] = labels.agreed.labels.num_rows - len(left_out.keys() | set(places.values()))
+    for why, num in counts.items():
+        if num:
+            feedback.notice(f"labels that are not used: {num:,} {why}")
+    return _found(labels, places, hashes, categories, phashes, views)
+
+
+def _vectors(
+    decoded: DecodedImage, sample: Sample, sha256: str, modalities: Mapping[ModalityName, Modality]
+) -> tuple[Vectors, ...]:
+    seen = picture_views(decoded, sha256, sample.caption)
+    return tuple({name: modality.features(each) for name, modality in modalities.items()} for each in seen)
+
+
+def _labels(request: LookRequest, feedback: Feedback) -> _Labels:
+    given = read_judged(request.labels)
+    if caution := contradictions(given.labels):
+        feedback.notice(f"caution: {caution}")
+    together = agreed(given)
+    if request.run is None:
+        index = PictureIndex(request.labels)
+        index.add_labels(together.labels)
+        return _Labels(together, lambda sample, sha256: index.row_of(sample.shard, sample.key, sha256), None, None)
+    root, record = open_run(request.run)
+    rows = labelled_rows(root, record, together, ROW_COLUMNS, request.drawn)
+    joined = rows.joined
+    named = zip(*(joined.rows[name].to_pylist() for name in ("shard", "index", "sha256")), strict=True)
+    by_row = dict(zip(named, joined.label_places.tolist(), strict=True))
+    chosen = dict[str, list[int]]()
+    for shard, index_, _ in by_row:
+        chosen.setdefault(shard, []).append(index_)
+    ascending = {shard: sorted(indices) for shard, indices in chosen.items()}
+    return _Labels(together, lambda sample, sha256: by_row.get((sample.shard, sample.index, sha256)), ascending, rows)
+
+
+def _samples(source: Source, chosen: Mapping[str, list[int]] | None) -> Iterator[Sample]:
+    for shard in source.shards:
+        indices = None if chosen is None else chosen.get(shard, chosen.get(printable(shard), []))
+        if indices == []:
+            continue
+        for slice_ in selected(source.slices(shard), shard, indices):
+            yield from source.read(slice_)
+
+
+def _found(
+    labels: _Labels,
+    places: Mapping[str, int],
+    hashes: list[str],
+    categories: list[str | None],
+    phashes: list[str | None],
+    views: list[tuple[Vectors, ...]],
+) -> ScreenPictures:
+    numbers = np.array([places[sha256] for sha256 in hashes], dtype=np.int64)
+    truth = truth_of(labels.agreed.labels.take(pa.array(numbers)))
+    is_undecided = np.asarray(labels.agreed.undecided[numbers, 0], dtype=np.bool_)
+    is_open = np.isnan(truth.private) & ~is_undecided
+    if is_open.any():
+        raise LabelsError(
+            f"of {number_of(int(is_open.sum()), 'labelled picture')} only some of the attributes are labelled that "
+            "make a picture private (levels 1 and 2), so it is not known whether they are; fill in the column "
+            "private, or all of these attributes"
+        )
+    probabilities, is_even = _drawn(labels.rows, hashes)
+    pictures = LabelledFeatures(
+        sha256=tuple(hashes),
+        private=np.where(is_undecided, np.nan, truth.private),
+        levels=np.asarray(truth.levels, dtype=np.int64),
+        categories=tuple(categories),
+        probabilities=probabilities,
+        is_even=is_even,
+        groups=np.asarray(near_duplicate_groups(phashes), dtype=np.int64),
+        views=tuple(views),
+    )
+    return ScreenPictures(pictures, "evenly" if labels.rows is None else labels.rows.drawn)
+
+
+def _drawn(rows: LabelledRows | None, hashes: list[str]) -> tuple[Numbers, Flags]:
+    """Return for each picture its probability of being drawn, and whether it is left once all probabilities are equal.
+    Both have the shape (n,)."""
+    if rows is None or rows.sample is None or rows.copies is None:
+        return np.ones(len(hashes)), np.ones(len(hashes), dtype=np.bool_)
+    least = rows.sample.design.least_probability
+    if least is None:
+        raise RunError(
+            "the audit sample is of an older version, which did not store the smallest probability of all pictures; "
+            "draw the same pictures again with privsieve audit sample, whose labels stay good"
+        )
+    by_hash = dict(zip(rows.joined.rows["sha256"].to_pylist(), rows.probabilities.tolist(), strict=True))
+    rows_of = dict[str, list[Row]]()
+    for sha256, *row in zip(*(rows.copies[name].to_pylist() for name in ("sha256", "shard", "index")), strict=True):
+        rows_of.setdefault(sha256, []).append((row[0], row[1]))
+    taken = frozenset(evenly_taken(rows_of, rows.sample.probabilities(), least, rows.sample.design.seed))
+    probabilities = np.array([by_hash[sha256] for sha256 in hashes], dtype=np.float64)
+    return probabilities, np.array([sha256 in taken for sha256 in hashes], dtype=np.bool_)
 
 
 @dataclass(frozen=True)
@@ -80,15 +264,11 @@ def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SIL
             "caution: the thresholds were chosen by these labels, so what they miss here proves nothing new"
         )
     labelled = labelled_pictures(request.look, modalities, feedback)
-    is_learnt = _is_learnt(labelled, request.screen)
+    learnt = learnt_pictures(request.screen)
+    is_learnt = np.array([learnt_mark(sha256) in learnt for sha256 in labelled.pictures.sha256], dtype=np.bool_)
     if is_learnt.all():
         raise LabelsError("the screen has learnt from all of these pictures; evaluate it by labels of others")
     return EvaluateScreenResult(screen, evaluated(labelled.pictures, screen, is_learnt))
-
-
-def _is_learnt(labelled: ScreenPictures, screen: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    learnt = learnt_pictures(screen)
-    return np.array([learnt_mark(sha256) in learnt for sha256 in labelled.pictures.sha256], dtype=np.bool_)
 
 
 def modalities_of(request: SeenRequest) -> tuple[ModalityName, ...]:

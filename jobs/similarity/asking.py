@@ -24,10 +24,9 @@ from jobs.review.screen import ScreenedPicture
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.similarity.changing import methods_of
-from jobs.similarity.comparing import Corpus, drawn, reduced
+from jobs.similarity.comparing import ChangedSet, Corpus, ReadPicture, drawn, read_picture, reduced, sets_of
 from jobs.similarity.questions import Question, ShownOriginal, as_table, is_alike, questions_of
 from jobs.similarity.request import Asked, AskRequest
-from jobs.similarity.sets import ChangedSet, ReadPicture, read_picture, sets_of
 from scoring.labels.recognition import CANDIDATE, QUESTION, standing_answers
 from scoring.labels.reviews import MAX_SECONDS, SKIP, UNDO, ReviewAnswers
 
@@ -276,6 +275,23 @@ class Choices:
             "num_left": len(left),
             "num_skipped": sum(answer == SKIP for answer in mine.values()),
         }
+
+
+@dataclass(frozen=True)
+class AskResult:
+    """What one server did."""
+
+    num_saved: int
+    """Answers that this server saved, those that were taken back or changed later included."""
+
+    people: tuple[ReviewerTally, ...]
+    """What everybody did, at other servers too."""
+
+
+def result_of(choices: Choices) -> AskResult:
+    """Return the result as of now, with the answers of other servers."""
+    choices.refresh()
+    return AskResult(choices.num_saved, choices.tallies())
 
 
 def _jpeg(pixels: Pixels) -> bytes:

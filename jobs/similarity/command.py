@@ -1,13 +1,13 @@
 """The verb `similarity`: whether changed pictures still show what the originals did."""
 
 import shlex
-from dataclasses import asdict
 
 import click
 
 from ingest.errors import number_of
-from jobs.console.request_options import TEXT_OR_JSON, takes
-from jobs.console.terminal import write_document, write_json, write_line
+from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
+from jobs.console.terminal import write_document, write_line, wrote_json
+from jobs.review.local_server import refuse_missing
 from jobs.runtime.progress import on_terminal
 from jobs.similarity.request import AskRequest, CompareRequest, RankRequest, SimilarityTrainRequest, VotesRequest
 
@@ -25,7 +25,7 @@ def similarity() -> None:
 @similarity.command()
 @takes(CompareRequest)
 @TEXT_OR_JSON
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+@QUIET
 def compare(request: CompareRequest, output: str, quiet: bool) -> None:
     """Compare ORIGINALS with CHANGED pictures of the same keys, or with versions made in memory.
 
@@ -39,8 +39,7 @@ def compare(request: CompareRequest, output: str, quiet: bool) -> None:
     from jobs.similarity.run import run_compare
 
     similarity = run_compare(request, on_terminal(quiet))
-    if output == "json":
-        write_json(asdict(similarity), indent=1)
+    if wrote_json(similarity, output):
         return
     from reports.similarity.words import document
 
@@ -63,18 +62,17 @@ def ask(request: AskRequest) -> None:
 
     Example: privsieve similarity ask photos/ release/ --for pairs --out study --as ana
     """
-    from jobs.similarity.asking_page import run_ask
+    refuse_missing("similarity ask")
+    from jobs.similarity.asking import result_of
+    from jobs.similarity.asking_page import serving
 
-    result = run_ask(request, _opened, on_terminal(quiet=False))
+    with serving(request, on_terminal(quiet=False)) as server:
+        server.run_until_interrupted("it; what was answered stays.")
+        result = result_of(server.page)
     for person in result.people:
         write_line(f"{person.name}: {person.in_words}")
     write_line(f"{number_of(result.num_saved, 'answer')} saved in {request.out}, changed and undone ones included")
     write_line(f"next: privsieve similarity votes {shlex.quote(request.out)} --out votes.csv")
-
-
-def _opened(address: str) -> None:
-    write_line(f"open {address}")
-    write_line("Ctrl-C ends it; what was answered stays.")
 
 
 @similarity.command()
@@ -90,8 +88,7 @@ def votes(request: VotesRequest, output: str) -> None:
     from jobs.similarity.run import run_votes
 
     counted = run_votes(request)
-    if output == "json":
-        write_json(asdict(counted), indent=1)
+    if wrote_json(counted, output):
         return
     from reports.similarity.words import votes_document
 
@@ -114,8 +111,7 @@ def rank(request: RankRequest, output: str) -> None:
     from jobs.similarity.run import run_rank
 
     ranking = run_rank(request)
-    if output == "json":
-        write_json(asdict(ranking), indent=1)
+    if wrote_json(ranking, output):
         return
     from reports.similarity.words import rank_document
 
@@ -124,7 +120,7 @@ def rank(request: RankRequest, output: str) -> None:
 
 @similarity.command()
 @takes(SimilarityTrainRequest)
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+@QUIET
 def train(request: SimilarityTrainRequest, quiet: bool) -> None:
     """Train an encoder on versions of pictures that people recognised, and versions that they did not.
 

@@ -11,7 +11,7 @@ pair is compared.
 import hashlib
 import heapq
 import posixpath
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +20,12 @@ import numpy.typing as npt
 from ingest.errors import SourceError
 from ingest.formats import FORMATS, Source, open_source
 from ingest.formats.members import IMAGE_EXTENSIONS
-from ingest.images.pixels import Pixels
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import Locator, Sample, Slice, printable
+from jobs.runtime.hash_list import HashList
+from jobs.similarity.changing import MadeSet
+from reports.similarity.compute import PairFigures
 from reports.statistics.likeness import Features, distance, mean_squared_error, psnr, ssim
 from scoring.similarity.encoders import PictureEncoder
 
@@ -67,11 +71,6 @@ def changed_areas(a: Pixels, b: Pixels) -> list[PixelBox]:
     return whole if covered > MOST * width * height else boxes
 
 
-def cropped(pixels: Pixels, box: PixelBox) -> Pixels:
-    left, upper, right, lower = box
-    return pixels[upper:lower, left:right]
-
-
 def _cells(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Return whether any pixel of each cell is set."""
     height, width = mask.shape
@@ -89,31 +88,6 @@ MAX_COMPARED_PX = 512
 PerceptualDistance = Callable[[Pixels, Pixels], float]
 
 
-@dataclass(frozen=True)
-class PairComparison:
-    """A pair of different pictures. If several areas differ, the numbers are of the area that is most alike by SemSim:
-    one face that can be recognised is enough."""
-
-    mse: float
-    psnr: float | None
-    """None if the area differs in no pixel once it is reduced."""
-
-    ssim: float | None
-    """None if the area is too small."""
-
-    semsim: float
-    lpips: float | None
-    """None without a model."""
-
-    num_areas: int
-    had_other_size: bool
-    """Whether the changed picture had another shape, and was resized."""
-
-    original_features: Features
-    changed_features: Features
-    """As of the encoder, of that area."""
-
-
 class EncodedPicture:
     """A picture and the features of its parts, each computed once."""
 
@@ -124,15 +98,21 @@ class EncodedPicture:
     def part(self, area: PixelBox) -> tuple[Pixels, Features]:
         """Return an area, reduced to `MAX_COMPARED_PX`, and its features."""
         if area not in self._parts:
-            pixels = reduced(cropped(self.pixels, area))
+            left, upper, right, lower = area
+            pixels = reduced(self.pixels[upper:lower, left:right])
             self._parts[area] = pixels, self._encoder.of(pixels)
         return self._parts[area]
 
 
 def compared(
     original: EncodedPicture, changed: Pixels, is_whole: bool, encoder: PictureEncoder, lpips: PerceptualDistance | None
-) -> PairComparison | None:
-    """Compare a pair; None if the pictures are equal, pixel by pixel."""
+) -> PairFigures | None:
+    """Compare a pair; None if the pictures are equal, pixel by pixel.
+
+    If several areas differ, the figures are of the area that is most alike by SemSim: one face that can be recognised
+    is enough. A metric is None if it is not defined: PSNR if no pixel differs once the area is reduced, SSIM if the
+    area is too small, LPIPS without a model.
+    """
     height, width = original.pixels.shape[:2]
     had_other_size = changed.shape != original.pixels.shape
     if had_other_size:
@@ -144,17 +124,9 @@ def compared(
     parts = [(original.part(area), second.part(area)) for area in ([(0, 0, width, height)] if is_whole else areas)]
     (a, features_a), (b, features_b) = min(parts, key=lambda pair: distance(pair[0][1], pair[1][1]))
     mse = mean_squared_error(a, b)
-    return PairComparison(
-        mse=mse,
-        psnr=psnr(mse),
-        ssim=ssim(a, b),
-        semsim=distance(features_a, features_b),
-        lpips=lpips(a, b) if lpips is not None else None,
-        num_areas=len(parts),
-        had_other_size=had_other_size,
-        original_features=features_a,
-        changed_features=features_b,
-    )
+    metrics = {"mse": mse, "psnr": psnr(mse), "ssim": ssim(a, b), "semsim": distance(features_a, features_b)}
+    metrics["lpips"] = lpips(a, b) if lpips is not None else None
+    return PairFigures(metrics, features_a, features_b, len(parts), had_other_size, still_detected=None)
 
 
 def reduced(pixels: Pixels) -> Pixels:
@@ -263,3 +235,91 @@ def _unique(named: Iterator[tuple[str, PicturePlace]]) -> dict[str, PicturePlace
     for name, place in named:
         places[name] = None if name in places else place
     return places
+
+
+@dataclass(frozen=True)
+class ReadPicture:
+    """A picture that was read."""
+
+    sha256: str
+    """Hash of the file, or of the original's file if the picture was made in memory."""
+
+    is_withheld: bool
+    """Whether it is on the hash list, or cannot be compared with it."""
+
+    pixels: Pixels | None
+    """Pixels of its first frame; None if it cannot be decoded."""
+
+
+@dataclass(frozen=True)
+class ChangedSet:
+    """One set of changed pictures."""
+
+    name: str
+
+    changed: Callable[[PicturePlace, ReadPicture], ReadPicture | None]
+    """Original -> its changed picture; None if there is none."""
+
+    corpus: Corpus | None
+    """None if the pictures are made in memory."""
+
+    is_everywhere: bool
+    """Whether the whole picture is known to be changed."""
+
+
+def read_picture(corpus: Corpus, place: PicturePlace, hash_list: HashList) -> ReadPicture:
+    """Read the first frame, and say whether the picture may be shown. StorageError if the storage fails."""
+    sample = corpus.read(place)
+    limits = ImageLimits(max_side_px=MAX_SIDE_PX, max_frames=1, has_pdq=hash_list.needs_pdq)
+    decoded = decode(sample.encoded, limits) if sample.fault is None else None
+    image = decoded if isinstance(decoded, DecodedImage) else None
+    sha256 = hashlib.sha256(sample.encoded).hexdigest()
+    listing = hash_list.listings([sha256], [image.pdq if image else None])[0]
+    return ReadPicture(sha256, listing != "clear", image.views[0] if image else None)
+
+
+def sets_of(
+    changed: Sequence[str], made: Sequence[MadeSet], originals: Corpus, hash_list: HashList, seed: int
+) -> list[ChangedSet]:
+    """Return a set for each corpus, then one for each method and strength.
+
+    changed: URLs. SourceError or StorageError if a corpus cannot be listed, or is given twice.
+    """
+    corpora = {name: Corpus(url) for name, url in _names_of(changed).items()}
+    return [
+        *(
+            ChangedSet(name, _reading(originals, corpus, hash_list), corpus, is_everywhere=False)
+            for name, corpus in corpora.items()
+        ),
+        *(ChangedSet(each.name, _making(each, seed), None, each.method.is_everywhere) for each in made),
+    ]
+
+
+def _names_of(urls: Sequence[str]) -> dict[str, str]:
+    """Return name of a set -> URL. The name is the end of the URL, as long as it takes to tell it from the others."""
+    parts = [url.rstrip("/").split("/") for url in urls]
+    depth = 1
+    while len({tuple(each[-depth:]) for each in parts}) < len(urls) and depth < max(map(len, parts)):
+        depth += 1
+    if len(set(urls)) < len(urls):
+        raise SourceError("CHANGED names one corpus twice; give each once")
+    return {"/".join(each[-depth:]): url for each, url in zip(parts, urls, strict=True)}
+
+
+def _reading(
+    originals: Corpus, corpus: Corpus, hash_list: HashList
+) -> Callable[[PicturePlace, ReadPicture], ReadPicture | None]:
+    def changed(place: PicturePlace, original: ReadPicture) -> ReadPicture | None:
+        partner = corpus.partner_of(place, originals)
+        return None if partner is None else read_picture(corpus, partner, hash_list)
+
+    return changed
+
+
+def _making(made: MadeSet, seed: int) -> Callable[[PicturePlace, ReadPicture], ReadPicture]:
+    def changed(place: PicturePlace, original: ReadPicture) -> ReadPicture:
+        if original.pixels is None or original.is_withheld:
+            return original
+        return ReadPicture(original.sha256, False, made.of(original.pixels, place.path, seed))
+
+    return changed

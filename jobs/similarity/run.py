@@ -1,7 +1,7 @@
 """`similarity compare`: all pairs, set by set; `similarity rank`: their figures against what people recognised."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,17 +13,26 @@ from ingest import __version__
 from ingest.errors import LabelsError, SourceError, number_of
 from ingest.images.pixels import Pixels
 from ingest.storage.given_files import given_content
-from ingest.storage.parquet_tables import refuse_damage
+from ingest.storage.parquet_tables import refuse_damage, write_checked
 from ingest.storage.place import place
 from jobs.console.requests import refuse_existing
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.similarity.changing import methods_of
-from jobs.similarity.comparing import Corpus, EncodedPicture, PerceptualDistance, compared, drawn
+from jobs.similarity.comparing import (
+    ChangedSet,
+    Corpus,
+    EncodedPicture,
+    PerceptualDistance,
+    ReadPicture,
+    compared,
+    drawn,
+    read_picture,
+    sets_of,
+)
 from jobs.similarity.request import CompareRequest, RankRequest, VotesRequest
-from jobs.similarity.sets import ChangedSet, ReadPicture, read_picture, sets_of
 from reports.page.pages import check_path, write_page
-from reports.similarity.compute import PairFigures, SetPairs
+from reports.similarity.compute import SetPairs
 from reports.similarity.ranks import Ranking, Votes, ranks_of
 from reports.similarity.results import PAIRS_SCHEMA, Similarity
 from reports.similarity.votes import StudyVotes, votes_of
@@ -103,20 +112,13 @@ class _Comparer:
         elif original.encoded is None or changed.pixels is None:
             pairs.add(key, "unreadable")
         else:
-            likeness = compared(original.encoded, changed.pixels, of_set.is_whole, self.encoder, self.lpips)
-            if likeness is None:
+            figures = compared(original.encoded, changed.pixels, of_set.is_whole, self.encoder, self.lpips)
+            if figures is None:
                 pairs.add(key, "same")
                 return
-            metrics = {name: getattr(likeness, name) for name in ("mse", "psnr", "ssim", "lpips", "semsim")}
-            still = self.looking.share_still_found(original.encoded.pixels, changed.pixels) if self.looking else None
-            figures = PairFigures(
-                metrics,
-                likeness.original_features,
-                likeness.changed_features,
-                likeness.num_areas,
-                likeness.had_other_size,
-                still,
-            )
+            if self.looking is not None:
+                still = self.looking.share_still_found(original.encoded.pixels, changed.pixels)
+                figures = replace(figures, still_detected=still)
             pairs.add(key, "compared", figures)
 
 
@@ -177,7 +179,7 @@ def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similar
             f"no changed picture could be compared with one of {request.originals}; keys must be the same"
         )
     if request.out is not None:
-        _write_rows(pa.concat_tables([table for _, table in collected]), request.out)
+        write_checked(place(request.out), pa.concat_tables([table for _, table in collected]))
     if request.html is not None:
         write_page(render(similarity), request.html)
     return similarity
@@ -188,11 +190,6 @@ def _add_strangers(pairs: SetPairs, corpus: Corpus, originals: Corpus) -> None:
     for place_ in corpus.places:
         if originals.partner_of(place_, corpus) is None:
             pairs.add(corpus.key_of(place_), "no_original")
-
-
-def _write_rows(rows: pa.Table, url: str) -> None:
-    with place(url).create() as stream:
-        pq.write_table(rows, stream, compression="zstd", write_page_checksum=True)
 
 
 def run_votes(request: VotesRequest) -> StudyVotes:

@@ -1,14 +1,13 @@
 """`privsieve study …`: what tuning brings and costs, each figure measured through a scan."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, Numbers, takes
-from jobs.console.terminal import write_json, write_line, write_table
-from jobs.runtime.last_word import command_session
+from jobs.console.terminal import write_line, write_table, wrote_json
+from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import on_terminal, weights_shown
 from jobs.study.request import (
     CostRequest,
@@ -37,14 +36,12 @@ def study() -> None:
 @click.option("--sizes", type=Numbers(), default="0,10,50,100", show_default=True, help="Pictures; 0 is untuned.")
 def curve(request: StudyRequest, sizes: tuple[int, ...], output: str, quiet: bool) -> None:
     """Tune on more and more pictures of SOURCE, and evaluate each model."""
-    from jobs.study.studies import run_curve
+    from jobs.study.studies import curve_finding, run_curve
 
     with command_session(), weights_shown(on_terminal(quiet)):
         result = run_curve(request, sizes, on_terminal(quiet))
-    if output == "json":
-        write_json(asdict(result), indent=1)
+    if wrote_json(result, output):
         return
-    from jobs.study.studies import curve_finding
 
     write_line(curve_finding(result))
     _write_points(result.points)
@@ -59,14 +56,12 @@ def curve(request: StudyRequest, sizes: tuple[int, ...], output: str, quiet: boo
 )
 def leave_one_class_out(request: StudyRequest, classes: tuple[str, ...], output: str, quiet: bool) -> None:
     """Tune without one class of SOURCE at a time: is it still found?"""
-    from jobs.study.studies import run_leave_one_out
+    from jobs.study.studies import leave_one_out_finding, run_leave_one_out
 
     with command_session(), weights_shown(on_terminal(quiet)):
         result = run_leave_one_out(request, classes, on_terminal(quiet))
-    if output == "json":
-        write_json(asdict(result), indent=1)
+    if wrote_json(result, output):
         return
-    from jobs.study.studies import leave_one_out_finding
 
     write_line(leave_one_out_finding(result))
     _write_points(result.points)
@@ -103,14 +98,12 @@ def languages(request: PromptsRequest, output: str, quiet: bool) -> None:
 
 
 def _asked_in_words(request: PromptsRequest, kind: "Kind", output: str, quiet: bool) -> None:
-    from jobs.study.asking_again import run_prompts
+    from jobs.study.asking_again import prompts_finding, run_prompts
 
     with command_session(), weights_shown(on_terminal(quiet)):
         result = run_prompts(request, on_terminal(quiet), kind)
-    if output == "json":
-        write_json(asdict(result), indent=1)
+    if wrote_json(result, output):
         return
-    from jobs.study.asking_again import prompts_finding
     from reports.evaluation.words import interval_cell
 
     write_line(prompts_finding(result))
@@ -138,8 +131,7 @@ def counterfactual(request: CounterfactualRequest, output: str, quiet: bool) -> 
 
     with command_session(), weights_shown(on_terminal(quiet)):
         result = run_counterfactual(request, on_terminal(quiet))
-    if output == "json":
-        write_json(asdict(result), indent=1)
+    if wrote_json(result, output):
         return
 
     write_line(counterfactual_finding(result))
@@ -173,8 +165,7 @@ def reasons(request: ReasonsRequest, output: str, quiet: bool) -> None:
 
     with command_session(), weights_shown(on_terminal(quiet)):
         result = run_reasons(request, on_terminal(quiet))
-    if output == "json":
-        write_json(asdict(result), indent=1)
+    if wrote_json(result, output):
         return
     for each in result.groups:
         write_line(
@@ -199,8 +190,7 @@ def label_quality(request: LabelQualityRequest, output: str) -> None:
     from jobs.study.label_quality import label_quality_finding, run_label_quality
 
     result = run_label_quality(request)
-    if output == "json":
-        write_json(asdict(result), indent=1)
+    if wrote_json(result, output):
         return
     write_line(label_quality_finding(result))
     if not result.reviewers:
@@ -228,8 +218,7 @@ def cost(request: CostRequest, output: str) -> None:
 
     with command_session(), weights_shown(on_terminal(quiet=False)):
         result = run_cost(request)
-    if output == "json":
-        write_json(asdict(result), indent=1)
+    if wrote_json(result, output):
         return
     write_line(
         f"{result.num_pictures} pictures ({result.num_undecodable} more cannot be decoded), "
@@ -249,7 +238,6 @@ def cost(request: CostRequest, output: str) -> None:
 
 
 def _write_points(points: "Sequence[PointResult]") -> None:
-
     names = {
         "mcc": "MCC",
         "f1": "F1",

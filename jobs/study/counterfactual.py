@@ -16,8 +16,7 @@ import pyarrow as pa
 from ingest.errors import RunError, number_of
 from ingest.storage.place import place
 from jobs.runtime.hash_list import hash_list_of
-from jobs.runtime.listed import clear_rows
-from jobs.runtime.pictures import PictureRef, Pictures
+from jobs.runtime.pictures import PictureRef, Pictures, clear_rows
 from jobs.runtime.progress import Feedback
 from jobs.study.points import folder_of, in_folder, scan_here
 from jobs.study.request import CounterfactualRequest

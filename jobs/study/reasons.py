@@ -18,8 +18,7 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
 from jobs.report.run import OPTION, digest_of
 from jobs.runtime.hash_list import hash_list_of
-from jobs.runtime.listed import COLUMNS, clear_rows
-from jobs.runtime.pictures import PictureRef, Pictures
+from jobs.runtime.pictures import COLUMNS, PictureRef, Pictures, clear_rows
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.study.request import ReasonsRequest
 from reports.report.opened import open_run

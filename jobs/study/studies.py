@@ -164,7 +164,7 @@ def drawn_pictures(request: CostRequest, max_pixels: int) -> Iterator[Pixels | N
 
 def curve_finding(result: StudyPoints) -> str:
     """Return a sentence on the gain from the untuned model, or from the fewest pictures, to the most."""
-    name = _figure(result.points)
+    name = next((name for name in FIGURES if any(_value(point, name) is not None for point in result.points)), "mcc")
     values = [(point.num_pictures, value) for point in result.points if (value := _value(point, name)) is not None]
     sizes = sorted({size for size, _ in values})
     if len(sizes) < 2:
@@ -186,10 +186,6 @@ def leave_one_out_finding(result: StudyPoints) -> str:
         return "No class that was left out has a figure."
     name, values = min(recalls.items(), key=lambda item: _mean(item[1]))
     return f"Left out of the tuning, {name} is found least: recall {number(_mean(values))}."
-
-
-def _figure(points: Sequence[PointResult]) -> str:
-    return next((name for name in FIGURES if any(_value(point, name) is not None for point in points)), "mcc")
 
 
 def _value(point: PointResult, name: str) -> float | None:

@@ -20,6 +20,7 @@ from ingest.formats.released import REMOVED
 from ingest.images.pdq import Hashes, hashes_of
 from ingest.sample import domain_of, url_sha256_of
 from ingest.storage.given_files import given_content
+from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
 from scoring.labels.parquet_file import bounded_table
 
@@ -64,11 +65,6 @@ Kind = Literal["sha256", "key", "url", "domain", "pdq"]
 """key: a key or SHARD/KEY."""
 
 
-def is_tombstones(content: bytes) -> bool:
-    """Return whether a list is a Parquet file and no text."""
-    return content.startswith(_MAGIC)
-
-
 def tombstones_of(content: bytes, url: str) -> list[dict[str, Any]]:
     """Return the rows of an untrusted `removed.parquet`. PrivsieveError if it is something else."""
     wrong = PrivsieveError(f"{url} is Parquet, and not the {REMOVED} of a release, or it is damaged")
@@ -77,19 +73,15 @@ def tombstones_of(content: bytes, url: str) -> list[dict[str, Any]]:
         if not any(schema.equals(known) for known in (REMOVED_SCHEMA, WITH_UNJUDGED)):
             raise wrong
         table = bounded_table(content, url, schema.names)
-        rows = [_without_url({"url_sha256": None} | row) for row in table.to_pylist()]
+        rows = [{"url_sha256": None} | row for row in table.to_pylist()]
     except (pa.ArrowException, LabelsError, OSError, ValueError):
         raise wrong from None
     if any(_SHA256.fullmatch(row["released_sha256"] or row["url_sha256"] or "") is None for row in rows):
         raise wrong
     if any(row["why"] not in (None, *get_args(Why)) for row in rows):
         raise wrong
-    return rows
-
-
-def _without_url(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row without the URL of its picture, which some files give."""
-    return row if row["released_sha256"] is None else row | {"url_sha256": None}
+    # Some files give the URL of a picture, too.
+    return [row if row["released_sha256"] is None else row | {"url_sha256": None} for row in rows]
 
 
 def write_tombstones(root: Place, staged: Place, removed: Sequence[Mapping[str, Any]]) -> str:
@@ -99,9 +91,7 @@ def write_tombstones(root: Place, staged: Place, removed: Sequence[Mapping[str, 
     rows += [{**row, "done": date.today()} for row in removed]
     has_unjudged = any(row.get("url_sha256") is not None for row in rows)
     table = pa.Table.from_pylist(rows, WITH_UNJUDGED if has_unjudged else REMOVED_SCHEMA)
-    with staged.at(REMOVED).create() as stream:
-        pq.write_table(table, stream, compression="zstd", write_page_checksum=True)
-    return stream.sha256
+    return write_checked(staged.at(REMOVED), table)
 
 
 @dataclass(frozen=True)
@@ -129,7 +119,7 @@ class Entry:
 def entries_of(url: str) -> tuple[Entry, ...]:
     """Read a list. PrivsieveError names the first wrong line, by its number only."""
     content = given_content(place(url), f"LIST {url}", MAX_LIST_BYTES)
-    if is_tombstones(content):
+    if content.startswith(_MAGIC):
         rows = tombstones_of(content, url)
         entries = [
             Entry(number, *_named_by(row), row["received"], row["why"], is_tombstone=True)

@@ -9,6 +9,7 @@ has the hashes of what it puts into place.
 """
 
 import json
+import shutil
 from collections.abc import Callable
 from typing import Annotated
 
@@ -89,7 +90,8 @@ def finish_takedown(root: Place) -> None:
         for name, sha256 in left.replaced.items():
             staged = root.at(TAKEDOWN_STAGED, left.folder, name)
             if staged.exists():
-                _copy(staged, root.at(name))
+                with staged.open() as stream, root.at(name).create() as target:
+                    shutil.copyfileobj(stream, target, BLOCK_BYTES)
                 staged.remove()
             elif not root.at(name).exists() or sha256_of(root.at(name)) != sha256:
                 raise IncompleteError(
@@ -104,9 +106,3 @@ def finish_takedown(root: Place) -> None:
     remove_tree(root.at(TAKEDOWN_STAGED))
     if journal.exists():
         journal.remove()
-
-
-def _copy(file: Place, copy: Place) -> None:
-    with file.open() as stream, copy.create() as target:
-        while block := stream.read(BLOCK_BYTES):
-            target.write(block)

@@ -20,9 +20,9 @@ from ingest.storage.web import named
 from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Count, Option, Url, checked_request
 from jobs.console.terminal import write_line
-from jobs.runtime.last_word import command_session
+from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import Feedback, on_terminal, weights_shown
-from jobs.tune.on_ray import refuse_read_only, staging_folder, upload
+from jobs.tune.on_ray import StepsDone, refuse_read_only, staging_folder, train_on_ray, upload
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import (
     BEGUN,
@@ -289,24 +289,16 @@ def _short(value: object) -> str:
 
 
 def _trained(work: "TrainingRequest", request: TuneRequest, held: Lease, feedback: Feedback) -> "Trained":
-    chosen = work.recipe
     if request.num_gpus > 1:
-        from jobs.tune.on_ray import train_on_ray
-
         return train_on_ray(work, request.num_gpus, request.ray_address, feedback)
     from scoring.tuning.training import train
 
     with feedback.meter("tuning", None) as meter:
-        done: int | None = None
+        steps_done = StepsDone(meter, work.recipe.batch_size)
 
         def on_step(step: int, steps: int) -> None:
-            nonlocal done
             held.check()
-            if done is None:  # in a continued run only the rest counts, so that the time left is right
-                done = step - 1
-                meter.expect((steps - done) * chosen.batch_size)
-            meter.advance((step - done) * chosen.batch_size)
-            done = step
+            steps_done.show(step, steps)
 
         return train(work, on_step)
 

@@ -117,6 +117,22 @@ def _work(config: dict[str, Any]) -> "Trained":
     return tuned(request, on_step, config["num_processes"])
 
 
+class StepsDone:
+    """Shows how many pictures the training has seen. In a continued run only the rest counts, so that the time left is
+    right."""
+
+    def __init__(self, meter: Meter, batch_size: int):
+        self._meter, self._batch_size = meter, batch_size
+        self._done: int | None = None
+
+    def show(self, step: int, steps: int) -> None:
+        if self._done is None:
+            self._done = step - 1
+            self._meter.expect((steps - self._done) * self._batch_size)
+        self._meter.advance((step - self._done) * self._batch_size)
+        self._done = step
+
+
 @contextmanager
 def _shown(progress: Path, batch_size: int, feedback: Feedback) -> Iterator[None]:
     """Show the progress that the first process writes, for the length of the block."""
@@ -124,16 +140,11 @@ def _shown(progress: Path, batch_size: int, feedback: Feedback) -> Iterator[None
     with feedback.meter("tuning", None) as meter:
 
         def look() -> None:
-            done: int | None = None
+            steps_done = StepsDone(meter, batch_size)
             while not is_over.wait(SECONDS_PER_LOOK):
                 step, _, steps = progress.read_text().partition(" ")
-                if int(step) == 0:
-                    continue
-                if done is None:
-                    done = int(step) - 1
-                    meter.expect((int(steps) - done) * batch_size)
-                meter.advance((int(step) - done) * batch_size)
-                done = int(step)
+                if int(step):
+                    steps_done.show(int(step), int(steps))
 
         looking = threading.Thread(target=look, daemon=True)
         looking.start()

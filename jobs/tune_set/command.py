@@ -19,7 +19,6 @@ from jobs.runtime.progress import Feedback, on_terminal
 from jobs.tune_set.labelled_pictures import (
     EvaluationPictures,
     LabelledPictures,
-    Targets,
     evaluation_pictures,
     labelled_pictures,
     labels_by_picture,
@@ -115,7 +114,10 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
     pictures = labelled_pictures(source, labels, targets, feedback, hash_list)
     if not pictures.candidates:
         raise LabelsError(_none_usable(request, pictures))
-    _say_what_is_unused(request, targets, feedback)
+    if targets.num_unused:
+        feedback.notice(
+            f"{request.dialogues}: {targets.num_unused} conversations are of no labelled picture of the source"
+        )
     left, num_excluded = _without(pictures, excluded)
     if request.drop_list is not None:
         left, num_excluded[DROP_LIST] = _without_listed(left, request.drop_list)
@@ -192,13 +194,6 @@ def _none_usable(request: TuneSetRequest, pictures: LabelledPictures) -> str:
         f"{pictures.num_unreadable} unreadable{listed}; the labels name pictures by sha256, or by key as a scan writes "
         "it"
     )
-
-
-def _say_what_is_unused(request: TuneSetRequest, targets: Targets, feedback: Feedback) -> None:
-    if targets.num_unused:
-        feedback.notice(
-            f"{request.dialogues}: {targets.num_unused} conversations are of no labelled picture of the source"
-        )
 
 
 def _without(pictures: LabelledPictures, excluded: EvaluationPictures) -> tuple[list[Candidate], dict[str, int]]:

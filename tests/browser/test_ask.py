@@ -37,6 +37,6 @@ def test_a_person_chooses_skips_takes_back_and_is_done(wanted: str, tmp_path: Pa
         page.keyboard.press("n")
         expect(page.locator("#message")).to_have_text("That was the last one. Thank you.")
         assert page.context.pages == [page]
-        rows = server.choices.answers.table().to_pylist()
+        rows = server.page.answers.table().to_pylist()
     assert [row["answer"] for row in rows] == ["candidate", "undo", "none", "skip", "candidate", "undo", "none"]
     assert all(row["seconds"] > 0 for row in rows if row["answer"] != "undo")

@@ -12,7 +12,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ingest.storage.place import place
-from jobs.review.run import ReviewServing
+from jobs.review.local_server import LocalServer
+from jobs.review.server import ReviewPage
 from scoring.labels.reviews import read_reviews
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.taxonomy import KEYS
@@ -37,7 +38,7 @@ def opened(open_page: OpenPage) -> Iterator[Any]:
     with ExitStack() as stack:
 
         @contextmanager
-        def opened_one(run: Path, width: int = 1400, **more: Any) -> Iterator[tuple[ReviewServing, Page]]:
+        def opened_one(run: Path, width: int = 1400, **more: Any) -> Iterator[tuple[LocalServer[ReviewPage], Page]]:
             with served(run, **more) as server:
                 page = open_page(server.address, width)
                 yield server, page
@@ -95,7 +96,7 @@ def test_one_key_answers_another_takes_it_back_and_the_model_speaks_last(run: Pa
     expect(page.locator("#model")).to_be_hidden()
     page.keyboard.press("1")
     expect(page.locator("#model")).to_be_visible()
-    expect(page.locator("#said")).to_contain_text(server.review.asking.rows["key"][first].as_py())
+    expect(page.locator("#said")).to_contain_text(server.page.asking.rows["key"][first].as_py())
     page.keyboard.press("z")
     expect(page.locator("#model")).to_be_hidden()
     assert shown(page) == first
@@ -110,7 +111,7 @@ def test_one_key_answers_another_takes_it_back_and_the_model_speaks_last(run: Pa
     page.keyboard.press("Backspace")  # before the answer: back to the picture before
     expect(page.locator("#review")).to_have_attribute("data-shown", str(second))
     expect(page.locator("#status")).to_have_text("5 of 6 left")
-    hashes = server.review.asking.hashes
+    hashes = server.page.asking.hashes
     assert [(row["sha256"], row["answer"]) for row in rows(run)] == [
         *((hashes[first], answer) for answer in ("private", "undo", "public")),
         *((hashes[second], answer) for answer in ("skip", "undo")),
@@ -121,7 +122,7 @@ def test_one_key_answers_another_takes_it_back_and_the_model_speaks_last(run: Pa
 def test_boxes_are_moved_resized_added_removed_and_saved(run: Path, opened: Any) -> None:
     server, page = opened(run, reviewer="ana")
     number = shown(page)
-    model = server.review.asking.model_answer(number)["boxes"]
+    model = server.page.asking.model_answer(number)["boxes"]
     assert page.locator(".box").count() == 0
     page.keyboard.press("1")
     expect(page.locator(".box")).to_have_count(len(model))
@@ -200,7 +201,7 @@ def test_a_skipped_picture_keeps_the_models_answer_hidden_and_comes_back_at_the_
     expect(page.locator("#progress")).to_contain_text("5 of 6 pictures answered, 1 skipped, 0 left")
     expect(page.locator("#progress")).to_contain_text(f"privsieve evaluate {run} --labels {run}/reviews")
     assert heard[0] == '{"model":{}}'
-    assert server.review.asking.rows["key"][first].as_py() not in "".join(heard)
+    assert server.page.asking.rows["key"][first].as_py() not in "".join(heard)
     page.get_by_role("button", name="Look at the skipped picture again").press("Enter")
     assert shown(page) == first
     page.keyboard.press("2")
@@ -240,7 +241,7 @@ def test_a_listed_picture_never_reaches_the_browser_and_hostile_names_are_text(t
     received: dict[str, str] = {}
     page.on("response", lambda answer: received.update({answer.url: answer.headers["content-type"]}))
     page.reload()
-    keys = server.review.asking.rows["key"].to_pylist()
+    keys = server.page.asking.rows["key"].to_pylist()
     seen = []
     for _ in range(3):
         seen.append(shown(page))

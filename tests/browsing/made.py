@@ -1,7 +1,6 @@
 """A run of drawn pictures with answers made by hand, and a server of it in this process."""
 
 import hashlib
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -11,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ingest.errors import Fault
-from jobs.browse.request import BrowseRequest
-from jobs.browse.run import BrowseServing, serving
+from jobs.browse.command import BrowseRequest, serving
+from jobs.browse.server import Browsing
+from jobs.review.local_server import LocalServer
 from jobs.runtime.progress import SILENT, Feedback
 from scoring.assessment import Assessment, Box, EngineOptions
 from scoring.engines import canned
@@ -91,12 +91,6 @@ def written(folder: Path, facts: Sequence[Facts], verdicts: Sequence[Verdict]) -
 
 
 @contextmanager
-def served(run: Path, feedback: Feedback = SILENT, **more: Any) -> Iterator[BrowseServing]:
-    with serving(BrowseRequest(run=str(run), **more), feedback) as one:
-        thread = threading.Thread(target=one.run)
-        thread.start()
-        try:
-            yield one
-        finally:
-            one.server.should_exit = True
-            thread.join()
+def served(run: Path, feedback: Feedback = SILENT, **more: Any) -> Iterator[LocalServer[Browsing]]:
+    with serving(BrowseRequest(run=str(run), **more), feedback) as one, one.in_background():
+        yield one

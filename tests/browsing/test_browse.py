@@ -13,7 +13,8 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from jobs.browse.run import BrowseServing
+from jobs.browse.server import Browsing
+from jobs.review.local_server import LocalServer
 from jobs.review.screen import Screen
 from jobs.runtime.pictures import PictureRef, Pictures
 from jobs.runtime.progress import SILENT
@@ -35,13 +36,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(run: Path) -> Iterator[BrowseServing]:
+def server(run: Path) -> Iterator[LocalServer[Browsing]]:
     with served(run) as one:
         yield one
 
 
 @pytest.fixture
-def person(server: BrowseServing) -> Person:
+def person(server: LocalServer[Browsing]) -> Person:
     return Person(server.address)
 
 
@@ -311,7 +312,7 @@ def sha256(number: int) -> str:
 PATHS = ("/", "/browse.js", "/review.css", "/api/state", "/api/thumbnail/0", "/api/picture/0", "/api/details/0")
 
 
-def test_without_the_token_nothing_is_shown(server: BrowseServing, person: Person) -> None:
+def test_without_the_token_nothing_is_shown(server: LocalServer[Browsing], person: Person) -> None:
     for path in PATHS:
         allowed = person.get(path)
         assert allowed.status == 200, path

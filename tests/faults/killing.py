@@ -57,9 +57,7 @@ def _killed_at(number: int, folder: str) -> Callable[[str, tuple[Any, ...]], Non
 
 
 def main(folder: str) -> None:
-    import jobs.filter.run
-    import jobs.purge
-    import jobs.takedown.run  # noqa: F401
+
     from tests.jobs.made import privsieve
 
     for line in sys.stdin:

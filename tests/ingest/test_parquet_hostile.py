@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import Fault, SourceError
-from ingest.formats import open_source, parquet, parquet_pages, parquet_rows, parquet_schema
+from ingest.formats import open_source, parquet, parquet_pages, parquet_schema
 from ingest.formats.parquet_pages import DamagedPageError, page_header
 from tests.ingest.large_parquet import LARGE, MAX_MB, NUM_ROWS, read_in_a_child, repeated
 from tests.ingest.made import jpeg, samples_of, slices_of
@@ -70,7 +70,7 @@ def test_a_large_page_is_not_decoded(file: Path) -> None:
 def test_a_page_above_the_limit_costs_its_row_group(
     file: Path, monkeypatch: pytest.MonkeyPatch, codec: str, version: str, has_dictionary: bool
 ) -> None:
-    monkeypatch.setattr(parquet_rows, "MAX_IMAGE_PAGE_BYTES", 100_000)
+    monkeypatch.setattr(parquet_pages, "MAX_IMAGE_PAGE_BYTES", 100_000)
     images = [jpeg(1), jpeg(2), bytes(100_001), jpeg(3), jpeg(4), jpeg(5)]
     options = {"compression": codec, "data_page_version": version, "use_dictionary": has_dictionary}
     pq.write_table(pa.table({"image": images}), file, row_group_size=4, **options)
@@ -82,7 +82,7 @@ def test_a_page_above_the_limit_costs_its_row_group(
 
 
 def test_rows_that_are_not_held_are_read_once_more(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_rows, "HELD_BYTES", 2000)
+    monkeypatch.setattr(parquet_pages, "HELD_BYTES", 2000)
     images = [jpeg(n) for n in range(9)]
     pq.write_table(pa.table({"image": images, "key": [f"k{n}" for n in range(9)]}), file)
     samples = samples_of(open_source(str(file), None, None))

@@ -12,8 +12,8 @@ import pytest
 from ingest.errors import RunError
 from ingest.sample import Sample
 from ingest.storage.place import place
-from jobs.scan import batch_window
-from jobs.scan.batch_window import BATCH_SAMPLES, Flow, Room, batches, rows_in_order
+from jobs.scan import batch
+from jobs.scan.batch import BATCH_SAMPLES, Flow, Room, batches, rows_in_order
 from jobs.scan.engine_host import EngineWatch, causes
 from scoring.assessment import BuiltWith
 from scoring.runs.attempts import EngineTime, add_engine_time, engine_time
@@ -158,7 +158,7 @@ def test_reading_is_ahead_of_the_engine_by_as_many_pictures_as_it_wants() -> Non
 def test_reading_waits_where_too_many_bytes_are_ahead_and_a_slice_still_comes_to_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(batch_window, "MAX_BYTES_AHEAD", 1)
+    monkeypatch.setattr(batch, "MAX_BYTES_AHEAD", 1)
     flow = Flow()
     room = Room(flow, lambda: 100 * BATCH_SAMPLES)
     flow.held(1)

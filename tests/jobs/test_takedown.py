@@ -14,7 +14,7 @@ import pytest
 from ingest.errors import StorageError
 from ingest.formats.released import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
 from ingest.storage.place import place
-from jobs.takedown.run import TakedownRequest, run_takedown
+from jobs.takedown.command import TakedownRequest, run_takedown
 from scoring.runs.lease import Lease, lease
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.releases import FIRST_DROPPED, URL, Capture, asked, decisions, files, pictures, stopped_at, with_policy

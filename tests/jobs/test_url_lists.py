@@ -15,7 +15,7 @@ from ingest.sample import url_sha256_of
 from jobs.filter.request import FilterRequest, FilterResources
 from jobs.filter.run import carry_out, plan_filter
 from jobs.runtime.progress import SILENT
-from jobs.takedown.run import TakedownRequest, run_takedown
+from jobs.takedown.command import TakedownRequest, run_takedown
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.releases import Capture, asked, files, stopped_at, with_policy

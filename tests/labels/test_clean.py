@@ -138,11 +138,11 @@ def test_the_list_is_a_queue_of_a_review(tmp_path: Path, capsys: pytest.CaptureF
     )
     write_labels(named, str(tmp_path / "list.parquet"), LabelsOrigin("labels clean"))
     with served(run, str(tmp_path / "list.parquet"), reviewer="ana") as server:
-        assert set(server.review.asking.hashes) == {hashes[4], hashes[1]}
+        assert set(server.page.asking.hashes) == {hashes[4], hashes[1]}
         assert Person(server.address).say_all("private") == 2
     assert read_labels(str(run / "reviews"))["private"].to_pylist() == [1, 1]
     with served(run, str(tmp_path / "list.parquet"), num_pictures=1) as server:
-        assert server.review.asking.hashes == [hashes[4]]  # the first of the list
+        assert server.page.asking.hashes == [hashes[4]]  # the first of the list
     with (tmp_path / "none.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows([["key"], ["elsewhere.png"]])
     assert privsieve("review", run, "--queue", tmp_path / "none.csv") != 0

@@ -112,7 +112,7 @@ def test_people_vote_in_a_review_and_older_answers_are_read(tmp_path: Path) -> N
             ("unclear", {"vote": "public"}),
         ):
             assert ana.say(third, answer, **more).status == 400
-        hashes = server.review.asking.hashes
+        hashes = server.page.asking.hashes
         assert ana.next() == [third]
     labels = {row["sha256"]: (row["vote"], row["private"]) for row in read_labels(str(run / "reviews")).to_pylist()}
     assert labels == {hashes[first]: ("clearly private", 1), hashes[second]: ("public", 0)}

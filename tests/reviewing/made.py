@@ -3,7 +3,6 @@
 import http.client
 import io
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,8 +14,10 @@ import numpy as np
 import pdqhash
 from PIL import Image
 
+from jobs.review.command import serving
+from jobs.review.local_server import LocalServer
 from jobs.review.request import ReviewRequest
-from jobs.review.run import ReviewServing, serving
+from jobs.review.server import ReviewPage
 from jobs.runtime.progress import SILENT, Feedback
 from tests.jobs.in_process import scan_in_process
 from tests.tuning_sets.made import files, webdataset
@@ -33,15 +34,9 @@ def run_of(folder: Path, pictures: dict[str, bytes] | None = None) -> Path:
 @contextmanager
 def served(
     run: Path | str, queue: str | None = EVERY, feedback: Feedback = SILENT, **more: Any
-) -> Iterator[ReviewServing]:
-    with serving(ReviewRequest(run=str(run), queue=queue, **more), feedback) as one:
-        thread = threading.Thread(target=one.run)
-        thread.start()
-        try:
-            yield one
-        finally:
-            one.server.should_exit = True
-            thread.join()
+) -> Iterator[LocalServer[ReviewPage]]:
+    with serving(ReviewRequest(run=str(run), queue=queue, **more), feedback) as one, one.in_background():
+        yield one
 
 
 @dataclass

@@ -19,8 +19,7 @@ from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.labels.request import ConsensusRequest
 from jobs.labels.run import run_consensus
-from jobs.review.command import summary
-from jobs.review.run import result_of
+from jobs.review.command import result_of, summary
 from jobs.runtime.progress import SILENT
 from scoring.labels.reviews import PART_ROWS, REVIEWS_SCHEMA, ReviewAnswers, read_reviews
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
@@ -47,21 +46,21 @@ def test_an_answer_shows_what_the_model_said_and_nothing_shows_it_before(run: Pa
         ana = Person(server.address)
         number = ana.next()[0]
         before = b"".join(ana.get(f"/api/{name}").content for name in ("state", "next", "progress"))
-        key = server.review.asking.rows["key"][number].as_py()
+        key = server.page.asking.rows["key"][number].as_py()
         assert key.encode() not in before
         assert b"rationale" not in before
         assert ana.say(number, "skip").json == {"model": {}}
         assert key.encode() not in b"".join(ana.get(f"/api/{name}").content for name in ("state", "next", "progress"))
         model = ana.say(number, "private").json["model"]
         assert model["key"] == key
-        assert model["rationale"] == server.review.asking.rows["rationale"][number].as_py()
+        assert model["rationale"] == server.page.asking.rows["rationale"][number].as_py()
 
 
 def test_the_last_answer_counts_and_to_take_one_back_is_an_answer_too(run: Path) -> None:
     with served(run, reviewer="ana") as server:
         ana = Person(server.address)
         first, second, third, fourth = ana.next()[:4]
-        hashes = server.review.asking.hashes
+        hashes = server.page.asking.hashes
         ana.say(first, "private", seconds=2.5, boxes=[])
         ana.say(first, "undo")
         assert ana.next()[0] == first
@@ -83,7 +82,7 @@ def test_the_last_answer_counts_and_to_take_one_back_is_an_answer_too(run: Path)
 
 def test_the_end_says_who_answered_what_is_left_and_what_to_run_next(run: Path) -> None:
     with served(run) as server:
-        assert list(summary(result_of(server.review))) == ["no new answer was saved"]
+        assert list(summary(result_of(server.page))) == ["no new answer was saved"]
         ana, ben = Person(server.address, "ana"), Person(server.address, "ben")
         first, second, third = ana.next()[:3]
         ana.say(first, "private")
@@ -96,7 +95,7 @@ def test_the_end_says_who_answered_what_is_left_and_what_to_run_next(run: Path) 
         assert (says["people"], says["next"]) == ({"ana": 2}, [f"privsieve evaluate {run} --labels {run}/reviews"])
         assert ana.post("/api/skipped", {}).json["num_left"] == 4
         ben.say_all("private")
-        assert list(summary(result_of(server.review))) == [
+        assert list(summary(result_of(server.page))) == [
             "ana: 2 of 6 pictures answered (1 of them unclear), 4 left",
             "ben: all 6 pictures answered",
             f"11 answers saved in {run}/reviews, changed and undone ones included",
@@ -257,10 +256,10 @@ def test_known_answers_are_mixed_in_and_counted_for_the_owner_or_at_the_end(run:
     write_labels(gold, str(tmp_path / "gold.parquet"), LabelsOrigin("hand"))
     others = "key NOT IN ('000', '001')"
     with served(run, others, gold=str(tmp_path / "gold.parquet"), gold_share=0.2, reviewer="owner") as server:
-        assert len(server.review.asking.hashes) == 5  # four, and one of the two as a fifth of all
+        assert len(server.page.asking.hashes) == 5  # four, and one of the two as a fifth of all
         ben = Person(server.address, "ben")
-        known = next(n for n, one in enumerate(server.review.asking.hashes) if one in gold["sha256"].to_pylist())
-        right = gold["private"][gold["sha256"].to_pylist().index(server.review.asking.hashes[known])].as_py()
+        known = next(n for n, one in enumerate(server.page.asking.hashes) if one in gold["sha256"].to_pylist())
+        right = gold["private"][gold["sha256"].to_pylist().index(server.page.asking.hashes[known])].as_py()
         shown = ben.say(known, "public" if right else "private").json
         assert "gold" not in json.dumps(shown)
         assert ben.get("/api/progress").json["known"] is None
@@ -284,7 +283,7 @@ def test_everybody_is_asked_the_pictures_for_a_second_look_first(tmp_path: Path)
     }
     assert 1 <= len(second) < 20
     with served(run, queue="audit") as server:
-        asking = server.review.asking
+        asking = server.page.asking
         orders = [[asking.hashes[number] for number in asking.left(name)] for name in ("ana", "ben")]
         assert orders[0] != orders[1]
         for order in orders:
@@ -300,7 +299,7 @@ def test_everybody_is_asked_the_pictures_for_a_second_look_first(tmp_path: Path)
 def test_the_access_log_says_which_picture_was_sent_to_whom(run: Path) -> None:
     with served(run) as server:
         ana, ben = (Person(server.address, name) for name in ("ana", "ben"))
-        hashes = server.review.asking.hashes
+        hashes = server.page.asking.hashes
         for person, number in ((ana, 0), (ben, 2), (ana, 0)):
             person.look(number)
         ana.say(1, "public")

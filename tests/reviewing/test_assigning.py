@@ -8,9 +8,9 @@ import pytest
 
 from ingest.errors import LabelsError, PrivsieveError
 from jobs.fetch.selection import keywords
+from jobs.review.command import result_of
 from jobs.review.queue import assignment, people_of
 from jobs.review.request import ReviewRequest
-from jobs.review.run import result_of
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.privacy import PRIVATE_CLASSES
 from scoring.taxonomy import KEYS
@@ -109,11 +109,11 @@ def test_each_person_is_asked_their_pictures_only_and_gold_ones(tmp_path: Path) 
         assert (refused.status, "not in the list" in refused.json["error"]) == (400, True)
         assert stranger.get("/api/next").status != 200
         assert ana.say_all("private") == 3
-        (tally,) = result_of(server.review).people
+        (tally,) = result_of(server.page).people
         assert tally.in_words == "all 3 pictures answered"
     with served(run, assign=people, per_person=3) as server:  # the same again
         assert Person(server.address, "ana").next() == []
-        hashes = server.review.asking.hashes
+        hashes = server.page.asking.hashes
     gold = to_labels({"sha256": hashes[:2], "annotator": ["known"] * 2, "private": [1, 0]}, 2)
     write_labels(gold, str(tmp_path / "gold.parquet"), LabelsOrigin("known"))
     with served(run, assign=people, per_person=3, gold=str(tmp_path / "gold.parquet")) as server:

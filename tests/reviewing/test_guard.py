@@ -6,7 +6,8 @@ from urllib.parse import quote
 
 import pytest
 
-from jobs.review.run import ReviewServing
+from jobs.review.local_server import LocalServer
+from jobs.review.server import ReviewPage
 from tests.reviewing.made import Person, run_of, served
 
 PATHS = ("/", "/review.js", "/api/state", "/api/next", "/api/picture/0", "/api/progress")
@@ -18,12 +19,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(run: Path) -> Iterator[ReviewServing]:
+def server(run: Path) -> Iterator[LocalServer[ReviewPage]]:
     with served(run, reviewer="ana") as one:
         yield one
 
 
-def test_without_the_token_nothing_is_shown(server: ReviewServing) -> None:
+def test_without_the_token_nothing_is_shown(server: LocalServer[ReviewPage]) -> None:
     person = Person(server.address)
     for path in PATHS:
         assert person.get(path).status == 200
@@ -34,7 +35,7 @@ def test_without_the_token_nothing_is_shown(server: ReviewServing) -> None:
     assert (wrong.status, wrong.headers.get("set-cookie")) == (403, None)
 
 
-def test_the_cookie_is_no_token_and_scripts_and_other_sites_cannot_use_it(server: ReviewServing) -> None:
+def test_the_cookie_is_no_token_and_scripts_and_other_sites_cannot_use_it(server: LocalServer[ReviewPage]) -> None:
     person = Person(server.address)
     entered = person.get(person.address.partition(person.host)[2])
     cookie = entered.headers["set-cookie"].lower()
@@ -44,14 +45,14 @@ def test_the_cookie_is_no_token_and_scripts_and_other_sites_cannot_use_it(server
     assert entered.headers["location"] == "/"
 
 
-def test_a_name_that_leads_here_by_dns_is_refused(server: ReviewServing) -> None:
+def test_a_name_that_leads_here_by_dns_is_refused(server: LocalServer[ReviewPage]) -> None:
     person = Person(server.address)
     for host in ("evil.example", "evil.example:80", f"127.0.0.1.evil.example:{person.host.partition(':')[2]}"):
         assert [person.get(path, Host=host).status for path in PATHS] == [421] * len(PATHS)
     assert person.get("/api/state", Host=person.host.replace("127.0.0.1", "localhost")).status == 200
 
 
-def test_another_page_can_neither_read_nor_answer(server: ReviewServing, run: Path) -> None:
+def test_another_page_can_neither_read_nor_answer(server: LocalServer[ReviewPage], run: Path) -> None:
     person = Person(server.address)
     number = person.next()[0]
     person.look(number)
@@ -72,7 +73,7 @@ def test_another_page_can_neither_read_nor_answer(server: ReviewServing, run: Pa
     assert len(list((run / "reviews").glob("*.parquet"))) == 1
 
 
-def test_every_answer_forbids_foreign_scripts_caches_and_frames(server: ReviewServing) -> None:
+def test_every_answer_forbids_foreign_scripts_caches_and_frames(server: LocalServer[ReviewPage]) -> None:
     person = Person(server.address)
     for path in (*PATHS, "/enter?token=x", "/absent"):
         headers = person.get(path).headers
@@ -87,7 +88,7 @@ def test_every_answer_forbids_foreign_scripts_caches_and_frames(server: ReviewSe
 
 
 @pytest.mark.parametrize("number", ["6", "9" * 5_000, "-1", "0.5", "²"], ids=lambda number: number[:5])
-def test_a_number_of_no_picture_is_not_found(server: ReviewServing, number: str) -> None:
+def test_a_number_of_no_picture_is_not_found(server: LocalServer[ReviewPage], number: str) -> None:
     answer = Person(server.address).get(f"/api/picture/{quote(number)}")
     assert (answer.status, answer.json) == (404, {"error": "there is no such picture"})
 
@@ -106,7 +107,7 @@ def test_a_number_of_no_picture_is_not_found(server: ReviewServing, number: str)
     ],
     ids=lambda body: str(body)[:30],
 )
-def test_what_the_page_does_not_send_is_refused_in_one_line(server: ReviewServing, body: object) -> None:
+def test_what_the_page_does_not_send_is_refused_in_one_line(server: LocalServer[ReviewPage], body: object) -> None:
     person = Person(server.address)
     person.look(0)
     answer = person.post("/api/answer", body)

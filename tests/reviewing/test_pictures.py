@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from ingest.machine import install_command
-from jobs.review.run import result_of
+from jobs.review.command import result_of
 from jobs.runtime.pictures import PictureRef, Pictures
 from jobs.runtime.progress import SILENT
 from reports.report.opened import open_run
@@ -72,7 +72,7 @@ def test_changed_gone_and_broken_pictures_are_counted_and_not_shown(tmp_path: Pa
     with served(tmp_path / "run", reviewer="ana") as server:
         (source / "001.png").unlink()
         ana = Person(server.address)
-        keys = server.review.asking.rows["key"].to_pylist()
+        keys = server.page.asking.rows["key"].to_pylist()
         seen = {key: ana.look(number) for number, key in enumerate(keys)}
         states = {key: state for key, state in seen.items() if isinstance(state, str)}
         assert states == {"000.png": "changed", "001.png": "gone", "broken.png": "undecodable"}
@@ -86,7 +86,7 @@ def test_a_bomb_is_not_decoded_for_a_reviewer_either(tmp_path: Path) -> None:
     scan_in_process(tree(tmp_path / "corpus", files(2) | bombs), tmp_path / "run")
     with served(tmp_path / "run", reviewer="ana") as server:
         ana = Person(server.address)
-        keys = server.review.asking.rows["key"].to_pylist()
+        keys = server.page.asking.rows["key"].to_pylist()
         states = {key: ana.look(keys.index(key)) for key in bombs}
         assert states == dict.fromkeys(bombs, "undecodable")
         assert ana.say_all("public") == 2
@@ -102,7 +102,7 @@ def test_what_is_on_the_hash_list_is_never_shown_answered_or_named(tmp_path: Pat
     with served(run, reviewer="ana", hash_list=str(tmp_path / "list.txt"), seed=3, feedback=feedback) as server:
         assert notices[-1] == "8 pictures: those that fit the condition; 1 more picture on the hash list, never shown"
         ana = Person(server.address)
-        keys = server.review.asking.rows["key"].to_pylist()
+        keys = server.page.asking.rows["key"].to_pylist()
         hidden = {number for number, key in enumerate(keys) if key in ("name2", "name5", "copy")}
         for number in hidden:
             assert ana.look(number) == "listed"
@@ -146,18 +146,18 @@ def test_the_queue_is_the_drawn_sample_if_there_is_one(run: Path, capsys: Captur
     write_drawn(str(run), drawn, num_rows=6)
     with served(run, None, reviewer="ana") as server:
         ana = Person(server.address)
-        assert sorted(server.review.asking.rows["key"].to_pylist()) == sorted(rows["key"].to_pylist())
+        assert sorted(server.page.asking.rows["key"].to_pylist()) == sorted(rows["key"].to_pylist())
         first, second = ana.next()[:2]
         ana.say(first, "private")
         ana.say(second, "unclear")
         enough = ana.get("/api/progress").json["enough"]
         assert (enough["answered"], enough["drawn"]) == (1, 3)
         Person(server.address, "ben").say_all("private")
-        assert result_of(server.review).next_commands == (f"privsieve audit apply {run} {run}/reviews",)
+        assert result_of(server.page).next_commands == (f"privsieve audit apply {run} {run}/reviews",)
         low, high = enough["interval"]
         assert 0 <= low < high == 1
     with served(run, "audit", num_pictures=1) as server:
-        assert server.review.asking.rows["key"].to_pylist() == [rows["key"][0].as_py()]
+        assert server.page.asking.rows["key"].to_pylist() == [rows["key"][0].as_py()]
     write_drawn(str(run), drawn.set_column(3, "sha256", pa.array(["0" * 64] * 3)), num_rows=6)
     assert privsieve("review", run) == 2
     assert "the audit sample is of another state of the run" in capsys.readouterr().err
@@ -172,12 +172,12 @@ def test_the_queue_is_what_is_near_the_decision(tmp_path: Path) -> None:
             "financial_data, beliefs, nudity, disability, emotion_mental_health, race_ethnicity) = 0.5)"
         )["sha256"].to_pylist()
     with served(run, "borderline") as server:
-        asked = server.review.asking.hashes
+        asked = server.page.asking.hashes
         assert near
         assert set(near) <= set(asked)
         assert len(asked) < 12
     with served(run, "borderline", num_pictures=len(near)) as server:
-        assert sorted(server.review.asking.hashes) == sorted(near)
+        assert sorted(server.page.asking.hashes) == sorted(near)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +16,9 @@ from PIL import Image, ImageOps
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
-from jobs.similarity.asking import study_of
-from jobs.similarity.asking_page import AskServing, serving
+from jobs.review.local_server import LocalServer
+from jobs.similarity.asking import Choices, study_of
+from jobs.similarity.asking_page import serving
 from jobs.similarity.comparing import PicturePlace
 from jobs.similarity.questions import ShownOriginal, questions_of
 from jobs.similarity.request import Asked, AskRequest
@@ -51,20 +51,14 @@ def asked(originals: Path, out: Path, **more: Any) -> AskRequest:
 
 
 @contextmanager
-def served(request: AskRequest) -> Iterator[AskServing]:
-    with serving(request) as server:
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.server.should_exit = True
-            thread.join()
+def served(request: AskRequest) -> Iterator[LocalServer[Choices]]:
+    with serving(request) as server, server.in_background():
+        yield server
 
 
-def answer_all(server: AskServing, name: str, recognised: set[str]) -> None:
+def answer_all(server: LocalServer[Choices], name: str, recognised: set[str]) -> None:
     """A person who chooses the own original of each changed picture of these sets, else none."""
-    person, questions = Person(server.address, name), server.choices.study.questions
+    person, questions = Person(server.address, name), server.page.study.questions
     while shown := person.get("/api/next").json["questions"]:
         for number in (one["number"] for one in shown):
             question = questions[number]
@@ -142,11 +136,11 @@ def test_a_browser_learns_neither_the_set_nor_the_key_nor_what_is_right(original
         said = [person.get("/api/state"), shown, person.post("/api/answer", {"number": number, "answer": "none"})]
         assert said[-1].json == {}
         assert not any(word in answer.content for answer in said for word in (b"pixelate", b"invert", b"a/"))
-        question = server.choices.study.questions[number]
+        question = server.page.study.questions[number]
         pictures = [person.get(f"/api/picture/{number}/{at}") for at in range(4)]
         assert {Image.open(io.BytesIO(one.content)).size for one in pictures} == {(320, 240)}
         own = np.asarray(Image.open(io.BytesIO(pictures[1 + question.candidates.index(question.original)].content)))
-        drawn = server.choices.study.originals[question.original].key.rpartition("/")[2]
+        drawn = server.page.study.originals[question.original].key.rpartition("/")[2]
         assert np.abs(own.astype(int) - np.asarray(scene(int(drawn)))).mean() < 8
         assert person.get(f"/api/picture/{number}/4").status == 404
         for body in (
@@ -172,7 +166,7 @@ def test_five_people_vote_the_majority_counts_and_rank_reads_it(
         for number, name in enumerate(FIVE):  # three of five recognise noise, two the negative, nobody the rest
             answer_all(server, name, {"noise=25"} if number < 3 else {"invert=1"})
         assert Person(server.address, "fay").get("/api/next").json["questions"] == [], "each pair has five votes"
-        assert [person.in_words for person in server.choices.tallies()] == ["all 11 pictures answered"] * 5
+        assert [person.in_words for person in server.page.tallies()] == ["all 11 pictures answered"] * 5
     capsys.readouterr()
     result = counted(capsys, study, "--out", votes)
     assert {each["name"]: (each["num_recognised"], each["num_not"]) for each in result["sets"]} == {
@@ -198,7 +192,7 @@ def test_ties_and_missing_votes_are_counted_and_people_who_guess_are_left_out(
 ) -> None:
     study = tmp_path / "study"
     with served(asked(originals, study, asked="pairs", methods=("invert=1",), sample=4, decoys=0.2)) as server:
-        questions = server.choices.study.questions
+        questions = server.page.study.questions
         numbers = {question.original: n for n, question in enumerate(questions) if not question.is_decoy}
         decoy = next(n for n, question in enumerate(questions) if question.is_decoy)
         yes: dict[str, object] = {"answer": "candidate", "place": 1}
@@ -242,8 +236,8 @@ def test_a_study_goes_on_with_the_same_questions_only(
         number = shown["questions"][0]["number"]
         assert person.post("/api/answer", {"number": number, "answer": "none", "seconds": 2}).status == 200
     with serving(request) as server:
-        assert server.choices.left("ana") == [n for n in server.choices.left("ana") if n != number]
-        assert len(server.choices.left("ana")) == 5
+        assert server.page.left("ana") == [n for n in server.page.left("ana") if n != number]
+        assert len(server.page.left("ana")) == 5
     answers = study_answers(place(str(tmp_path / "study")))
     answers.refresh()
     row = answers.table().to_pylist()[0]
@@ -262,7 +256,7 @@ def test_a_study_is_of_one_set_of_pictures(tmp_path: Path) -> None:
     for number in range(3):
         (strong / "a" / f"{number}.png").write_bytes(png(scene(number).convert("L")))
     with serving(asked(photos, tmp_path / "study", changed=(str(weak),), methods=())) as server:
-        choices = server.choices
+        choices = server.page
     others = asked(photos, tmp_path / "study", changed=(str(strong),), methods=())
     with pytest.raises(LabelsError, match="holds answers to other questions"), serving(others):
         pass
@@ -293,7 +287,7 @@ def test_answers_are_read_only_while_no_other_thread_saves(originals: Path, tmp_
             return super().values()
 
     with serving(asked(originals, tmp_path / "study", methods=("invert=1",))) as server:
-        choices = server.choices
+        choices = server.page
     choices._given = Locked(ana=Locked({0: "none", 1: "skip"}))
     assert (len(choices.left("ana")), len(choices.left("ben"))) == (4, 6)
     assert choices.progress("ana")["num_skipped"] == 1

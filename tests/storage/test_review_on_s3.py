@@ -23,4 +23,4 @@ def test_answers_lie_in_the_store_when_they_are_acknowledged(store: Proxy, tmp_p
             assert (labels.num_rows, set(labels["private"].to_pylist())) == (count, {0})
         assert store.faults == 1
     with served(run, reviewer="ana") as server:
-        assert len(server.review.asking.left("ana")) == len(server.review.asking.hashes) - 2
+        assert len(server.page.asking.left("ana")) == len(server.page.asking.hashes) - 2

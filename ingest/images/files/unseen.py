@@ -47,9 +47,6 @@ class Unseen:
     such as frames after those that were scanned. Some are missing unless `unseen_in` was asked for pictures."""
 
 
-__all__ = ["Inner", "Scanned", "Unseen", "pieces_of", "unseen_in"]
-
-
 def pieces_of(image: ImageFile.ImageFile, encoded: bytes, num_seen: int, streams: Sequence[Stream]) -> Iterator[Piece]:
     """Yield the parts of a file. num_seen: frames that are scanned. streams: their positions in a JPEG."""
     match image.format:

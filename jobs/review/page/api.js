@@ -22,6 +22,26 @@ export async function send(path, body, options = {}) {
   throw Object.assign(new Error(found.error || REFUSED[answer.status] || "not saved"), { status: answer.status });
 }
 
+// The form that takes the name of the person, and then loads the page again. What this returns shows the form in place
+// of the page's own part.
+export function nameForm(part, alertUser) {
+  const $ = (id) => document.getElementById(id);
+  $("name-form").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    try {
+      await post("/api/name", { name: $("name").value });
+      location.reload();
+    } catch (error) {
+      alertUser(error);
+    }
+  });
+  return () => {
+    $(part).hidden = $("who").hidden = true;
+    $("name-form").hidden = false;
+    $("name").focus();
+  };
+}
+
 const RETRY_MS = 2000;
 
 export class Outbox {

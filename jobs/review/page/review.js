@@ -1,6 +1,6 @@
 // One picture after the other: look, answer with one key, see what the model said, go on.
 
-import { get, post, Outbox, Preload } from "/api.js";
+import { get, nameForm, post, Outbox, Preload } from "/api.js";
 import { Boxes } from "/boxes.js";
 import { modelRows, rows, showProgress } from "/panel.js";
 
@@ -324,22 +324,7 @@ function listen() {
 
 // ---- beginning
 
-function askName() {
-  $("review").hidden = true;
-  $("name-form").hidden = false;
-  $("who").hidden = true;
-  $("name").focus();
-}
-
-$("name-form").addEventListener("submit", async (event) => {
-  event.preventDefault();
-  try {
-    await post("/api/name", { name: $("name").value });
-    location.reload();
-  } catch (error) {
-    alertUser(error);
-  }
-});
+const askName = nameForm("review", alertUser);
 
 async function begin() {
   state = await (await get("/api/state")).json();

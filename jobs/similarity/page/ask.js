@@ -1,6 +1,6 @@
 // One changed picture after the other: look, choose what it shows, go on. What was right is never said.
 
-import { get, post, Outbox, Preload } from "/api.js";
+import { get, nameForm, post, Outbox, Preload } from "/api.js";
 
 const $ = (id) => document.getElementById(id);
 const RETRY_MS = 3000;
@@ -144,21 +144,7 @@ function onKey(event) {
   event.preventDefault();
 }
 
-function askName() {
-  $("ask").hidden = $("who").hidden = true;
-  $("name-form").hidden = false;
-  $("name").focus();
-}
-
-$("name-form").addEventListener("submit", async (event) => {
-  event.preventDefault();
-  try {
-    await post("/api/name", { name: $("name").value });
-    location.reload();
-  } catch (error) {
-    alertUser(error);
-  }
-});
+const askName = nameForm("ask", alertUser);
 
 async function begin() {
   state = await (await get("/api/state")).json();
