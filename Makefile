@@ -18,7 +18,7 @@ COVERAGE_OPTIONS := $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 QUICK := $(if $(COVERAGE),,and not slow)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-tune papers test test-all test-slow test-browser test-ray test-fetch test-vllm test-cluster lint lock clean
+.PHONY: help demo demo-tune papers test test-all test-slow test-browser test-ray test-ray-then-cluster test-fetch test-vllm test-cluster lint lock clean
 
 help:
 	@echo "make demo   install, then scan, report and filter the bundled corpus (results in $(DEMO_OUT)/)"
@@ -127,6 +127,10 @@ test-vllm: $(VLLM_VENV)/.installed
 # A head with the core packages, a worker with vLLM.
 test-cluster: $(VLLM_VENV)/.installed $(HEAD_VENV)/.installed
 	PRIVSIEVE_HEAD=$(abspath $(HEAD_VENV))/bin $(VLLM_BIN)/pytest -m cluster tests/two_environments
+
+# As CI runs them beside the tests of vLLM. Not both at once: each starts heads and workers of its own.
+test-ray-then-cluster: test-ray $(VLLM_VENV)/.installed $(HEAD_VENV)/.installed
+	$(MAKE) test-cluster
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .

@@ -30,7 +30,7 @@ def _targets(commands: str) -> set[str]:
 
 
 def test_a_pull_request_runs_all_that_ci_runs() -> None:
-    wanted = _targets((ROOT / ".ci" / "run").read_text())
+    wanted = _targets((ROOT / ".ci" / "run").read_text().replace("test-ray-then-cluster", "test-ray test-cluster"))
     assert {"test", "test-ray", "test-vllm", "test-cluster"} <= wanted
     assert wanted - _targets("\n".join(_steps("tests.yml"))) == set()
 

@@ -80,6 +80,20 @@ class VllmSetup:
         return max(PREPARING_THREADS, math.ceil(self.cpus or 0))
 
 
+@dataclass(frozen=True)
+class _Picture:
+    """A picture that the model can be asked about."""
+
+    image: Image
+    name: str
+    first_input: dict[str, Any]
+    """What vLLM takes for the first question."""
+
+
+def _lost(error: Exception) -> Unscored:
+    return Unscored("engine_error", f"vLLM refused or lost the request ({type(error).__name__})")
+
+
 class VllmEngine:
     def __init__(self, chosen: VlmSettings, setup: VllmSetup):
         self._protocol = chosen.protocol
@@ -91,8 +105,10 @@ class VllmEngine:
         """As of `ReportsTokenUsage`, from what vLLM reports with each output."""
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(setup.num_preparing_threads))
+        self._preparing = threading.Semaphore(setup.num_preparing_threads)
         threading.Thread(target=self._loop.run_forever, name="vllm requests", daemon=True).start()
         self._num_outcomes_left = 0
+        self._lock = threading.Lock()
         self._engine = _started(chosen, self.prompter, setup)
         self._inputs = InputMaker(self._engine, self.prompter)
         self._adapter = None if chosen.adapter is None else self._loaded(chosen.adapter)
@@ -157,7 +173,30 @@ class VllmEngine:
         return facts
 
     def _asked(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
-        return list(self._wait(self._gathered(protocol, views)))
+        """Prepare the pictures in the thread of the caller: passing each on to another costs more than it gains."""
+        self._count_outcomes_left(len(views))
+        with self._preparing:
+            pictures = [self._picture(protocol.prompt, view) for view in views]
+        return list(self._wait(self._gathered(protocol, pictures)))
+
+    def _picture(self, prompt: Prompt, view: View) -> _Picture | Unscored:
+        try:
+            image = prepared(view.pixels, self._max_pixels)
+            # vLLM would hash each picture to know it again; a name that none had before spares that.
+            name = f"picture {next(self._numbers)}"
+            return _Picture(image, name, self._input(prompt, image, name))
+        except Exception as error:  # the edge, as in `_outcome`
+            return _lost(error)
+
+    def _input(self, prompt: Prompt, image: Image, name: str) -> dict[str, Any]:
+        tokens = self.prompter.tokens(prompt)
+        if prompt.has_image:
+            return self._inputs.made(tokens, image, name)
+        return {"prompt_token_ids": list(tokens.token_ids)}
+
+    def _count_outcomes_left(self, number: int) -> None:
+        with self._lock:
+            self._num_outcomes_left += number
 
     def close(self) -> None:
         """End vLLM's processes."""
@@ -169,41 +208,35 @@ class VllmEngine:
         self._engine.shutdown()
         del self._engine  # its destructor would run too late, when Python itself ends
 
-    async def _gathered(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
-        self._num_outcomes_left += len(views)  # only this loop changes it
-        return list(await asyncio.gather(*(self._counted_outcome(protocol, view) for view in views)))
+    async def _gathered(self, protocol: Protocol, pictures: Sequence[_Picture | Unscored]) -> list[Outcome]:
+        return list(await asyncio.gather(*(self._counted_outcome(protocol, picture) for picture in pictures)))
 
-    async def _counted_outcome(self, protocol: Protocol, view: View) -> Outcome:
+    async def _counted_outcome(self, protocol: Protocol, picture: _Picture | Unscored) -> Outcome:
         try:
-            return await self._outcome(protocol, view)
+            return picture if isinstance(picture, Unscored) else await self._outcome(protocol, picture)
         finally:
-            self._num_outcomes_left -= 1
+            self._count_outcomes_left(-1)
 
-    async def _outcome(self, protocol: Protocol, view: View) -> Outcome:
+    async def _outcome(self, protocol: Protocol, picture: _Picture) -> Outcome:
         try:
-            image = await asyncio.to_thread(prepared, view.pixels, self._max_pixels)
-            # vLLM would hash each picture to know it again; a name that none had before spares that.
-            name = f"picture {next(self._numbers)}"
             answers: list[Answer] = []
-            prompt = protocol.prompt
+            prompt, asked = protocol.prompt, picture.first_input
             while True:
-                answers.append(await self._answer(prompt, image, name))
+                answers.append(await self._answer(prompt, asked))
                 result = protocol.parse(answers)
                 if not isinstance(result, Prompt):
                     return result
                 prompt = result
+                asked = await asyncio.to_thread(self._input, prompt, picture.image, picture.name)
         except EngineDeadError:
             raise
         except Exception as error:  # the edge: what vLLM raises may hold content, so only its type is kept
             if self._engine.errored:
                 raise EngineDeadError from error
-            return Unscored("engine_error", f"vLLM refused or lost the request ({type(error).__name__})")
+            return _lost(error)
 
-    async def _answer(self, prompt: Prompt, image: Image, name: str) -> Answer:
+    async def _answer(self, prompt: Prompt, asked: dict[str, Any]) -> Answer:
         tokens = self.prompter.tokens(prompt)
-        asked: dict[str, Any] = {"prompt_token_ids": list(tokens.token_ids)}
-        if prompt.has_image:
-            asked = await asyncio.to_thread(self._inputs.made, tokens, image, name)
         if isinstance(prompt.wanted, Generate):
             return await self._text(asked, tokens, prompt.wanted)
         return read_answer(prompt.wanted, tokens, await self._read(asked, tokens))
