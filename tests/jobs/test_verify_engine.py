@@ -1,0 +1,99 @@
+"""`filter --verify-engine` with the real detectors: what is covered wider or whole, what is dropped, and who looked."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.jobs.made import privsieve
+from tests.jobs.releases import decided, with_policy
+
+pytestmark = pytest.mark.slow
+
+DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "tree"
+POLICY = (
+    "name: p\ndefault: keep\nresidual_max_level: 3\nrules:\n"
+    '  - {{name: people, when: "true", then: redact, {cover}, reason: r}}\n'
+)
+
+
+@pytest.fixture(scope="module", params=["canned", "detectors"])
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A visiting card, a portrait and coins with a head on one of them, scanned by the engine of the first look."""
+    folder = tmp_path_factory.mktemp(str(request.param))
+    (folder / "source").mkdir()
+    for name in ("document/business_card.jpg", "portrait/woman.jpg", "object/coins.png"):
+        shutil.copy(DEMO / name, folder / "source")
+    assert privsieve("scan", folder / "source", "--run", folder / "run", "--engine", request.param) == 0
+    return folder / "run"
+
+
+def released(run: Path, folder: Path, cover: str, *more: str) -> tuple[dict[str, list[tuple[str, bool]]], Path]:
+    """Key -> each step, and whether the second look found nothing after it."""
+    policy, out = with_policy(folder, POLICY.format(cover=cover)), folder / "out"
+    assert privsieve("filter", run, "--policy", policy, "--out", out, "--quiet", *more) == 0
+    steps: dict[str, list[tuple[str, bool]]] = {}
+    for row in pq.read_table(out / "redactions.parquet").to_pylist():
+        assert row["released"] == (not row["left"])
+        steps.setdefault(row["key"], []).append((row["step"], not row["left"]))
+    return steps, out
+
+
+@pytest.mark.parametrize(
+    ("cover", "steps", "dropped"),
+    [
+        (
+            "cover: [full_legal_name]",
+            {"business_card.jpg": [("boxes", False), ("wider", True)]},
+            {"coins.png", "woman.jpg"},
+        ),
+        (
+            "cover: [full_legal_name], fallback: image",
+            {
+                "business_card.jpg": [("boxes", False), ("wider", True)],
+                "coins.png": [("image", True)],
+                "woman.jpg": [("image", True)],
+            },
+            set(),
+        ),
+        (
+            "cover: [faces], fallback: image",
+            {
+                "business_card.jpg": [("image", True)],
+                "woman.jpg": [("boxes", True)],
+            },
+            set(),
+        ),
+    ],
+)
+def test_detectors_as_the_other_engine_say_what_is_covered_wider_whole_or_dropped(
+    run: Path, tmp_path: Path, cover: str, steps: dict[str, list[tuple[str, bool]]], dropped: set[str]
+) -> None:
+    """The card names contact details, which the rule about names does not cover and level 3 forbids."""
+    found, out = released(run, tmp_path, cover, "--verify-engine", "detectors")
+    if "faces" in cover:  # only the made-up answers say where a face is on the coins
+        steps = steps | {"coins.png": [("boxes" if "canned" in run.parent.name else "image", True)]}
+    assert found == steps
+    assert {key for key, (action, rule) in decided(out).items() if (action, rule) == ("drop", "(not_covered)")} == (
+        dropped
+    )
+    summary = json.loads((out / "release.json").read_text())
+    assert (summary["second_look"], summary["verified_by"]) == ("detectors-5", "detectors (detectors-5)")
+    assert privsieve("verify", out) == 0
+
+
+def test_what_a_rule_spares_is_covered_if_the_other_engine_sees_it(run: Path, tmp_path: Path) -> None:
+    """It judges the whole picture: no rule tells it which face to spare. What it sees, the next step covers."""
+    cover, areas = "cover: [faces], spare: [face]", {}
+    for name, more in (("alone", ()), ("both", ("--verify-engine", "detectors"))):
+        (tmp_path / name).mkdir()
+        _, out = released(run, tmp_path / name, cover, *more)
+        assert decided(out)["woman.jpg"] == ("redact", "people")
+        steps = [row for row in pq.read_table(out / "redactions.parquet").to_pylist() if row["key"] == "woman.jpg"]
+        areas[name] = [(row["step"], row["num_areas"] > 0, row["left"]) for row in steps]
+        summary = json.loads((out / "release.json").read_text())
+        assert summary["verified_by"] == (None if name == "alone" else "detectors (detectors-5)")
+    assert areas["alone"] == [("boxes", False, [])]
+    assert areas["both"] == [("boxes", False, ["biometrics"]), ("wider", True, [])]
