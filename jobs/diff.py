@@ -44,7 +44,7 @@ def run_diff(request: DiffRequest, feedback: Feedback = SILENT) -> "RunDifferenc
     from jobs.runtime.pictures import clear_rows
     from reports.diff.compute import compare_runs
     from reports.diff.page import render
-    from reports.page.pages import write_page
+    from reports.pages import write_page
 
     hash_list = hash_list_of(request.hash_list)
     difference = compare_runs(request.run_a, request.run_b, request.by, clear_rows(hash_list, feedback))

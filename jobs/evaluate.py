@@ -126,7 +126,7 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Eval
         evaluation = replace(evaluation, comparison=comparison)
     if request.html is not None:
         from reports.evaluation.page import render
-        from reports.page.pages import write_page
+        from reports.pages import write_page
 
         pictures = pictures_of(request.run, evaluation.errors, feedback)
         write_page(render(evaluation, pictures), request.html)

@@ -27,8 +27,8 @@ from jobs.console.terminal import as_json, write_line
 from jobs.report.request import ReportRequest
 from jobs.report.run import report_facts, run_report
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
-from reports.similarity.votes import VOTES_COLUMNS, votes_of
-from scoring.labels.csv_cells import as_csv
+from reports.similarity.recognised import VOTES_COLUMNS, votes_of
+from scoring.labels.label_files import as_csv
 from scoring.labels.recognition import QUESTIONS, kind_of_file, read_questions, standing_answers, study_answers
 from scoring.labels.reviews import SHOWN
 from scoring.runs.layout import (

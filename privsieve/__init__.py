@@ -75,14 +75,15 @@ from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
 from reports.labels.joining import Drawn
-from reports.page.pages import write_page
+from reports.pages import write_page
 from reports.report import opened
-from reports.report.compute import Rate, Report
 from reports.report.explaining import Explanation
 from reports.report.opened import OpenRun
 from reports.report.page import Extras, render
+from reports.report.results import Report
+from reports.run.figures import Rate
+from reports.similarity.recognised import StudyVotes
 from reports.similarity.results import Similarity
-from reports.similarity.votes import StudyVotes
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
 

@@ -14,9 +14,9 @@ from reports.diff.page import render as comparison_page
 from reports.diff.results import RunDifference
 from reports.evaluation.page import render as evaluation_page
 from reports.evaluation.results import Evaluation
-from reports.report.compute import Report
 from reports.report.explaining import Explanation, facts_in_words
 from reports.report.page import render as report_page
+from reports.report.results import Report
 from reports.similarity.results import Similarity
 from reports.similarity.words import render as similarity_page
 

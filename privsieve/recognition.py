@@ -10,8 +10,8 @@ from jobs.similarity.asking import AskResult, Choices, result_of
 from jobs.similarity.request import AskRequest, CompareRequest, VotesRequest
 from jobs.similarity.run import run_compare, run_votes
 from privsieve.asking import Url, takes
+from reports.similarity.recognised import StudyVotes
 from reports.similarity.results import Similarity
-from reports.similarity.votes import StudyVotes
 
 
 @takes(CompareRequest)

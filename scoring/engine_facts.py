@@ -5,8 +5,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
 
+from ingest.errors import EngineError
 from ingest.images.pixels import Pixels
+from ingest.machine import install_command
 
 
 @dataclass(frozen=True)
@@ -102,3 +106,27 @@ class Costs:
 
     speed: RecordedSpeed | None = None
     """Recorded speed; None if there is no figure, and plans need a machine that can run the engine."""
+
+
+def package_versions(engine: str, packages: tuple[str, ...]) -> dict[str, str]:
+    """Return package -> version; `a|b` means the first of them that is installed. EngineError if one is missing."""
+    versions: dict[str, str] = {}
+    for alternatives in packages:
+        for package in alternatives.split("|"):
+            try:
+                versions[package] = package_version(package)
+                break
+            except PackageNotFoundError:
+                continue
+        else:
+            missing = alternatives.split("|")[0]
+            raise EngineError(f"the {engine} engine needs the package {missing}: {install_command(engine)}")
+    return versions
+
+
+def is_installed(package: str) -> bool:
+    try:
+        package_version(package)
+    except PackageNotFoundError:
+        return False
+    return True

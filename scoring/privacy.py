@@ -19,10 +19,12 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from scoring.assessment import Assessment
 from scoring.severity import BANDS
 from scoring.sql.expressions import boolean_expression, columns_of, row_cursor
 from scoring.table import (
@@ -30,7 +32,9 @@ from scoring.table import (
     SCORE_COLUMNS,
     UNKNOWN_LEVEL,
     Col,
+    Facts,
     not_presence_only,
+    to_table,
     unknown_at_sql,
     unknown_level_sql,
 )
@@ -184,3 +188,30 @@ def _of_rows(rows: pa.Table, sql: str, engine: Engine) -> Numbers:
     connection.register("score_rows", rows)
     answers = connection.sql(f"SELECT ({sql}) AS answer FROM (SELECT *, {unknown} FROM score_rows)").to_arrow_table()
     return np.asarray(answers["answer"].to_numpy(), dtype=np.float64)
+
+
+LEVEL_0_ADVICE = (
+    "also matches images in which nothing was found, since their level is 0; write for example: level IN (1, 2)"
+)
+
+
+def matches_level_0_too(sql: str) -> bool:
+    """Return whether a checked condition (`scoring.sql.expressions`) matches images of levels 0 and 1, but none of
+    level 4.
+
+    Such as `level < 3`, meant for levels 1 and 2: level 0 means that nothing was found. A condition that matches all of
+    them, or only level 0, is taken as intended.
+    """
+    values = np.zeros((3, len(KEYS)), dtype=np.float32)
+    for row, level in ((1, 1), (2, 4)):
+        values[row, next(n for n, attribute in enumerate(ATTRIBUTES) if attribute.level == level)] = 1
+    facts = [Facts("", n, "", None, None, None) for n in range(3)]
+    images = to_table(facts, [Assessment(row) for row in values])
+    images = images.append_column(UNKNOWN_LEVEL.name, pa.nulls(3, UNKNOWN_LEVEL.type))
+    with duckdb.connect() as connection:
+        connection.register("images", images)
+        try:
+            rows = connection.execute(f'SELECT coalesce({sql}, false) FROM images ORDER BY "index"').fetchall()
+        except duckdb.Error:  # it fails on such a row; `Policy.decide` reports that if a run has one
+            return False
+    return [bool(matches) for (matches,) in rows] == [True, True, False]

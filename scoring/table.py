@@ -266,6 +266,11 @@ def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict], looks: Sequenc
     return table
 
 
+def numbers_of(rows: pa.Table, column: str) -> npt.NDArray[np.float64]:
+    """Return a column of numbers, NaN for null. Shape (rows,)."""
+    return np.asarray(rows[column].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
 def _status(verdict: Verdict) -> str:
     if isinstance(verdict, ScreenedOut):
         return SCREENED

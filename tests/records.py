@@ -6,10 +6,11 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from ingest.storage.place import place
+from ingest.storage.place import Place, place
 from scoring.runs import footers
 from scoring.runs.ledger import file_name
 from scoring.runs.record import RunRecord
+from scoring.runs.results import listing
 from scoring.taxonomy import fitted_version
 
 
@@ -35,6 +36,11 @@ def write_result(run: Path, shard: str, number: int, is_last: bool, rows: pa.Tab
     reasons = {one["values"]: one["counts"] for one in rows["reason"].drop_null().value_counts().to_pylist()}
     footers.write_result(place(str(run / "scores" / name)), rows, {"shard": shard}, reasons)
     return run / "scores" / name
+
+
+def score_files(run: Place) -> list[Place]:
+    listed = listing(run)
+    return [run.at(listed.folder, name) for name in listed.score_files]
 
 
 SHOP_KEYS = ("face", "loyalty_card", "basket", "price_tag", "shelf")

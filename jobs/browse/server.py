@@ -26,7 +26,7 @@ from reports.report.browsed_rows import MAX_ROWS, SHOWN, VALUES, BrowsedRows, Fi
 from reports.report.evidence import SIDES, first_frame_boxes
 from reports.report.explaining import explanation, facts_in_words
 from reports.report.opened import OpenRun
-from scoring.labels.csv_cells import as_csv
+from scoring.labels.label_files import as_csv
 from scoring.policies.policy import Policy
 from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS

@@ -180,7 +180,7 @@ def _cell(value: Any) -> Any:
 
 
 def _escaped(value: Any) -> Any:
-    from scoring.labels.csv_cells import escaped
+    from scoring.labels.label_files import escaped
 
     return escaped(value) if isinstance(value, str) else _cell(value)
 

@@ -13,8 +13,8 @@ from ingest.formats.released import RELEASE, RELEASE_LEASE, UNFINISHED, own_name
 from ingest.storage.place import PART, Place
 from jobs.filter.plan import Plan
 from jobs.filter.record import GroupCounts, ReleaseRecord, release_record
-from scoring.policies.level_zero import ADVICE, matches_level_0_too
 from scoring.policies.policy import Policy
+from scoring.privacy import LEVEL_0_ADVICE, matches_level_0_too
 from scoring.runs.lease import STALE_S, holder
 from scoring.runs.record import RunRecord
 from scoring.runs.rows import scope_of
@@ -110,7 +110,7 @@ def cautions(record: RunRecord, plan: Plan, policy: Policy) -> Iterator[str]:
         yield f'  rule "{rule}" decided nothing: the {record.engine["name"]} engine does not judge {", ".join(columns)}'
     for chosen_rule, sql in zip(policy.rules, policy.sql, strict=True):
         if chosen_rule.then != "keep" and matches_level_0_too(sql):
-            yield f'  rule "{chosen_rule.name}" {ADVICE}'
+            yield f'  rule "{chosen_rule.name}" {LEVEL_0_ADVICE}'
     if plan.num_older:
         rows = f"{number_of(plan.num_older, 'row')} {'was' if plan.num_older == 1 else 'were'}"
         yield (f"  {rows} scanned by an older version that did not record unseen content; scan again to have it judged")

@@ -56,13 +56,13 @@ from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.pictures import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import SILENT, Feedback
 from reports.report.opened import open_run as open_results
-from reports.run.spilling import spilling_database
 from scoring.engines.detectors.covering import second_look
 from scoring.policies.policy import Policy
 from scoring.policies.policy_file import load_policy, policy_bytes
 from scoring.runs.layout import RUN_RECORD
 from scoring.runs.lease import Lease, lease
 from scoring.runs.record import RunRecord, open_run
+from scoring.sql.limits import spilling_database
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from jobs.filter.decisions import Bar, decisions_of, row_chunks
 from jobs.filter.overruling import WITHHELD, Decided
 from jobs.filter.plan import Plan
 from jobs.filter.record import UrlCounts
-from reports.run.spilling import spilling_database
 from scoring.captions import masked
 from scoring.policies.policy import ACTIONS, NOT_LISTED, Policy
+from scoring.sql.limits import spilling_database
 from scoring.sql.names import identifier, literal
 from scoring.taxonomy import KEYS
 

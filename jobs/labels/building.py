@@ -31,12 +31,11 @@ from reports.labels.agreed import agreed
 from reports.labels.joining import NEEDED, join
 from reports.report.opened import open_run
 from reports.screening.margins import SuspiciousLabels, suspicious_labels
-from reports.statistics.classes import BATCH
+from reports.statistics.binary import BATCH
 from scoring.labels.candidates import Candidates, candidates
-from scoring.labels.csv_cells import as_csv
 from scoring.labels.importers import importer_of
-from scoring.labels.importing import import_labels
-from scoring.labels.mapping import load_mapping
+from scoring.labels.importing import import_labels, load_mapping
+from scoring.labels.label_files import as_csv
 from scoring.labels.picture_index import PictureIndex
 from scoring.labels.table import LabelsOrigin, attribute_values, read_judged, read_labels, to_labels, write_labels
 from scoring.privacy import PRIVATE_CLASSES, private_of_labels

@@ -25,7 +25,7 @@ from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.labels.table import labels_sha256
 from scoring.protocols import protocol
 from scoring.protocols.interface import AsksOtherwise, ProtocolOptions, Text
-from scoring.tuning.dialogue_writing import (
+from scoring.tuning.dialogues import (
     ANSWER_TOKENS,
     LEFT_OUT,
     OPENINGS,

@@ -25,8 +25,8 @@ from reports.report.page import Digest
 from reports.report.results import Report
 from reports.run.design import SourceSizes
 from reports.run.figures import EvidenceCount
-from scoring.endpoints.endpoint import Endpoint, NoAnswerError, RefusedError, checked_url
-from scoring.labels.csv_cells import text_columns, unescaped
+from scoring.endpoint import Endpoint, NoAnswerError, RefusedError, checked_url
+from scoring.labels.label_files import text_columns, unescaped
 from scoring.sql.limits import limits_of_command
 from scoring.taxonomy import KEYS
 
@@ -63,7 +63,7 @@ class ReportResult:
 def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportResult:
     """Make the report. Errors as of `OpenRun.summary`, StorageError or SourceError; nothing is written then."""
     if request.html is not None:
-        from reports.page.pages import check_path
+        from reports.pages import check_path
 
         check_path(request.html)
     hash_list = hash_list_of(request.hash_list)
@@ -90,7 +90,7 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
         if request.html is None:
             return ReportResult(report, ())
         extras = _extras(opened, report, request, feedback)
-    from reports.page.pages import write_page
+    from reports.pages import write_page
     from reports.report.page import render
 
     write_page(render(report, extras), request.html)
@@ -108,9 +108,14 @@ def report_facts(report: Report) -> dict[str, Any]:
         "headline": asdict(headline_of(report)),
         "audit_cautions": audit_cautions(report),
     }
-    plain = asdict(report) | {"label_gaps": report.label_gaps.model_dump()}
+    audit = {
+        "label_gaps": report.audited.gaps.model_dump(),
+        "audited_condition": report.audited.other_condition,
+        "has_stale_audit": report.audited.is_stale,
+    }
+    plain = asdict(report)
     del plain["audited"]  # `corrected` has its rates, for the images of the report
-    return first | plain
+    return first | plain | audit
 
 
 def _refuse_sizes(report: Report, request: ReportRequest) -> None:

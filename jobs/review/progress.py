@@ -13,8 +13,8 @@ from ingest.errors import LabelsError, number_of
 from jobs.review.asking import Asking
 from reports.audit.review_progress import Estimate, agreement_of, answers_by_person, enough_labels
 from scoring.labels.judgements import CHECKS, judgements, without_inattentive
+from scoring.labels.label_files import LABELS_SCHEMA
 from scoring.labels.reviews import SKIP, standing
-from scoring.labels.table import LABELS_SCHEMA
 from scoring.runs.audit_files import AuditSample
 
 UNCLEAR = "unclear"

@@ -16,8 +16,8 @@ from jobs.runtime.on_worker import code_hash
 from jobs.scan.prepared import no_category
 from jobs.scan.request import ScanRequest
 from scoring.assessment import EngineDescription
+from scoring.runs.coverage import Tally
 from scoring.runs.ledger import finished, shard_ids_of_others
-from scoring.runs.reconcile import Tally
 from scoring.runs.record import RunRecord, ScreenSettings
 from scoring.runs.results import Results
 from scoring.screen.model import FittedScreen

@@ -32,6 +32,7 @@ from jobs.scan.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts
 from jobs.scan.watchdog import heard
 from scoring.assessment import EngineDescription, EngineOptions, RemoteEngineModule
 from scoring.runs.attempts import Attempts, EngineTime, EngineTimeFile
+from scoring.runs.coverage import tally
 from scoring.runs.footers import footers
 from scoring.runs.layout import ATTEMPTS, RUN_LEASE, RUN_RECORD
 from scoring.runs.lease import Lease, lease
@@ -44,7 +45,6 @@ from scoring.runs.ledger import (
     shard_id_in,
     shard_id_of_result,
 )
-from scoring.runs.reconcile import tally
 from scoring.runs.record import (
     RunRecord,
     refuse_other,

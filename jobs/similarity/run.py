@@ -31,16 +31,14 @@ from jobs.similarity.comparing import (
     sets_of,
 )
 from jobs.similarity.request import CompareRequest, RankRequest, VotesRequest
-from reports.page.pages import check_path, write_page
+from reports.pages import check_path, write_page
 from reports.similarity.compute import SetPairs
-from reports.similarity.ranks import Ranking, Votes, ranks_of
+from reports.similarity.recognised import Ranking, StudyVotes, Votes, ranks_of, votes_of
 from reports.similarity.results import PAIRS_SCHEMA, Similarity
-from reports.similarity.votes import StudyVotes, votes_of
 from reports.similarity.words import render
 from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import DEFAULT, engine_module
-from scoring.labels.csv_cells import as_csv, text_columns, unescaped
-from scoring.labels.parquet_file import MAX_ROWS
+from scoring.labels.label_files import MAX_ROWS, as_csv, text_columns, unescaped
 from scoring.labels.recognition import read_questions, standing_answers, study_answers
 from scoring.similarity.encoders import Lpips, PictureEncoder, frozen_encoder, trained_encoder
 

@@ -16,8 +16,7 @@ from ingest.storage.place import place
 from jobs.labels.run import labels_of
 from jobs.study.request import LabelQualityRequest
 from reports.labels.agreement import agreement
-from reports.statistics.bayesian_bootstrap import Draws
-from reports.statistics.intervals import Interval, of_share
+from reports.statistics.intervals import Draws, Interval, of_share
 from scoring.labels.judgements import Judgements, judgements
 from scoring.labels.picture_index import PictureIndex
 from scoring.labels.table import LabelsOrigin, attribute_values, read_labels, to_labels, write_labels

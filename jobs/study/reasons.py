@@ -24,7 +24,7 @@ from jobs.study.request import ReasonsRequest
 from reports.report.opened import open_run
 from scoring.assessment import View
 from scoring.captions import may_repeat_text
-from scoring.endpoints.endpoint import checked_url
+from scoring.endpoint import checked_url
 from scoring.engines import engine_module
 from scoring.protocols import chosen_protocol
 from scoring.protocols.binary import BinaryProtocol, Explained, Explaining

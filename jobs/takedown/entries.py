@@ -22,7 +22,7 @@ from ingest.sample import domain_of, url_sha256_of
 from ingest.storage.given_files import given_content
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
-from scoring.labels.parquet_file import bounded_table
+from scoring.labels.label_files import bounded_table
 
 Why = Literal["objection", "erasure", "copyright", "safety", "other"]
 

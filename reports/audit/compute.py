@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError, RunError
 from reports.audit.cells import MAX_CATEGORIES, NO_CATEGORY, CellCounts, RawCounts, audit_sql, cell_counts, raw_counts
-from reports.audit.fitting import Basis, Weighted, fitted, looks_of, weighted
+from reports.audit.fitting import Basis, fitted, looks_of, weighted
 from reports.audit.labelled import labelled
 from reports.audit.population import category_weights, with_quarantined
 from reports.audit.results import (
@@ -30,8 +30,8 @@ from reports.audit.results import (
 )
 from reports.labels.agreed import in_words, num_undecided_of
 from reports.run.warehouse import STALE_AUDIT, Run
-from reports.statistics.category_rates import ShiftTest, shift_test
-from reports.statistics.estimates import IS_YES, Counts, Estimate, Flags, standard_error
+from reports.statistics.category_rates import shift_test
+from reports.statistics.estimates import IS_YES, Counts, Estimate, standard_error
 from scoring.labels.table import JudgedLabels
 from scoring.privacy import follows_taxonomy
 from scoring.runs.audit_files import MIN_LABELS, PRIVATE, SUBJECTS, AuditSample
@@ -169,7 +169,8 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
     test = None
     if any(category.method != "difference" for category in categories):
         is_yes = np.asarray(IS_YES[labels.cells], dtype=np.bool_)
-        test = _shift_test(labels, is_yes, SUBJECTS.index(subject))
+        is_there = labels.is_there == 1
+        test = shift_test(is_there, is_yes, labels.probabilities, labels.categories, SUBJECTS.index(subject))
     note = None
     if is_complete:
         note = ALL_LABELLED
@@ -209,10 +210,6 @@ def category_row(
     return CategoryRates(
         subject, category, counts.num_scored, counts.rate, counts.is_lower_bound, rate, method, num_labels, note
     )
-
-
-def _shift_test(labels: Weighted, is_yes: Flags, seed: int) -> ShiftTest:
-    return shift_test(labels.is_there == 1, is_yes, labels.probabilities, labels.categories, seed)
 
 
 def _nameable(table: pa.Table) -> pa.Table:

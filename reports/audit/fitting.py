@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
 from reports.audit.cells import CellCounts, RawCounts
 from reports.audit.labelled import LabelledSample
@@ -22,6 +21,7 @@ from reports.statistics.estimates import (
 )
 from reports.statistics.second_looks import NONE, SecondLooks, allowing_for, allowing_for_part, second_looks
 from scoring.runs.audit_files import PRIVATE, SUBJECTS, AuditSample
+from scoring.table import numbers_of
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,9 @@ def weighted(subject: str, basis: Basis, undecided: float | None = None) -> Weig
     categories = basis.category_numbers[places]
     return Weighted(
         places=places,
-        cells=column(drawn, f"cell_{subject}").astype(np.int64)[places],
+        cells=numbers_of(drawn, f"cell_{subject}").astype(np.int64)[places],
         is_there=truth[known],
-        probabilities=column(drawn, "inclusion_probability").astype(np.float64)[places] * share_labelled,
+        probabilities=numbers_of(drawn, "inclusion_probability")[places] * share_labelled,
         masses=basis.weights[categories],
         categories=categories,
     )
@@ -214,7 +214,7 @@ def looks_of(subject: str, basis: Basis) -> SecondLooks:
     num_yes, num_no = labels.num_yes[subject], labels.num_no[subject]
     if not len(labels.places):
         return NONE
-    probabilities = column(basis.sample.table, "inclusion_probability").astype(np.float64)[labels.places]
+    probabilities = numbers_of(basis.sample.table, "inclusion_probability")[labels.places]
     masses = basis.weights[basis.category_numbers[labels.places]]
     return second_looks(num_yes, num_no, probabilities / masses, ~np.isnan(labels.truth[subject]))
 
@@ -239,7 +239,3 @@ def _of_source(subject: str, basis: Basis, fit: Fit) -> Fit:
         sensitivity=Estimate(),
         specificity=Estimate(),
     )
-
-
-def column(table: pa.Table, name: str) -> Numbers:
-    return np.asarray(table[name].to_numpy(zero_copy_only=False))

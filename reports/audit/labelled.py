@@ -15,7 +15,7 @@ from scoring.labels.picture_index import are_named, hashes_by_name
 from scoring.labels.table import JudgedLabels, attribute_values
 from scoring.privacy import private_of_labels
 from scoring.runs.audit_files import PRIVATE, SUBJECTS
-from scoring.table import Col
+from scoring.table import Col, numbers_of
 from scoring.taxonomy import KEYS
 
 
@@ -65,9 +65,8 @@ def labelled(
         )
     joined = join(rows.append_column("place", pa.array(np.arange(rows.num_rows))), labels)
     of_attributes = attribute_values(joined.labels).astype(np.float64)
-    given = np.asarray(joined.labels["private"].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
     undecided = dict(zip(SUBJECTS, answers.undecided[joined.label_places].T, strict=True))
-    truth = {PRIVATE: private_of_labels(given, of_attributes, private)}
+    truth = {PRIVATE: private_of_labels(numbers_of(joined.labels, "private"), of_attributes, private)}
     ambiguous = {PRIVATE: 0}
     for index, key in enumerate(KEYS):
         values = of_attributes[:, index]

@@ -17,7 +17,7 @@ from reports.statistics.second_looks import NONE
 from scoring.labels.table import JudgedLabels
 from scoring.privacy import private_condition
 from scoring.runs.audit_files import MIN_LABELS, PRIVATE, SUBJECTS, has_sample, read_sample
-from scoring.table import Col
+from scoring.table import Col, numbers_of
 
 
 def audit_of_other_run(
@@ -160,7 +160,7 @@ def _errors(
     if probabilities is not None:
         known &= probabilities > 0
     is_there, num_labels = truth[known] == 1, int(known.sum())
-    cells = rows[f"cell_{subject}"].to_numpy(zero_copy_only=False)[labels.places[known]].astype(np.int64)
+    cells = numbers_of(rows, f"cell_{subject}")[labels.places[known]].astype(np.int64)
     if not num_labels:
         errors = counted_errors(0, 0, 0, 0, random)
     elif probabilities is None or num_images is None:

@@ -56,9 +56,10 @@ def enough_labels(sample: AuditSample, labels: pa.Table, estimate: Estimate) -> 
 
     labels: of `LABELS_SCHEMA`. estimate: of `estimate_of`.
     """
+    columns = ["sha256", *(name for name in labels.column_names if labels.schema.field(name).type in _NUMBERS)]
     num_people = Counter(
         sha256
-        for sha256, *values in zip(*(labels[name].to_pylist() for name in _judged_columns(labels)), strict=True)
+        for sha256, *values in zip(*(labels[name].to_pylist() for name in columns), strict=True)
         if any(value is not None for value in values)
     )
     drawn = sample.table["sha256"].to_pylist()
@@ -89,7 +90,3 @@ def agreement_of(labels: pa.Table) -> tuple[Agreement, ...]:
 def answers_by_person(labels: pa.Table) -> dict[str, int]:
     """Count the pictures of each person: name -> pictures, most first."""
     return dict(Counter(labels["annotator"].to_pylist()).most_common())
-
-
-def _judged_columns(labels: pa.Table) -> list[str]:
-    return ["sha256", *(name for name in labels.column_names if labels.schema.field(name).type in _NUMBERS)]

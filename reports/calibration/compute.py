@@ -11,13 +11,13 @@ from reports.calibration.results import SubjectCalibration
 from reports.evaluation.answers import answers_of, near_duplicates, truth_of
 from reports.labels.joining import LabelledRows
 from reports.statistics.binary import Flags, Numbers
-from reports.statistics.calibration import calibration
-from reports.statistics.probability_maps import (
+from reports.statistics.calibration import (
     MIN_TO_FIT,
     Method,
     Platt,
     Points,
     ProbabilityMap,
+    calibration,
     cross_fitted,
     fitted,
     joined,

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.labels.joining import Drawn, JoinCounts
-from reports.statistics.calibration import Calibration
-from reports.statistics.probability_maps import Method
+from reports.statistics.calibration import Calibration, Method
 
 _HEAD = """\
 # P(present) from which an attribute is 1, made by privsieve calibrate from {num} labelled pictures: from there on it is

@@ -226,13 +226,13 @@ def _score_change(
         return None
     ((_, *moments),) = whole
     groups = [
-        GroupScores(**vars(_mean_change(is_tested, *of_group)), group=printable(group))
+        GroupScores(**vars(mean_change(is_tested, *of_group)), group=printable(group))
         for group, *of_group in _moments(database, column, "category")
         if group not in unnamed
     ]
     groups.sort(key=lambda group: (-abs(group.change), group.group))
     return ScoreChange(
-        **vars(_mean_change(is_tested, *moments)),
+        **vars(mean_change(is_tested, *moments)),
         column=column,
         spearman=_spearman(database, column),
         groups=tuple(groups),
@@ -275,22 +275,16 @@ def _moments(database: duckdb.DuckDBPyConnection, column: str, by: str) -> list[
         FROM means JOIN spread ON means.category IS NOT DISTINCT FROM spread.category""").fetchall()
 
 
-def _mean_change(is_tested: bool, num: int, *moments: Any) -> MeanChange:
-    """Return the change of a mean, without an interval if pictures are not independent."""
-    change = mean_change(num, *moments)
-    return change if is_tested else replace(change, interval=None)
-
-
 def mean_change(
-    num: int, mean_a: float, mean_b: float, change: float, deviation: float | None, num_changed: int
+    is_tested: bool, num: int, mean_a: float, mean_b: float, change: float, deviation: float | None, num_changed: int
 ) -> MeanChange:
-    """Return the change of a mean with its interval.
+    """Return the change of a mean, with its interval if pictures are independent.
 
     change, deviation: mean and standard deviation (n − 1) of b − a; the deviation of a single picture is None.
     num_changed: pictures whose scores differ.
     """
-    ends = interval_of_mean(num, change, deviation or 0.0)
-    return MeanChange(num, mean_a, mean_b, change, Interval(*ends, num_changed < NUM_FEW))
+    interval = Interval(*interval_of_mean(num, change, deviation or 0.0), num_changed < NUM_FEW)
+    return MeanChange(num, mean_a, mean_b, change, interval if is_tested else None)
 
 
 def _spearman(database: duckdb.DuckDBPyConnection, column: str) -> float | None:

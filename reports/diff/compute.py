@@ -20,14 +20,13 @@ from reports.diff.changes import (
     tally_private_shares,
     tally_scores,
 )
-from reports.diff.matching import HashPart, Matched, Name, Pairs, load, match_hashes, match_names
+from reports.diff.matching import HashPart, Matched, Name, Pairs, load, match_hashes, match_names, single_number
 from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, ChangedPicture, RunDifference, Side
 from reports.evaluation.compute import engine_name
 from reports.report.opened import MayName, OpenRun, all_named, open_run
-from reports.run.spilling import MEMORY_SHARE, spilling_database
 from scoring.runs.record import all_differences
 from scoring.sql.expressions import first_line, value_expression
-from scoring.sql.limits import Watch
+from scoring.sql.limits import SPILLING_SHARE, Watch, spilling_database
 from scoring.table import SCHEMA, presence_only
 
 MAX_GROUPS = 10_000
@@ -77,19 +76,16 @@ def compare_runs(
         raise PrivsieveError(f"{url_a} is given twice; compare it with another run")
     value_expression(by, SCHEMA)  # before anything is opened
     with open_run(url_a) as a, open_run(url_b) as b, spilling_database("the comparison") as database:
-        room = room_bytes or _free_bytes()
+        free_bytes = SPILLING_SHARE * available_bytes() + DISK_SHARE * shutil.disk_usage(tempfile.gettempdir()).free
+        room = room_bytes or int(free_bytes)
         num_parts = -(-ROW_BYTES * (a.coverage.num_rows + b.coverage.num_rows) // room)
         return Watch(database).run(lambda: _compared(database, a, b, by, may_name, max(1, num_parts)))
-
-
-def _free_bytes() -> int:
-    return int(MEMORY_SHARE * available_bytes() + DISK_SHARE * shutil.disk_usage(tempfile.gettempdir()).free)
 
 
 def _compared(
     database: duckdb.DuckDBPyConnection, a: OpenRun, b: OpenRun, by: str, may_name: MayName, num_parts: int
 ) -> RunDifference:
-    pairs, named, private_from = Pairs(Matched(), Matched()), frozenset[str](), ("", "")
+    pairs, named, private_from = Pairs(), frozenset[str](), ("", "")
     for number in range(num_parts):
         part = HashPart(number, num_parts)
         try:
@@ -101,7 +97,8 @@ def _compared(
         named = _tally(database, a, may_name, named)
     match_names(database, pairs)
     named = _tally(database, a, may_name, named)
-    unnamed = frozenset(_column(database, "SELECT DISTINCT category FROM tally_groups")) - named
+    every = database.execute("SELECT DISTINCT category FROM tally_groups").fetchall()
+    unnamed = frozenset(category for (category,) in every) - named
     drawn_in = tuple(name for name, run in (("a", a), ("b", b)) if run.record.shard_draw is not None)
     is_tested = not drawn_in
     private, private_kappa, groups = private_shares(database, unnamed, is_tested)
@@ -116,7 +113,7 @@ def _compared(
         num_pairs=pairs.num,
         num_by_name=pairs.num_by_name,
         num_lookalikes=_num_lookalikes(database),
-        num_moved=_one(database, "SELECT coalesce(sum(num), 0) FROM tally_moved"),
+        num_moved=single_number(database, "SELECT coalesce(sum(num), 0) FROM tally_moved"),
         levels=_table(database, "tally_levels", LEVEL_STATES),
         private_states=_table(database, "tally_private", PRIVATE_STATES),
         private=private,
@@ -166,7 +163,7 @@ def _tally(
     tally_attributes(database)
     tally_private_shares(database)
     tally_scores(database)
-    if _one(database, "SELECT count(DISTINCT category) FROM tally_groups") > MAX_GROUPS:
+    if single_number(database, "SELECT count(DISTINCT category) FROM tally_groups") > MAX_GROUPS:
         raise QueryError(f"--by makes more than {MAX_GROUPS:,} groups; choose something coarser")
     named = named_groups(database, run, may_name, named_before)
     database.execute("DROP TABLE compared")
@@ -182,7 +179,7 @@ def _add(database: duckdb.DuckDBPyConnection, table: str, rows: str) -> None:
 def _num_lookalikes(database: duckdb.DuckDBPyConnection) -> int:
     """Count the lookalikes, one range of hashes at a time, since each distinct hash takes memory."""
     question = f"SELECT count(*) - count(DISTINCT phash) FROM tally_phashes WHERE phash % {_PHASH_RANGES} = "
-    return sum(_one(database, f"{question}{number}") for number in range(_PHASH_RANGES))
+    return sum(single_number(database, f"{question}{number}") for number in range(_PHASH_RANGES))
 
 
 def _side(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, private_from: str, matched: Matched) -> Side:
@@ -193,22 +190,14 @@ def _side(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, private
         cautions=tuple(map(printable, run.cautions)),
         private_from=private_from,
         num_rows=matched.num_rows,
-        num_quarantined=_one(database, f"SELECT sum(num_quarantined) FROM tally_rows WHERE side = '{name}'"),
+        num_quarantined=single_number(database, f"SELECT sum(num_quarantined) FROM tally_rows WHERE side = '{name}'"),
         num_copies=matched.num_copies,
         num_differing_copies=matched.num_differing_copies,
         num_only_here=matched.num_only_here,
         num_ambiguous=matched.num_ambiguous,
-        num_private=_one(database, f"SELECT sum(num_private) FROM tally_rows WHERE side = '{name}'"),
-        num_known=_one(database, f"SELECT sum(num_known) FROM tally_rows WHERE side = '{name}'"),
+        num_private=single_number(database, f"SELECT sum(num_private) FROM tally_rows WHERE side = '{name}'"),
+        num_known=single_number(database, f"SELECT sum(num_known) FROM tally_rows WHERE side = '{name}'"),
     )
-
-
-def _one(database: duckdb.DuckDBPyConnection, question: str) -> int:
-    return int(database.execute(question).fetchall()[0][0])
-
-
-def _column(database: duckdb.DuckDBPyConnection, question: str) -> list[str]:
-    return [row[0] for row in database.execute(question).fetchall()]
 
 
 def _table(database: duckdb.DuckDBPyConnection, table: str, states: Sequence[str]) -> tuple[tuple[int, ...], ...]:

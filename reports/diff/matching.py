@@ -12,7 +12,7 @@ the last part is loaded.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import duckdb
@@ -112,8 +112,8 @@ class Matched:
 class Pairs:
     """What was matched so far."""
 
-    a: Matched
-    b: Matched
+    a: Matched = field(default_factory=Matched)
+    b: Matched = field(default_factory=Matched)
     num: int = 0
     num_by_name: int = 0
 
@@ -134,25 +134,25 @@ def match_hashes(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
         SELECT "key" FROM a WHERE sha256 IS NULL UNION SELECT "key" FROM b WHERE sha256 IS NULL""")
     database.execute("""CREATE TABLE pairs AS
         SELECT pictures_a.n AS n_a, pictures_b.n AS n_b FROM pictures_a JOIN pictures_b USING (sha256)""")
-    num_pairs = _number(database, "SELECT count(*) FROM pairs")
+    num_pairs = single_number(database, "SELECT count(*) FROM pairs")
     for side in SIDES:
         database.execute(f"""CREATE TABLE alone AS
             SELECT picture.n, "key" IN (FROM wanted) AS is_kept
             FROM (SELECT n FROM pictures_{side} AS picture ANTI JOIN pairs ON picture.n = n_{side}) AS picture
             JOIN {side} USING (n)""")
-        num_before = _number(database, f"SELECT count(*) FROM kept_{side}")
+        num_before = single_number(database, f"SELECT count(*) FROM kept_{side}")
         database.execute(f"""INSERT INTO kept_{side} FROM {side}
             WHERE sha256 IS NULL OR n IN (SELECT n FROM alone WHERE is_kept)""")
-        num_kept = _number(database, f"SELECT count(*) FROM kept_{side}") - num_before
+        num_kept = single_number(database, f"SELECT count(*) FROM kept_{side}") - num_before
         matched: Matched = getattr(pairs, side)
-        num_rows = _number(database, f"SELECT count(*) FROM {side}")
-        num_copies = _number(database, f"SELECT coalesce(sum(num - 1), 0) FROM pictures_{side}")
-        num_alone = _number(database, "SELECT count(*) FROM alone WHERE NOT is_kept")
+        num_rows = single_number(database, f"SELECT count(*) FROM {side}")
+        num_copies = single_number(database, f"SELECT coalesce(sum(num - 1), 0) FROM pictures_{side}")
+        num_alone = single_number(database, "SELECT count(*) FROM alone WHERE NOT is_kept")
         # Each number is counted on its own, none as the rest, so that a row in two pairs is noticed.
         assert num_rows == num_pairs + num_copies + num_alone + num_kept, "the rows of a run do not add up"
         matched.num_rows += num_rows
         matched.num_copies += num_copies
-        matched.num_differing_copies += _number(database, f"SELECT count(*) FROM pictures_{side} WHERE differs")
+        matched.num_differing_copies += single_number(database, f"SELECT count(*) FROM pictures_{side} WHERE differs")
         matched.num_only_here += num_alone
         database.execute("DROP TABLE alone")
     pairs.num += num_pairs
@@ -177,15 +177,17 @@ def match_names(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
             WHERE NOT (named_a.has_hash AND named_b.has_hash)""")
         for side in SIDES:
             database.execute(f"DELETE FROM left_{side} WHERE n IN (SELECT n_{side} FROM pairs)")
-    num_pairs = _number(database, "SELECT count(*) FROM pairs")
+    num_pairs = single_number(database, "SELECT count(*) FROM pairs")
     for side, other in (SIDES, SIDES[::-1]):
         matched: Matched = getattr(pairs, side)
-        matched.num_ambiguous = _number(
+        matched.num_ambiguous = single_number(
             database,
             f'SELECT count(*) FROM left_{side} WHERE NOT has_hash AND "key" IN (SELECT "key" FROM left_{other})',
         )
-        num_left = _number(database, f"SELECT count(*) FROM left_{side}")
-        assert num_left + num_pairs == _number(database, f"SELECT count(*) FROM kept_{side}"), "rows do not add up"
+        num_left = single_number(database, f"SELECT count(*) FROM left_{side}")
+        assert num_left + num_pairs == single_number(database, f"SELECT count(*) FROM kept_{side}"), (
+            "rows do not add up"
+        )
         matched.num_only_here += num_left - matched.num_ambiguous
     pairs.num += num_pairs
     pairs.num_by_name = num_pairs
@@ -216,6 +218,7 @@ def _columns() -> Iterator[str]:
             yield f"{side}.{column} AS {side}_{column}"
 
 
-def _number(database: duckdb.DuckDBPyConnection, question: str) -> int:
+def single_number(database: duckdb.DuckDBPyConnection, question: str) -> int:
+    """Return the one whole number that a statement asks for."""
     (answer,) = database.execute(question).fetchall()
     return int(answer[0])

@@ -2,7 +2,7 @@
 
 from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, RunDifference
 from reports.diff.words import findings, headlines, notes, tables
-from reports.page.pages import fill
+from reports.pages import fill
 from reports.words import percent, shortened
 
 MAX_GROUPS = 2_000

@@ -1,8 +1,8 @@
 """How good the answers of a run are, judged by labels.
 
-Start at: `compute.py`, which joins a run with labels and returns every figure as frozen data. `severity.py` and
-`attributes.py` are the metrics that know the taxonomy; all others are in `reports.statistics`. A metric that is not
+Start at: `compute.py`, which joins a run with labels and returns every figure as frozen data. `metrics.py` has
+the metrics that know the taxonomy; all others are in `reports.statistics`. A metric that is not
 defined on the data is None (NaN inside of arrays), never 0.
 
-May import: `ingest`, `scoring`, `reports.labels`, `reports.page`, `reports.report`, `reports.statistics`.
+May import: `ingest`, `scoring`, `reports.labels`, `reports.report`, `reports.statistics`.
 """

@@ -9,13 +9,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.images.phash import near_duplicate_groups
-from reports.evaluation.severity import Levels, band_of
+from reports.evaluation.metrics import Levels, band_of
 from reports.statistics.binary import Numbers
 from scoring import severity
 from scoring.labels.table import attribute_values
 from scoring.privacy import judges_private, private_condition, private_of_labels, private_of_rows, protocol_name
 from scoring.severity import scores_with_gaps
-from scoring.table import Col
+from scoring.table import Col, numbers_of
 from scoring.taxonomy import KEYS
 
 ROW_COLUMNS = (
@@ -105,8 +105,8 @@ class RunAnswers:
 def truth_of(labels: pa.Table) -> Truth:
     """Return the truth according to a table of `LABELS_SCHEMA`."""
     values = attribute_values(labels).astype(np.float64)
-    private = private_of_labels(_numbers(labels, "private"), values)
-    score, formula = _numbers(labels, "score"), scores_with_gaps(values)
+    private = private_of_labels(numbers_of(labels, "private"), values)
+    score, formula = numbers_of(labels, "score"), scores_with_gaps(values)
     of_values = severity.level_of(severity.lexicographic(severity.level_counts(values == 1)))
     levels = np.where(np.isnan(formula), band_of(np.nan_to_num(score)), of_values)
     return Truth(
@@ -124,30 +124,25 @@ def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | Non
     rows: with the columns `ROW_COLUMNS`. engine: as run.json describes it. threshold: a picture is private from this
     prob_private on; None for the answers as they are.
     """
-    values = np.stack([_numbers(rows, key) for key in KEYS], axis=1)
-    prob_private = _numbers(rows, Col.PROB_PRIVATE)
-    holistic_score = _numbers(rows, Col.HOLISTIC_SCORE)
+    values = np.stack([numbers_of(rows, key) for key in KEYS], axis=1)
+    prob_private = numbers_of(rows, Col.PROB_PRIVATE)
+    holistic_score = numbers_of(rows, Col.HOLISTIC_SCORE)
     if threshold is not None:
         private = np.where(np.isnan(prob_private), np.nan, prob_private >= threshold)
     else:
         private = private_of_rows(rows, engine)
     return RunAnswers(
         values=values,
-        probabilities=np.stack([_numbers(rows, Col.prob(key)) for key in KEYS], axis=1),
+        probabilities=np.stack([numbers_of(rows, Col.prob(key)) for key in KEYS], axis=1),
         private=private,
         says_private=threshold is not None or judges_private(engine, private_condition(engine)),
         says_severity=protocol_name(engine) == "severity" or not np.isnan(holistic_score).all(),
         says_attributes=bool(engine["assessed"]),
         prob_private=prob_private,
         holistic_score=holistic_score,
-        score=_numbers(rows, Col.SCORE),
-        levels=np.nan_to_num(_numbers(rows, Col.LEVEL)).astype(np.int64),
+        score=numbers_of(rows, Col.SCORE),
+        levels=np.nan_to_num(numbers_of(rows, Col.LEVEL)).astype(np.int64),
     )
-
-
-def _numbers(table: pa.Table, column: str) -> Numbers:
-    """Return a column as numbers, with NaN for null."""
-    return np.asarray(table[column].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def near_duplicates(rows: pa.Table) -> npt.NDArray[np.int64]:

@@ -7,14 +7,13 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError
 from ingest.sample import printable
-from reports.evaluation import severity
 from reports.evaluation.answers import near_duplicates
-from reports.evaluation.attributes import Ambiguous
 from reports.evaluation.compute import OF_BOTH_SIDES, EvaluationOptions, JudgedRun
-from reports.evaluation.results import Comparison, Evaluation, Flips, RunsSpread
+from reports.evaluation.metrics import SEVERITY_METRICS, Ambiguous
+from reports.evaluation.results import Comparison, Evaluation, Flips, PrivateResult, RunsSpread, ScoreResult
 from reports.statistics import binary
-from reports.statistics.bayesian_bootstrap import Draws
-from reports.statistics.binary import rejections_as_wrong, spread
+from reports.statistics.binary import Spread, rejections_as_wrong, spread
+from reports.statistics.intervals import Draws
 from reports.statistics.paired import difference, mcnemar
 from scoring.taxonomy import KEYS
 
@@ -85,23 +84,16 @@ def spread_of(evaluations: Sequence[Evaluation]) -> RunsSpread:
     """Return the spread of the metrics over evaluations by the same labels; there must be at least one."""
     return RunsSpread(
         runs=tuple(evaluation.run for evaluation in evaluations),
-        private={
-            metric: spread(
-                [
-                    None if evaluation.private is None else getattr(evaluation.private, metric)
-                    for evaluation in evaluations
-                ]
-            )
-            for metric in METRICS
-        }
-        if any(evaluation.private for evaluation in evaluations)
-        else {},
-        score={
-            metric: spread(
-                [None if evaluation.score is None else getattr(evaluation.score, metric) for evaluation in evaluations]
-            )
-            for metric in severity.METRICS
-        }
-        if any(evaluation.score for evaluation in evaluations)
-        else {},
+        private=_spreads([evaluation.private for evaluation in evaluations], METRICS),
+        score=_spreads([evaluation.score for evaluation in evaluations], SEVERITY_METRICS),
     )
+
+
+def _spreads(results: Sequence[PrivateResult | ScoreResult | None], metrics: Sequence[str]) -> dict[str, Spread]:
+    """Return the spread of each metric; empty if no run has a result."""
+    if not any(results):
+        return {}
+    return {
+        metric: spread([None if result is None else getattr(result, metric) for result in results])
+        for metric in metrics
+    }

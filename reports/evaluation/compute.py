@@ -11,17 +11,23 @@ import pyarrow.compute as pc
 
 from ingest.errors import LabelsError, number_of
 from ingest.sample import printable
-from reports.evaluation import severity
 from reports.evaluation.answers import ROW_COLUMNS, RunAnswers, Truth, answers_of, near_duplicates, truth_of
-from reports.evaluation.attributes import Ambiguous, attribute_metrics
+from reports.evaluation.metrics import Ambiguous, as_four_levels, attribute_metrics, band_of, score_metrics
 from reports.evaluation.results import Evaluation, GroupResult, PrivateResult, ScoreResult, WrongAnswer
 from reports.labels.joining import Joined, join
 from reports.report.opened import open_run
-from reports.statistics.bayesian_bootstrap import Draws
-from reports.statistics.binary import FRACTIONS, Numbers, binary_metrics, cells, rejections_as_wrong, stability
+from reports.statistics.binary import (
+    FRACTIONS,
+    Numbers,
+    binary_metrics,
+    cells,
+    classwise,
+    per_class,
+    rejections_as_wrong,
+    stability,
+)
 from reports.statistics.calibration import calibration
-from reports.statistics.classes import classwise, per_class
-from reports.statistics.intervals import NUM_FEW, Interval, of_private, of_scores, of_shares
+from reports.statistics.intervals import NUM_FEW, Draws, Interval, of_private, of_scores, of_shares
 from scoring.table import SCREENED, Col
 from scoring.taxonomy import KEYS
 
@@ -137,7 +143,7 @@ def evaluation_of(judged_run: JudgedRun, options: EvaluationOptions = DEFAULTS) 
         run=printable(judged_run.run),
         engine=judged_run.engine,
         cautions=judged_run.cautions,
-        annotators=_annotators(judged_run.joined.labels),
+        annotators=tuple(sorted(map(printable, judged_run.joined.labels["annotator"].unique().to_pylist()))),
         join=judged_run.joined.counts,
         private=_private(judged_run, draws, options),
         score=scores[0] if scores else None,
@@ -193,10 +199,10 @@ def _score(judged_run: JudgedRun, column: str, predicted: Numbers, draws: Draws)
         return None
     truth, scores, levels = judged_run.truth.score[both], predicted[both], judged_run.truth.levels[both]
     own_levels = judged_run.answers.levels[both] if column == Col.SCORE else None
-    answered = severity.band_of(scores) if own_levels is None else own_levels
-    is_right = severity.as_four_levels(answered) == severity.as_four_levels(levels)
+    answered = band_of(scores) if own_levels is None else own_levels
+    is_right = as_four_levels(answered) == as_four_levels(levels)
     return ScoreResult(
-        **vars(severity.score_metrics(truth, scores, levels, own_levels)),
+        **vars(score_metrics(truth, scores, levels, own_levels)),
         column=column,
         num_not_scored=int((labelled & ~both).sum()),
         num_unlabelled=int((~labelled).sum()),
@@ -233,7 +239,8 @@ def _group(judged_run: JudgedRun, name: str, members: npt.NDArray[np.bool_], dra
     if judged_run.answers.says_private and labelled.any():
         predicted = rejections_as_wrong(truth, answers)
         metrics, intervals = binary_metrics(truth, predicted), of_shares(cells(truth, predicted), draws.of(labelled))
-    predicted_scores = main_score(judged_run.answers)
+    answered = judged_run.answers
+    predicted_scores = answered.holistic_score if answered.says_severity else answered.score
     both = members & ~np.isnan(judged_run.truth.score) & ~np.isnan(predicted_scores)
     mae = float(np.abs(judged_run.truth.score - predicted_scores)[both].mean()) if both.any() else None
     return GroupResult(name, int(np.isnan(answers).sum()) if metrics else 0, metrics, mae, intervals)
@@ -255,22 +262,14 @@ def _notes_of_groups(groups: Sequence[GroupResult]) -> Iterator[str]:
         )
 
 
-def main_score(answers: RunAnswers) -> Numbers:
-    """Return the model's own scores if the run has them, else those of the formula."""
-    return answers.holistic_score if answers.says_severity else answers.score
-
-
 def _notes(judged_run: JudgedRun) -> tuple[str, ...]:
     counts, private = judged_run.joined.counts, judged_run.truth.private
     notes = []
     if num_screened := int(judged_run.is_screened.sum()):
-        pictures, num_missed = (
-            number_of(num_screened, "labelled picture"),
-            int((private[judged_run.is_screened] == 1).sum()),
-        )
+        num_missed = int((private[judged_run.is_screened] == 1).sum())
         notes.append(
-            f"The screen of the scan left out {pictures}, {num_missed:,} of them private: they count as "
-            "answered public. Figures of scores and attributes are of what the engine saw."
+            f"The screen of the scan left out {number_of(num_screened, 'labelled picture')}, {num_missed:,} of them "
+            "private: they count as answered public. Figures of scores and attributes are of what the engine saw."
         )
     if judged_run.truth.num_open:
         notes.append(
@@ -296,10 +295,6 @@ def _notes(judged_run: JudgedRun) -> tuple[str, ...]:
     if private.size and not judged_run.answers.says_private:
         notes.append("The protocol of this run does not say what is private.")
     return tuple(notes)
-
-
-def _annotators(labels: pa.Table) -> tuple[str, ...]:
-    return tuple(sorted(printable(name) for name in labels["annotator"].unique().to_pylist()))
 
 
 def _texts(table: pa.Table, column: str) -> Sequence[str | None]:

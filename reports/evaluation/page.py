@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from reports.evaluation.results import Evaluation
 from reports.evaluation.words import findings, notes, tables
-from reports.page.pages import fill
+from reports.pages import fill
 from reports.statistics.calibration import Calibration
 from reports.words import number, shortened
 

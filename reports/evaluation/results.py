@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from reports.evaluation.attributes import AttributeMetrics, AttributeSummary
-from reports.evaluation.severity import ScoreMetrics
+from reports.evaluation.metrics import AttributeMetrics, AttributeSummary, ScoreMetrics
 from reports.labels.joining import JoinCounts
-from reports.statistics.binary import BinaryMetrics, Spread, Stability
+from reports.statistics.binary import BinaryMetrics, Classwise, PrivateClass, Spread, Stability
 from reports.statistics.calibration import Calibration
-from reports.statistics.classes import Classwise, PrivateClass
 from reports.statistics.intervals import Interval
 from reports.statistics.paired import Difference, McNemar
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from ingest.errors import number_of
-from reports.evaluation import severity
+from reports.evaluation.metrics import SEVERITY_METRICS
 from reports.evaluation.results import Comparison, Evaluation, PrivateResult, RunsSpread, ScoreResult
 from reports.statistics import binary
 from reports.statistics.intervals import NUM_FEW, Interval
@@ -187,7 +187,7 @@ def _private(private: PrivateResult) -> Iterator[Table]:
 
 def _score(score: ScoreResult) -> Table:
     missing = f"; {score.num_not_scored:,} more have no score" if score.num_not_scored else ""
-    rows = [[_name(metric), getattr(score, metric), _interval(score.intervals, metric)] for metric in severity.METRICS]
+    rows = [[_name(metric), getattr(score, metric), _interval(score.intervals, metric)] for metric in SEVERITY_METRICS]
     for name, pairs in (("across", score.pairwise_inter), ("inside of", score.pairwise_intra)):
         rows.append([f"pairs {name} levels in order ({pairs.num_pairs:,})", pairs.accuracy, "–"])
     return table(

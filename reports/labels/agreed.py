@@ -21,6 +21,7 @@ from scoring.labels.picture_index import picture_names
 from scoring.labels.table import JudgedLabels, attribute_values
 from scoring.privacy import BY_LEVEL, IS_DECISIVE, follows_taxonomy, private_of_labels
 from scoring.runs.audit_files import SUBJECTS
+from scoring.table import numbers_of
 from scoring.taxonomy import KEYS
 
 Places = npt.NDArray[np.int64]
@@ -65,7 +66,7 @@ def _votes(labels: pa.Table, condition: str) -> Numbers:
 
     An attribute's 0.5 is 0, since a person who is in doubt would not call it present.
     """
-    given = np.asarray(labels["private"].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    given = numbers_of(labels, "private")
     values = attribute_values(labels).astype(np.float64)
     private = private_of_labels(given, values, condition)
     values[values == 0.5] = 0
@@ -124,8 +125,9 @@ def _joined(labels: pa.Table, first_rows: Places, pictures: Places, answers: Num
 
 def _replaced(labels: pa.Table, name: str, members: Flags, values: Numbers) -> pa.Array:
     """Return the column with other values for the members. NaN is null."""
-    own = np.asarray(labels[name].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
-    return pa.array(np.where(members, values, own), from_pandas=True).cast(labels.schema.field(name).type)
+    return pa.array(np.where(members, values, numbers_of(labels, name)), from_pandas=True).cast(
+        labels.schema.field(name).type
+    )
 
 
 def num_undecided_of(undecided: Flags) -> dict[str, int]:

@@ -1,5 +1,5 @@
 """A report as frozen data: figures, how sure they are, the rules of law that they touch, and how they were made.
 
-May import: `ingest`, `scoring`, `reports.audit`, `reports.labels`, `reports.page`, `reports.run`, `reports.statistics`.
+May import: `ingest`, `scoring`, `reports.audit`, `reports.labels`, `reports.run`, `reports.statistics`.
 Start at: `results.py` for what is said, `compute.py` for how it is asked; `words.py` says it in words.
 """

@@ -24,11 +24,13 @@ from reports.run.figures import (
     UnseenContent,
 )
 from reports.run.warehouse import LEVEL_COUNTS, Run
+from scoring.privacy import private_condition
 from scoring.protocols.binary import REASON_KINDS
 from scoring.runs.rows import Damage
 from scoring.severity import WEIGHTS
+from scoring.sql.expressions import boolean_expression, value_expression
 from scoring.sql.names import literal
-from scoring.table import Col
+from scoring.table import IMAGE_SCHEMA, Col
 from scoring.taxonomy import ATTRIBUTES, LEVELS, Attribute
 
 Row = Mapping[str, Any]
@@ -169,26 +171,30 @@ def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) 
     )
 
 
-def drawn_private(run: Run, by_sql: str, private_sql: str, groups: Sequence[str], num: int) -> list[dict[str, Any]]:
+def drawn_private(run: Run, groups: Sequence[str], num: int, by: str, private: str | None) -> list[dict[str, Any]]:
     """Return up to `num` random private images of each group: group_name, where the image is, and its kinds.
 
-    Images without a rationale are left out. groups: names of groups.
+    Images without a rationale are left out. groups: names of groups. by, private: as in `OpenRun.rates`.
     """
-    names = ", ".join(map(literal, groups))
-    return run.ask("explanations", by=by_sql, private=private_sql, groups=names, most=str(num))
+    condition = private_condition(run.record.engine) if private is None else private
+    return run.ask(
+        "explanations",
+        by=value_expression(by, IMAGE_SCHEMA),
+        private=boolean_expression(condition, IMAGE_SCHEMA),
+        groups=", ".join(map(literal, groups)),
+        most=str(num),
+    )
 
 
-def explanations_of(
-    run: Run, by_sql: str, private_sql: str, groups: Sequence[str], num: int
-) -> dict[str, Counter[str]]:
+def explanations_of(run: Run, groups: Sequence[str], num: int, by: str, private: str | None) -> dict[str, Counter[str]]:
     """Return up to `num` random private images of each group as the kinds of evidence of each, such as "face; date",
     with how many have the same.
 
-    Kinds only, as with `evidence_of`. groups: their names; those without such an image are left out.
+    Kinds only, as with `evidence_of`. Arguments as of `drawn_private`; groups without such an image are left out.
     """
     known_only = may_hold_own_words(run.record.engine)
     explanations = dict[str, Counter[str]]()
-    for row in drawn_private(run, by_sql, private_sql, groups, num):
+    for row in drawn_private(run, groups, num, by, private):
         kinds = [kind for kind in row["kinds"].split("; ") if kind and (not known_only or kind in REASON_KINDS)]
         text = "; ".join(sorted({printable(kind)[:100] for kind in kinds})) or "no known kind"
         explanations.setdefault(row["group_name"], Counter())[text] += 1

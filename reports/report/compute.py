@@ -5,8 +5,7 @@ counted as absent; a rate comes with its 95 % interval; names that a corpus give
 What is reported: `reports.report.results`.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,16 +19,13 @@ from reports.run.design import SourceSizes
 from reports.run.figures import Fact, Pair, Rate, ReasonCount
 from reports.run.warehouse import Run
 from reports.words import shortened
-from scoring.policies.level_zero import ADVICE, matches_level_0_too
-from scoring.privacy import BY_LEVEL, MEANINGS, private_condition, private_sql
+from scoring.privacy import BY_LEVEL, LEVEL_0_ADVICE, MEANINGS, matches_level_0_too, private_condition, private_sql
 from scoring.runs.coverage import Coverage
 from scoring.runs.record import RunRecord
 from scoring.runs.rows import scope_of
 from scoring.sql.expressions import boolean_expression, shown, value_expression
 from scoring.table import IMAGE_SCHEMA, presence_only
 from scoring.taxonomy import ATTRIBUTES, KEYS
-
-__all__ = ["NOTHING_MORE", "Details", "Rate", "Report", "rates", "shortened", "summarise"]
 
 MAX_GROUPS = 10_000
 """More groups make a report too long to read; `--by` was probably an identifier."""
@@ -84,7 +80,6 @@ def summarise(
         names = [group["group_name"] for group in kept]
         rates = tuple(_with_copies(rate, by_group.get(name)) for rate, name in zip(rates, names, strict=True))
         total = replace(total, num_distinct=copies.num_distinct, rate_distinct=copies.rate_distinct)
-    corrected = corrected_rates(run, by, private)
     report = Report(
         run=printable(run.url),
         source=printable(run.record.source),
@@ -122,12 +117,11 @@ def summarise(
         laws=laws,
         copies=copies,
         making=facts_of(run.record, scope_of(run.record, has_all=False, damage=run.damage)),
-        audited=corrected,
-        label_gaps=corrected.gaps,
-        has_stale_audit=corrected.is_stale,
-        audited_condition=corrected.other_condition,
+        audited=corrected_rates(run, by, private),
     )
-    report = report.covering(_taken_as_finished(report.num_images), run.record, details.sizes)
+    # The source is not listed yet: this is the coverage of a finished run.
+    finished = Coverage(True, None, 0, report.num_images, None, None)
+    report = report.covering(finished, run.record, details.sizes)
     names_of = {printable(group["group_name"]): group for group in kept}
     highest = [names_of[rate.group] for rate in report.highest]
     # An image of unknown privacy is not private here, so the plain condition is enough; it reads fewer columns.
@@ -139,11 +133,6 @@ def rates(run: Run, by: str = "category", private: str | None = None) -> tuple[R
     """Return the rate of every group, highest first, in one pass over the rows. QueryError as with `summarise`."""
     private = private_condition(run.record.engine) if private is None else private
     return tuple(answers.rate_of(group, run.damage) for group in _groups(run, by, private))
-
-
-def _taken_as_finished(num_images: int) -> Coverage:
-    """Return the coverage of a finished run, until the source is listed, which `Report.covering` takes into account."""
-    return Coverage(True, None, 0, num_images, None, None)
 
 
 def _with_copies(rate: Rate, row: Mapping[str, Any] | None) -> Rate:
@@ -171,7 +160,7 @@ def _private_meaning(private: str) -> str:
 def _private_caution(private: str, sql: str) -> str | None:
     if private in MEANINGS or not matches_level_0_too(sql):
         return None
-    return f"CAUTION: --private {shown(private)} {ADVICE}"
+    return f"CAUTION: --private {shown(private)} {LEVEL_0_ADVICE}"
 
 
 def _engine(engine: Mapping[str, Any]) -> str:
@@ -257,18 +246,3 @@ def _value(value: object) -> str:
 
 def _short(digest: str) -> str:
     return f"{digest[:_SHOWN_OF_HASH]}…" if len(digest) > _SHOWN_OF_HASH else digest
-
-
-def explanations(run: Run, groups: Sequence[str], num: int, by: str, private: str | None) -> dict[str, Counter[str]]:
-    """Return `answers.explanations_of`. Arguments as of `OpenRun.explanations`."""
-    return answers.explanations_of(run, *_checked(run, by, private), groups, num)
-
-
-def drawn(run: Run, groups: Sequence[str], num: int, by: str, private: str | None) -> list[dict[str, Any]]:
-    """Return `answers.drawn_private`. Arguments as of `OpenRun.explanations`."""
-    return answers.drawn_private(run, *_checked(run, by, private), groups, num)
-
-
-def _checked(run: Run, by: str, private: str | None) -> tuple[str, str]:
-    condition = private_condition(run.record.engine) if private is None else private
-    return value_expression(by, IMAGE_SCHEMA), boolean_expression(condition, IMAGE_SCHEMA)

@@ -102,10 +102,10 @@ def quality_note(report: Report) -> str:
             "Labels correct the rates of categories. A rate of the whole source needs their sizes: run audit apply "
             "--category-sizes FILE."
         )
-    if report.audited_condition is not None:
-        condition = shortened(printable(report.audited_condition), 80)
+    if report.audited.other_condition is not None:
+        condition = shortened(printable(report.audited.other_condition), 80)
         return f'The audit of this run is of another meaning of "private"; it is shown with --private "{condition}".'
-    if report.has_stale_audit:
+    if report.audited.is_stale:
         return (
             "There is an audit, but of other rows than the run has now, so its rates are left out. Draw and label a "
             "new sample: privsieve audit sample."
@@ -117,28 +117,20 @@ def quality_note(report: Report) -> str:
 
 
 def _measured(whole: CorrectedRate) -> str:
-    """Say what an audit of the private decision found."""
-    if whole.is_of_other_run:
-        return _measured_elsewhere(whole)
-    labels = f"{whole.num_labels:,} labels of people"
+    """Say what labels of this run, or of another one, found of the private decision."""
+    first = "Not measured on this run. " if whole.is_of_other_run else ""
+    labels = f"{whole.num_labels:,} labels of {'another run' if whole.is_of_other_run else 'people'}"
     if whole.corrected_rate is None:
         why = f" ({whole.note})" if whole.note else ""
-        return f"There are {labels}, but they give no corrected rate{why}."
+        return f"{first}There are {labels}, but they give no corrected rate{why}."
+    if whole.is_of_other_run:
+        return (
+            f"{first}By {labels}, the engine there {_quality(whole)}. The corrected rates assume that it errs as often "
+            "here, which nothing in the two runs can show: labels of this run are better."
+        )
     if whole.sensitivity is None or whole.specificity is None:
         return f"Measured by {labels}."
     return f"Measured by {labels}: the engine {_quality(whole)}."
-
-
-def _measured_elsewhere(whole: CorrectedRate) -> str:
-    """Say what labels of another run found."""
-    labels = f"{whole.num_labels:,} labels of another run"
-    if whole.corrected_rate is None:
-        why = f" ({whole.note})" if whole.note else ""
-        return f"Not measured on this run. There are {labels}, but they give no corrected rate{why}."
-    return (
-        f"Not measured on this run. By {labels}, the engine there {_quality(whole)}. The corrected rates assume that "
-        "it errs as often here, which nothing in the two runs can show: labels of this run are better."
-    )
 
 
 def _quality(whole: CorrectedRate) -> str:
@@ -154,7 +146,7 @@ def audit_cautions(report: Report) -> tuple[str, ...]:
     """Return the cautions about the labels of an audit, one sentence each; empty without corrected rates."""
     if not report.corrected:
         return ()
-    gaps, cautions = report.label_gaps, list[str]()
+    gaps, cautions = report.audited.gaps, list[str]()
     few = [
         row.subject
         for row in report.corrected

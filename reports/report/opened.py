@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from reports.report.compute import Details, Rate, Report
+    from reports.report.compute import Details
+    from reports.report.results import Report
+    from reports.run.figures import Rate
 
 ROWS_AT_ONCE = 16_384
 """Rows that are compared or decided together: a run has many small files, and fewer rows take as long as these."""
@@ -233,17 +235,17 @@ class OpenRun:
 
         Keys: group_name, shard, index, sha256, key, kinds. by, private and errors: as with `rates`.
         """
-        from reports.report import compute
+        from reports.report import answers
 
         self._refuse_closed()
-        return compute.drawn(self._run, groups, num, by, private)
+        return answers.drawn_private(self._run, groups, num, by, private)
 
     def explanations(
         self, groups: Sequence[str], num: int, by: str = "category", private: str | None = None
     ) -> "dict[str, Counter[str]]":
         """Return group -> kinds of evidence that an image shows -> how many of up to `num` random private images of the
         group show just these. by, private and errors: as with `rates`."""
-        from reports.report import compute
+        from reports.report import answers
 
         self._refuse_closed()
-        return compute.explanations(self._run, groups, num, by, private)
+        return answers.explanations_of(self._run, groups, num, by, private)

@@ -13,7 +13,7 @@ from datetime import date
 from typing import Any
 
 from ingest.errors import number_of
-from reports.page.pages import fill, text_of
+from reports.pages import fill, text_of
 from reports.report import words
 from reports.report.answers import LAWS
 from reports.report.headline import audit_cautions, headline_of

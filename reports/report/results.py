@@ -23,7 +23,7 @@ from reports.run.figures import (
     SevereImage,
     UnseenContent,
 )
-from scoring.runs.audit_files import PRIVATE, LabelGaps
+from scoring.runs.audit_files import PRIVATE
 from scoring.runs.coverage import Coverage
 from scoring.runs.record import READABLE, WHOLE, RunRecord
 from scoring.runs.rows import NO_DAMAGE, Damage, scope_of
@@ -122,15 +122,6 @@ class Report:
 
     audited: Corrected = field(default_factory=Corrected)
     """Results that an audit has stored: rates of the scored images, whatever the report is of."""
-
-    label_gaps: LabelGaps = field(default_factory=LabelGaps)
-    """What these labels leave open."""
-
-    audited_condition: str | None = None
-    """What an audit of the run took as private, if that is not what this report does."""
-
-    has_stale_audit: bool = False
-    """Whether there is an audit, but of other rows than the run has now."""
 
     def covering(self, coverage: Coverage, record: RunRecord, sizes: SourceSizes) -> "Report":
         """Return this report with what is known of the source, which decides what the report may claim."""

@@ -1,11 +1,12 @@
 """A report in words: its two findings, what it rests on, and how to read its figures."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ingest.errors import number_of
 from reports.audit.results import CONTRADICTED
 from reports.report.headline import Headline, audit_cautions, headline_of, quality_note
 from reports.report.results import Report
+from reports.run.design import Kind
 from reports.run.figures import Rate
 from reports.words import percent, percent_within, shortened, spread, with_interval
 from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
@@ -264,31 +265,29 @@ def notes(report: Report) -> tuple[str, ...]:
     return tuple(sentences)
 
 
+_AS_IF_DRAWN = (
+    "Intervals (95 %, Wilson) and ranks say how sure the order would be if these images were drawn at random from many "
+    "more of their kind."
+)
+_INTERVAL_NOTES: Mapping[Kind, str] = {
+    "whole": f"Rates are counts of all images. {_AS_IF_DRAWN}",
+    "damaged": f"Rates are counts of the images that could be read. {_AS_IF_DRAWN}",
+    "shards": "Intervals (95 %) are of the rate in the source and have the variance between shards; there is none for "
+    "images of a single shard. Ranks hold jointly with 95 % confidence.",
+    "per category": "Intervals (95 %) are of the rate of each category in the source; ranks hold jointly with 95 % "
+    "confidence.",
+}
+_NO_INTERVALS = (
+    "No intervals and no ranks: these images were not drawn at random, so they say nothing sure of the others."
+)
+
+
 def interval_note(report: Report) -> str:
     """Explain the intervals and ranks."""
-    if report.design.kind == "whole":
-        return (
-            "Rates are counts of all images. Intervals (95 %, Wilson) and ranks say how sure the order would be if "
-            "these images were drawn at random from many more of their kind."
-        )
-    if report.design.kind == "damaged":
-        return (
-            "Rates are counts of the images that could be read. Intervals (95 %, Wilson) and ranks say how sure the "
-            "order would be if these images were drawn at random from many more of their kind."
-        )
     if report.design.kind == "random":
         size = "corrected for the sampled share of the source" if report.design.num_in_source else "for a large source"
         return f"Intervals (95 %) are of the rate in the source, {size}; ranks hold jointly with 95 % confidence."
-    if report.design.kind == "shards":
-        return (
-            "Intervals (95 %) are of the rate in the source and have the variance between shards; there is none for "
-            "images of a single shard. Ranks hold jointly with 95 % confidence."
-        )
-    if report.design.kind == "per category":
-        return (
-            "Intervals (95 %) are of the rate of each category in the source; ranks hold jointly with 95 % confidence."
-        )
-    return "No intervals and no ranks: these images were not drawn at random, so they say nothing sure of the others."
+    return _INTERVAL_NOTES.get(report.design.kind, _NO_INTERVALS)
 
 
 def unseen_note(report: Report) -> str | None:

@@ -11,7 +11,6 @@ other, so this sign alone proves nothing about the miss rate.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -170,17 +169,9 @@ def labelled_counts(pictures: LabelledFeatures, members: Flags, is_screened: Fla
     )
 
 
-@dataclass(frozen=True)
-class MissRate:
-    """Share of the private pictures that a screen leaves out, as the engine answers."""
-
-    estimate: float
-    low: float
-    """Lower end of the one-sided interval."""
-
-
-def miss_rate(counts: GuardCounts, guard_share: float, level: float) -> MissRate | None:
-    """Return the miss rate with the exact one-sided lower end of this level; None without a private picture.
+def miss_rate(counts: GuardCounts, guard_share: float, level: float) -> tuple[float, float] | None:
+    """Return the share of the private pictures that a screen leaves out, as the engine answers, and the exact one-sided
+    lower end of this level; None without a private picture.
 
     guard_share: share of the pictures left out that the guard sends on, 0–1.
     With a miss rate m and this share g, a private picture passes with probability 1 − m and is guarded with probability
@@ -192,18 +183,18 @@ def miss_rate(counts: GuardCounts, guard_share: float, level: float) -> MissRate
     if not num_private:
         return None
     low = float(clopper_pearson(counts.num_missed, num_private, 2 * level - 1)[0])
-    ends = (counts.num_missed / num_private, low)
-    return MissRate(*(share / (share + guard_share * (1 - share)) for share in ends))
+    rate, low = (share / (share + guard_share * (1 - share)) for share in (counts.num_missed / num_private, low))
+    return rate, low
 
 
 def broken_bound(counts: GuardCounts, record: ScreenRecord) -> str | None:
     """Return one line on why the scan must stop; None if the guarded pictures do not contradict the bound."""
     rate = miss_rate(counts, record.guard_share, STOP_LEVEL)
-    if rate is None or rate.low <= record.target_miss:
+    if rate is None or rate[1] <= record.target_miss:
         return None
     return (
         f"the screen misses more than it may: the engine calls {counts.num_missed:,} of {counts.num_guarded:,} "
-        f"guarded pictures private, about {percent(rate.estimate)} of the private pictures where at most "
+        f"guarded pictures private, about {percent(rate[0])} of the private pictures where at most "
         f"{percent(record.target_miss)} was promised; look at them: privsieve review RUN --queue \"stage = 'guard'\". "
         "If they are private, fit a screen on labels of these pictures; if not, the engine errs: fit one on its own "
         "answers (privsieve labels export). Then scan into a new run"

@@ -6,9 +6,10 @@ others. Otherwise stacking and gate would be judged by the pictures that they ha
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import expit
 
 from ingest import __version__
 from ingest.errors import LabelsError, number_of
@@ -22,13 +23,13 @@ from reports.screening.bounds import (
 )
 from reports.screening.pictures import BOUND, TRAINING, VALIDATION, Groups, LabelledFeatures, chosen, parts
 from reports.statistics.binary import Flags, Numbers, cells, known, rates
-from reports.statistics.probability_maps import EDGE, NUM_FOLDS, Points, folds_of, platt
+from reports.statistics.calibration import NUM_FOLDS, Points, folds_of, logits, platt
 from reports.statistics.recall_bound import num_needed
 from reports.words import percent
-from scoring.screen.fusion import KINDS, Fusion, FusionKind, fitted_fusion
+from scoring.screen.fusion import KINDS, Fusion, FusionKind, fitted_fusion, log_loss
 from scoring.screen.heads import Head, balanced, fitted_heads
 from scoring.screen.modalities import Features
-from scoring.screen.model import MAX_LOGIT, Predictor, Vectors, curved
+from scoring.screen.model import Predictor, Vectors, curved
 from scoring.screen.record import LogisticCurve, MissBound, ModalityName, ModalityRecord, ScreenRecord
 
 MIN_WITH_MODALITY = 10
@@ -63,14 +64,6 @@ class FusionChoice:
     is_taken: bool = False
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """A predictor and how it was chosen."""
-
-    predictor: Predictor
-    choices: tuple[FusionChoice, ...]
-
-
 def fitted_predictor(
     pictures: LabelledFeatures,
     part: Groups,
@@ -78,8 +71,8 @@ def fitted_predictor(
     lengths: Mapping[ModalityName, int],
     target_miss: float,
     seed: int,
-) -> Fitted:
-    """Fit the predictor of a screen.
+) -> tuple[Predictor, tuple[FusionChoice, ...]]:
+    """Fit the predictor of a screen; also return the fusions among which it was chosen.
 
     part: of `parts`. identities, lengths: of each modality. LabelsError if too few pictures have a modality.
     """
@@ -102,19 +95,12 @@ def fitted_predictor(
     choices = [_choice(kind, singles, truth, weights, groups, target_miss, seed) for kind in kinds]
     best = int(np.argmin([choice.log_loss for choice in choices]))
     fusion = fitted_fusion(kinds[best], singles, truth, weights, seed)
-    curve = _curve(_logits(fusion.joined(singles)), truth, weights)
+    curve = _curve(fusion.joined(singles), truth, weights)
     named = [
-        FusionChoice(
-            _named(kind, singles, truth, weights, records, seed),
-            choice.log_loss,
-            choice.f1,
-            choice.accuracy,
-            choice.passed,
-            number == best,
-        )
+        replace(choice, name=_named(kind, singles, truth, weights, records, seed), is_taken=number == best)
         for number, (kind, choice) in enumerate(zip(kinds, choices, strict=True))
     ]
-    return Fitted(Predictor(tuple(records), heads, fusion, curve), tuple(named))
+    return Predictor(tuple(records), heads, fusion, curve), tuple(named)
 
 
 def _named(
@@ -144,10 +130,9 @@ def _fitted_head(
     heads = fitted_heads(vectors, length, pictures.is_private[own], pictures.weights[own], seed)
     truth, weights = pictures.is_private[held], pictures.weights[held]
     of_validation = _vectors(pictures, held, name)
-    logits = [np.array([head.logit(each) for each in of_validation]) for _, head in heads]
-    errors = [_log_loss(_sigmoid(logit), truth, balanced(truth, weights)) for logit in logits]
-    best = int(np.argmin(errors))
-    return heads[best][0], heads[best][1], _curve(logits[best], truth, weights)
+    answers = [expit([head.logit(each) for each in of_validation]) for _, head in heads]
+    best = int(np.argmin([log_loss(each, truth, balanced(truth, weights)) for each in answers]))
+    return heads[best][0], heads[best][1], _curve(answers[best], truth, weights)
 
 
 def _vectors(pictures: LabelledFeatures, members: Flags, name: ModalityName) -> list[Features]:
@@ -171,37 +156,22 @@ def _choice(
         if not truth[~held].any() or truth[~held].all():
             raise LabelsError("nearly all validation pictures are near duplicates of each other; label others")
         fusion = fitted_fusion(kind, singles[~held], truth[~held], weights[~held], seed)
-        curve = _curve(_logits(fusion.joined(singles[~held])), truth[~held], weights[~held])
-        joined[held] = [curved(logit, curve) for logit in _logits(fusion.joined(singles[held])).tolist()]
+        curve = _curve(fusion.joined(singles[~held]), truth[~held], weights[~held])
+        joined[held] = [curved(logit, curve) for logit in logits(fusion.joined(singles[held])).tolist()]
     counts = (cells(truth, joined >= 0.5) * weights[:, None]).sum(axis=0)
     threshold = np.quantile(joined[truth], target_miss)
     return FusionChoice(
         kind,
-        _log_loss(joined, truth, weights / weights.sum()),
+        log_loss(joined, truth, weights / weights.sum()),
         known(rates(counts)["f1"]),
         known(rates(counts)["accuracy"]),
         float(weights[joined >= threshold].sum() / weights.sum()),
     )
 
 
-def _curve(logits: Numbers, truth: Flags, weights: Numbers) -> LogisticCurve:
-    fitted = platt(truth, _sigmoid(np.clip(logits, -MAX_LOGIT, MAX_LOGIT)), weights)
+def _curve(probabilities: Numbers, truth: Flags, weights: Numbers) -> LogisticCurve:
+    fitted = platt(truth, probabilities, weights)
     return LogisticCurve(slope=fitted.slope, intercept=fitted.intercept)
-
-
-def _logits(probabilities: Numbers) -> Numbers:
-    inside = np.clip(probabilities, EDGE, 1 - EDGE)
-    return np.asarray(np.log(inside / (1 - inside)), dtype=np.float64)
-
-
-def _sigmoid(logits: Numbers) -> Numbers:
-    return np.asarray(1 / (1 + np.exp(-np.clip(logits, -50, 50))), dtype=np.float64)
-
-
-def _log_loss(probabilities: Numbers, truth: Flags, weights: Numbers) -> float:
-    """Return the log loss. weights: sum to 1."""
-    inside = np.clip(probabilities, EDGE, 1 - EDGE)
-    return float(-(weights * np.log(np.where(truth, inside, 1 - inside))).sum())
 
 
 @dataclass(frozen=True)
@@ -245,15 +215,15 @@ def made_screen(
     missing.
     """
     part = parts(pictures, settings.target_miss, settings.confidence, settings.seed)
-    fitted = fitted_predictor(pictures, part, identities, lengths, settings.target_miss, settings.seed)
+    predictor, choices = fitted_predictor(pictures, part, identities, lengths, settings.target_miss, settings.seed)
     members = np.asarray(part == BOUND)
-    scores = scores_of(pictures, fitted.predictor)
+    scores = scores_of(pictures, predictor)
     bound, categories = _bounds(pictures, members, scores, settings)
     record = ScreenRecord(
         privsieve=__version__,
-        modalities=fitted.predictor.modalities,
-        fusion=fitted.predictor.fusion.kind,
-        curve=fitted.predictor.curve,
+        modalities=predictor.modalities,
+        fusion=predictor.fusion.kind,
+        curve=predictor.curve,
         target_miss=settings.target_miss,
         confidence=settings.confidence,
         target_miss_level_1=settings.target_miss_level_1,
@@ -282,9 +252,9 @@ def made_screen(
     )
     is_learnt = np.isin(part, (TRAINING, VALIDATION))
     return MadeScreen(
-        predictor=fitted.predictor,
+        predictor=predictor,
         record=record,
-        choices=fitted.choices,
+        choices=choices,
         num_training=int((part == TRAINING).sum()),
         num_validation=int((part == VALIDATION).sum()),
         learnt=tuple(pictures.sha256[number] for number in np.flatnonzero(is_learnt).tolist()),

@@ -12,22 +12,13 @@ import numpy as np
 from reports.screening.bounds import level_bounds
 from reports.screening.compute import is_screened, scores_of
 from reports.screening.pictures import LabelledFeatures
-from reports.statistics.binary import FN, FP, TN, TP, Flags, Numbers, cells, known, rates
+from reports.statistics.binary import Flags, Numbers, SideRates, both_sides, cells, known, rates
 from reports.statistics.shares import clopper_pearson
 from scoring.screen.model import FittedScreen
 from scoring.screen.record import LevelBound
 
 IS_PRIVATE_FROM = 0.5
 """Probability from which a predictor calls a picture private. A screen leaves out by its threshold instead."""
-
-
-@dataclass(frozen=True)
-class SideRates:
-    """Rates of the private pictures, of the public ones, or of both weighted by their number. None if not defined."""
-
-    precision: float | None
-    recall: float | None
-    f1: float | None
 
 
 @dataclass(frozen=True)
@@ -130,43 +121,10 @@ def _highest(views: list[Numbers]) -> Numbers:
 
 
 def _rates(name: str, pictures: LabelledFeatures, members: Flags, probabilities: Numbers) -> PredictorRates:
-    counts = _counts(pictures, members, probabilities)
-    private, public = _sides(counts)
-    shares = np.array([counts[TP] + counts[FN], counts[FP] + counts[TN]])
-    means = [_weighted(pair, shares) for pair in zip(_values(private), _values(public), strict=True)]
-    return PredictorRates(
-        name, int(members.sum()), private, public, SideRates(*means), known(rates(counts)["accuracy"])
-    )
-
-
-def _counts(pictures: LabelledFeatures, members: Flags, probabilities: Numbers) -> Numbers:
     is_called = probabilities[members] >= IS_PRIVATE_FROM
     weighted = cells(pictures.is_private[members], is_called) * pictures.weights[members][:, None]
-    return np.asarray(weighted.sum(axis=0), dtype=np.float64)
-
-
-def _sides(counts: Numbers) -> tuple[SideRates, SideRates]:
-    """Return the rates of the private and of the public side, which is the other side of the same table."""
-    return _side(counts), _side(counts[[TN, FN, FP, TP]])
-
-
-def _side(counts: Numbers) -> SideRates:
-    rate_of = rates(counts)
-    return SideRates(*(known(rate_of[name]) for name in ("precision", "recall", "f1")))
-
-
-def _values(side: SideRates) -> tuple[float | None, ...]:
-    return side.precision, side.recall, side.f1
-
-
-def _weighted(pair: tuple[float | None, float | None], shares: Numbers) -> float | None:
-    """Return the weighted mean of both sides; None if one side is not defined, unless it has no pictures."""
-    if not shares.sum():
-        return None
-    terms = [(value, share) for value, share in zip(pair, shares.tolist(), strict=True) if share]
-    if any(value is None for value, _ in terms):
-        return None
-    return float(sum((value or 0.0) * share for value, share in terms) / shares.sum())
+    counts = np.asarray(weighted.sum(axis=0), dtype=np.float64)
+    return PredictorRates(name, int(members.sum()), *both_sides(counts), known(rates(counts)["accuracy"]))
 
 
 def _categories(

@@ -4,7 +4,6 @@ The bound holds for pictures that the screen has not seen. So copies and near du
 of the bound is drawn by lots that depend only on the pictures and a seed.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from ingest.errors import LabelsError, number_of
 from reports.statistics.binary import Flags, Numbers
-from reports.statistics.recall_bound import num_needed
+from reports.statistics.recall_bound import lot, num_needed
 from reports.words import percent
 from scoring.screen.model import Vectors
 
@@ -146,11 +145,7 @@ def _lots(pictures: LabelledFeatures, members: Groups, num_groups: int, seed: in
     names = [""] * num_groups
     for sha256, group in zip(pictures.sha256, members.tolist(), strict=True):
         names[group] = min(names[group] or sha256, sha256)
-    return np.array([_lot(f"screen/{seed}/{name}") for name in names], dtype=np.float64)
-
-
-def _lot(name: str) -> float:
-    return (int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 11) / 2**53
+    return np.array([lot(f"screen/{seed}/{name}") for name in names], dtype=np.float64)
 
 
 def chosen(views: Sequence[tuple[Vectors, ...]], members: Flags) -> list[Vectors]:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from ingest.sample import printable
 from reports.screening.compute import FusionChoice, MadeScreen
-from reports.screening.evaluation import IS_PRIVATE_FROM, PredictorRates, ScreenEvaluation, SideRates
+from reports.screening.evaluation import IS_PRIVATE_FROM, PredictorRates, ScreenEvaluation
+from reports.statistics.binary import SideRates
 from reports.words import Document, Table, number, percent, shortened, spread, table
 from scoring.screen.record import LevelBound, MissBound, ScreenRecord
 

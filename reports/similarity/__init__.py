@@ -3,10 +3,9 @@ recognise.
 
     results.py      what is known of each pair, each set and all
     compute.py      pairs, one after the other -> results
-    ranks.py        figures of sets against what was recognised
-    votes.py        what people recognised, by majority
+    recognised.py   what people recognised, by majority; figures of sets against that
     words.py        the results in words, and the page
 
-May import: `ingest`, `reports.page`, `reports.statistics`, `scoring.labels`.
+May import: `ingest`, `reports.statistics`, `scoring.labels`.
 Start at: `results.py`.
 """

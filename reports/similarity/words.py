@@ -1,12 +1,11 @@
 """Results of `similarity` as tables of text, for the terminal and the page, and the page itself."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ingest.errors import number_of
-from reports.page.pages import fill
-from reports.similarity.ranks import METRIC_NAMES, Ranking
+from reports.pages import fill
+from reports.similarity.recognised import METRIC_NAMES, Ranking, StudyVotes
 from reports.similarity.results import SetSimilarity, Similarity
-from reports.similarity.votes import StudyVotes
 from reports.words import Cell, Document, Table, number, percent, shortened, spread, table
 
 MIN_SETS = 14
@@ -98,12 +97,13 @@ def _rank_headlines(ranking: Ranking) -> Iterator[str]:
     for each in ranking.collections:
         num_pairs = sum(of_set.num_pairs for of_set in each.sets)
         line = f"{shortened(each.name)}: {number_of(num_pairs, 'judged pair')} of {number_of(len(each.sets), 'set')}"
-        left_out = [
-            f"{count:,} {what}"
-            for count, what in ((each.num_without_answer, "without an answer"), (each.num_tied, "with a tie"))
-            if count
-        ]
-        yield f"{line}; left out: {', '.join(left_out)}" if left_out else line
+        yield line + _counts("left out", {"without an answer": each.num_without_answer, "with a tie": each.num_tied})
+
+
+def _counts(head: str, counts: Mapping[str, int]) -> str:
+    """Return the end of a line that says how many there are of each kind; empty if there are none."""
+    listed = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return f"; {head}: {listed}" if listed else ""
 
 
 def _rank_tables(ranking: Ranking) -> Iterator[Table]:
@@ -151,15 +151,11 @@ def _rank_notes(ranking: Ranking) -> Iterator[str]:
 
 def votes_document(votes: StudyVotes) -> Document:
     pairs = sum(of_set.num_pairs for of_set in votes.sets)
-    left_out = [
-        f"{count:,} {what}"
-        for count, what in (
-            (sum(of_set.num_tied for of_set in votes.sets), "with a tie"),
-            (sum(of_set.num_few for of_set in votes.sets), f"with fewer than {number_of(votes.min_votes, 'vote')}"),
-            (sum(of_set.num_without for of_set in votes.sets), "without a vote"),
-        )
-        if count
-    ]
+    undecided = {
+        "with a tie": sum(of_set.num_tied for of_set in votes.sets),
+        f"with fewer than {number_of(votes.min_votes, 'vote')}": sum(of_set.num_few for of_set in votes.sets),
+        "without a vote": sum(of_set.num_without for of_set in votes.sets),
+    }
     line = f"{number_of(pairs, 'pair')} of {number_of(len(votes.sets), 'set')}, by majority"
     rows: list[list[Cell]] = [
         [
@@ -186,7 +182,7 @@ def votes_document(votes: StudyVotes) -> Document:
         for person in votes.people
     ]
     return Document(
-        [f"{line}; undecided: {', '.join(left_out)}" if left_out else line],
+        [line + _counts("undecided", undecided)],
         [
             table("What people recognised", heads, rows),
             table("Who was asked", ["person", "votes", "skipped", "right on decoys", ""], people),

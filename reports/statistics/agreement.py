@@ -5,7 +5,7 @@ The coefficients are computed from sums over pictures, so that a bootstrap can w
 are the same: chance then explains every agreement.
 
 The intervals are a bootstrap over pictures with one more judged item at each end: at the lower end it has two answers
-that differ, at the upper end two that are the same. See `reports.statistics.bayesian_bootstrap`; the coverage is
+that differ, at the upper end two that are the same. See `reports.statistics.intervals`; the coverage is
 simulated in `tests/benchmarks/statistics_evaluation.py`.
 """
 
@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from reports.statistics.bayesian_bootstrap import Draws
-from reports.statistics.intervals import NUM_FEW, Interval
+from reports.statistics.intervals import NUM_FEW, Draws, Interval
 
 Numbers = npt.NDArray[np.float64]
 

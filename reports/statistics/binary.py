@@ -4,6 +4,10 @@ Source of the metrics and of the rule for rejections: Samson et al., "Privacy-Aw
 How much a metric moves: their Figure 7 draws parts of the benchmark without replacement; a bootstrap would give larger
 deviations. Table 12 compares runs, such as one per wording of the question; the deviation here is of a sample (n − 1),
 while the paper mixes both kinds.
+
+`per_class` has the private pictures of a class against exclusive batches of as many public ones, as in section 4. The
+paper's Table 3 is another figure: the MCC of a class against all public pictures. `classwise` has precision, recall and
+F1 of private and of public, and their mean weighted by support: Zhao et al., "PrivacyAlert", Tables 3–7.
 """
 
 from collections.abc import Mapping, Sequence
@@ -182,3 +186,174 @@ def spread(values: Sequence[float | None]) -> Spread:
     mean = float(np.mean(known)) if known else None
     sd = float(np.std(known, ddof=1)) if len(known) > 1 else None
     return Spread(tuple(values), mean, sd)
+
+
+MAX_CLASSES = 1000
+"""More make the table too long to read; the column probably holds names of pictures."""
+
+BATCH = "batch "
+"""Beginning of the column `split` of public pictures whose labels say in which batch they are."""
+
+
+@dataclass(frozen=True)
+class PrivateClass:
+    """One class of private pictures against batches of as many public pictures; every figure is a mean over batches."""
+
+    name: str
+    """As the labels give it."""
+
+    num_pictures: int
+    """Private pictures of this class."""
+
+    num_batches: int
+    """Batches of as many public pictures, without overlap; 0 if there are fewer public pictures than that."""
+
+    recall: float | None
+    """Share of the class's pictures that were answered private; needs no public picture."""
+
+    mcc: float | None
+    """Mean over the batches; None without a batch."""
+
+    f1: float | None
+    """Mean over the batches."""
+
+    precision: float | None
+    """Mean over the batches."""
+
+    specificity: float | None
+    """Mean over the batches."""
+
+    balanced_accuracy: float | None
+    """Mean over the batches."""
+
+    mcc_against_all: float | None = None
+    """MCC against all public pictures together, as in the paper's Table 3; None without a public picture."""
+
+
+@dataclass(frozen=True)
+class SideRates:
+    """Rates of the private or the public pictures, or their mean over both weighted by support; None: not defined."""
+
+    precision: float | None
+    """0–1."""
+
+    recall: float | None
+    """0–1."""
+
+    f1: float | None
+    """0–1."""
+
+
+@dataclass(frozen=True)
+class ClassMetrics(SideRates):
+    """The same with the number of pictures."""
+
+    support: int
+    """Labelled pictures."""
+
+
+@dataclass(frozen=True)
+class Classwise:
+    """The table of the PrivacyAlert paper."""
+
+    private: ClassMetrics
+    """Private as the class that is looked for."""
+
+    public: ClassMetrics
+    """Public as the class that is looked for."""
+
+    overall: ClassMetrics
+    """Both, weighted by support; None if one of them is not defined although it has pictures."""
+
+    accuracy: float | None
+    """Share of right answers."""
+
+
+def per_class(
+    truth: Flags, predicted: Flags, classes: Sequence[str | None], seed: int = 0, parts: Sequence[str | None] = ()
+) -> tuple[PrivateClass, ...]:
+    """Return the metrics of each class, by name; empty if there are more than `MAX_CLASSES`.
+
+    All of shape (n,). classes: of each picture, None if it has none. seed: of the draw of the batches. parts: of each
+    picture; if all public ones have one that begins with "batch", these are the batches, and none is drawn.
+    """
+    public = np.flatnonzero(~truth)
+    given = _given_batches(public, parts)
+    public = np.random.default_rng(seed).permutation(public)
+    members: dict[str, list[int]] = {}
+    for index, name in enumerate(classes):
+        if truth[index] and name is not None:
+            members.setdefault(name, []).append(index)
+    counted = cells(truth, predicted)
+    if len(members) > MAX_CLASSES:
+        return ()
+    return tuple(_class(name, members[name], public, counted, given) for name in sorted(members))
+
+
+def _given_batches(public: np.ndarray, parts: Sequence[str | None]) -> list[list[int]]:
+    """Return the public pictures of each batch that the labels name; empty unless each public picture has one."""
+    batches: dict[str, list[int]] = {}
+    for index in public.tolist():
+        part = parts[index] if len(parts) else None
+        if part is None or not part.startswith(BATCH):
+            return []
+        batches.setdefault(part, []).append(index)
+    return list(batches.values())
+
+
+def _class(name: str, members: list[int], public: np.ndarray, counted: Numbers, given: list[list[int]]) -> PrivateClass:
+    num = len(members)
+    num_batches = len(given) or len(public) // num
+    of_class = counted[members].sum(axis=0)
+    if given:
+        batches = np.stack([counted[batch].sum(axis=0) for batch in given])
+    else:
+        batches = counted[public[: num_batches * num]].reshape(num_batches, num, 4).sum(axis=1)
+    means = {metric: _mean(values) for metric, values in rates(batches + of_class).items()}
+    wanted = ("mcc", "f1", "precision", "specificity", "balanced_accuracy")
+    return PrivateClass(
+        name,
+        num,
+        num_batches,
+        known(rates(of_class)["recall"]),
+        **{metric: means[metric] for metric in wanted},
+        mcc_against_all=known(rates(of_class + counted[public].sum(axis=0))["mcc"]) if len(public) else None,
+    )
+
+
+def _mean(values: Numbers) -> float | None:
+    """Return the mean over the batches in which the metric is defined."""
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else None
+
+
+def both_sides(counts: Numbers) -> tuple[SideRates, SideRates, SideRates]:
+    """Return the rates of the private side, of the public one, and of both weighted by support.
+
+    counts: confusion counts of private, shape (4,), each picture counting as its weight. A mean is None if a side that
+    has pictures is not defined.
+    """
+    supports = [float(counts[TP] + counts[FN]), float(counts[FP] + counts[TN])]
+    private, public = rates(counts), rates(counts[::-1])  # reversed, the counts are those of public
+
+    def weighted(name: str) -> float | None:
+        terms = [(known(side[name]), support) for side, support in zip((private, public), supports, strict=True)]
+        defined = [value * support for value, support in terms if support and value is not None]
+        return sum(defined) / sum(supports) if defined and len(defined) == sum(map(bool, supports)) else None
+
+    names = ("precision", "recall", "f1")
+    own = [SideRates(*(known(side[name]) for name in names)) for side in (private, public)]
+    return own[0], own[1], SideRates(*map(weighted, names))
+
+
+def classwise(counts: Numbers) -> Classwise:
+    """Return the metrics of both sides from confusion counts, shape (4,), TP, FP, FN, TN of private."""
+    counts = np.asarray(counts, dtype=np.float64)
+    private, public, overall = both_sides(counts)
+    num_private, num_public = round(float(counts[TP] + counts[FN])), round(float(counts[FP] + counts[TN]))
+    return Classwise(
+        ClassMetrics(**vars(private), support=num_private),
+        ClassMetrics(**vars(public), support=num_public),
+        ClassMetrics(**vars(overall), support=num_private + num_public),
+        of_counts(counts).accuracy,
+    )

@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reports.statistics.bayesian_bootstrap import Draws
 from reports.statistics.binary import Flags, cells, known, rates
-from reports.statistics.intervals import Interval, of_difference
+from reports.statistics.intervals import Draws, Interval, of_difference
 from reports.statistics.shares import binomial_cdf
 
 LOWEST, HIGHEST = -1.0, 1.0

@@ -139,5 +139,10 @@ def lot_of(seed: int, shard: str, index: int) -> float:
     of others. Samples of other seeds have other numbers: otherwise a run with unlucky numbers would have them in every
     audit.
     """
-    digest = hashlib.sha256(f"guarantee/{seed}/{index}/{shard}".encode("utf-8", "surrogatepass")).digest()
+    return lot(f"guarantee/{seed}/{index}/{shard}")
+
+
+def lot(name: str) -> float:
+    """Return a number that follows from the name, uniform in [0, 1)."""
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53

@@ -85,7 +85,7 @@ def candidates(
 def _classes(vispr: pa.Table) -> npt.NDArray[np.object_]:
     """Return the classes, shape (rows,); "" for pictures that are not candidates."""
     values = attribute_values(vispr)
-    levels = _levels(values)
+    levels = severity.level_of(severity.lexicographic(severity.level_counts(values == 1)))
     has_face = values[:, KEYS.index("biometrics")] > 0  # complete or in part
     is_safe = np.array([private == 0 for private in vispr["private"].to_pylist()])
     classes = np.full(vispr.num_rows, "", object)
@@ -94,10 +94,6 @@ def _classes(vispr: pa.Table) -> npt.NDArray[np.object_]:
     classes[~is_safe & (levels == 2)] = LEVEL_2
     classes[~is_safe & (levels == 2) & ~has_face] = NO_FACE
     return classes
-
-
-def _levels(values: Floats) -> npt.NDArray[np.int64]:
-    return severity.level_of(severity.lexicographic(severity.level_counts(values == 1)))
 
 
 def _groups(in_classes: pa.Table, classes: npt.NDArray[np.object_], annotated: pa.Table | None) -> dict[str, Floats]:

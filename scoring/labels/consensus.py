@@ -1,9 +1,12 @@
 """One label per picture from several annotators: the most common answer, or the model of Dawid and Skene.
 
 Answers have the shape (A annotators, …); NaN is no answer, and does not count. A tie is no answer.
+
+Source of the model: Dawid and Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm"
+(1979).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -11,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.errors import LabelsError, number_of
-from scoring.labels import dawid_skene
 from scoring.labels.judgements import Floats, Judgements
 from scoring.labels.table import LabelsOrigin, to_labels
 from scoring.labels.votes import PRIVATE_VOTES, VOTES, votes_of
@@ -21,6 +23,8 @@ from scoring.taxonomy import KEYS
 Method = Literal["two-annotator", "majority", "dawid-skene"]
 
 ANNOTATOR = "consensus"
+Doubles = npt.NDArray[np.float64]
+
 STEPS = np.array([0.0, 0.5, 1.0], np.float32)
 """Possible values of an attribute."""
 
@@ -32,6 +36,29 @@ MIN_LEAD = 1e-6
 
 MAX_CLASSES = 100
 """Limit of classes: Dawid–Skene estimates the square of their number for each annotator."""
+
+
+@dataclass(frozen=True)
+class DawidSkeneFit:
+    """The most probable answers of several annotators who err in different ways."""
+
+    posterior: Doubles
+    """Shape (P, K): probability of each answer; NaN for pictures without a judgement."""
+
+    confusion: Doubles
+    """Shape (A, K, K): P(annotator answers column | row is true)."""
+
+    prior: Doubles
+    """Shape (K,): estimated share of each answer."""
+
+    num_rounds: int
+    has_converged: bool
+
+    @property
+    def accuracy(self) -> Doubles:
+        """Shape (A,): estimated probability that the annotator is right."""
+        right: Doubles = np.einsum("k,akk->a", self.prior, self.confusion)
+        return right
 
 
 @dataclass(frozen=True)
@@ -173,12 +200,12 @@ def _most_probable(
     for i in range(len(KEYS)):
         answers = np.where(np.isnan(judged.values[:, :, i]), -1, np.nan_to_num(judged.values[:, :, i]) * 2).astype(int)
         if (answers >= 0).any():
-            fits.append((dawid_skene.fit(answers, len(STEPS)), (answers >= 0).sum(axis=1)))
+            fits.append((dawid_skene(answers, len(STEPS)), (answers >= 0).sum(axis=1)))
             values[:, i] = _decided(fits[-1][0], STEPS, min_posterior)
     private = np.full(judged.private.shape[1], np.nan, np.float32)
     answers = np.where(np.isnan(judged.private), -1, np.nan_to_num(judged.private)).astype(int)
     if (answers >= 0).any():
-        fits.append((dawid_skene.fit(answers, 2), (answers >= 0).sum(axis=1)))
+        fits.append((dawid_skene(answers, 2), (answers >= 0).sum(axis=1)))
         private = _decided(fits[-1][0], np.array([0, 1], np.float32), min_posterior)
     num_given = np.sum([given for _, given in fits], axis=0) if fits else np.zeros(len(judged.annotators))
     right = np.sum([fitted.accuracy * given for fitted, given in fits], axis=0) if fits else num_given
@@ -194,11 +221,11 @@ def _classes(texts: npt.NDArray[np.object_], min_posterior: float) -> list[str |
         raise LabelsError(f"there are {len(known):,} classes; Dawid–Skene takes {MAX_CLASSES}, leave out the column")
     number = {text: i for i, text in enumerate(known)} | {None: -1}
     answers = np.array([[number[text] for text in row] for row in texts], np.int64)
-    decided = _decided(dawid_skene.fit(answers, len(known)), np.arange(len(known), dtype=np.float32), min_posterior)
+    decided = _decided(dawid_skene(answers, len(known)), np.arange(len(known), dtype=np.float32), min_posterior)
     return [None if np.isnan(index) else known[int(index)] for index in decided]
 
 
-def _decided(fitted: dawid_skene.DawidSkeneFit, answers: Floats, min_posterior: float) -> Floats:
+def _decided(fitted: DawidSkeneFit, answers: Floats, min_posterior: float) -> Floats:
     """Return the most probable answer; NaN if it is too improbable, tied, or without any judgement."""
     is_judged = ~np.isnan(fitted.posterior[:, 0])
     posterior = np.nan_to_num(fitted.posterior)
@@ -258,3 +285,56 @@ def most_common_text(texts: npt.NDArray[np.object_]) -> list[str | None]:
     number = {text: index for index, text in enumerate(known)} | {None: np.nan}
     answers = np.array([[number[text] for text in row] for row in texts], np.float32).reshape(texts.shape)
     return [None if np.isnan(index) else known[int(index)] for index in most_common(answers)]
+
+
+MAX_ROUNDS = 200
+TOLERANCE = 1e-8
+"""EM ends when the log-likelihood per answer grows by less than this."""
+
+SMOOTHING = 0.01
+"""Added to every count, so that an answer that an annotator never gave keeps a small probability."""
+
+
+def dawid_skene(answers: npt.NDArray[np.int64], num_answers: int) -> DawidSkeneFit:
+    """Fit the model of Dawid and Skene by EM, starting from the majority vote.
+
+    answers: shape (A, P), 0 to num_answers - 1, or -1 if an annotator did not judge the picture.
+    """
+    # Pictures with the same answers have the same posterior: each pattern of answers is computed once.
+    patterns, pattern_of, num_pictures = np.unique(answers, axis=1, return_inverse=True, return_counts=True)
+    fitted = _fit_patterns(patterns, num_pictures.astype(np.float64), num_answers)
+    return replace(fitted, posterior=fitted.posterior[pattern_of])
+
+
+def _fit_patterns(answers: npt.NDArray[np.int64], num_pictures: Doubles, num_answers: int) -> DawidSkeneFit:
+    """Fit patterns of answers. num_pictures: shape (P,), number of pictures with each pattern."""
+    given = np.stack([answers == k for k in range(num_answers)], axis=2).astype(np.float64)  # (A, P, K)
+    counts = num_pictures[:, None]
+    is_judged: npt.NDArray[np.bool_] = np.asarray(given.any(axis=(0, 2)))
+    num_given = max(1.0, float((given.sum(axis=(0, 2)) * num_pictures).sum()))
+    votes = given.sum(axis=0)
+    posterior = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1)
+    before, has_converged, num_rounds = -np.inf, False, 0
+    prior, confusion = _parameters(posterior * counts, given, is_judged)
+    while not has_converged and num_rounds < MAX_ROUNDS:
+        num_rounds += 1
+        # E-step: P(answer) times P(all given answers | answer), in logarithms so that many annotators do not underflow.
+        log_joint = np.log(prior) + np.einsum("apj,akj->pk", given, np.log(confusion))
+        highest = log_joint.max(axis=1, keepdims=True)
+        weights = np.exp(log_joint - highest)
+        total = weights.sum(axis=1, keepdims=True)
+        posterior = weights / total
+        likelihood = float(((np.log(total) + highest) * counts)[is_judged].sum()) / num_given
+        has_converged = likelihood - before < TOLERANCE
+        before = likelihood
+        prior, confusion = _parameters(posterior * counts, given, is_judged)
+    posterior[~is_judged] = np.nan
+    return DawidSkeneFit(posterior, confusion, prior, num_rounds, has_converged)
+
+
+def _parameters(weights: Doubles, given: Doubles, is_judged: npt.NDArray[np.bool_]) -> tuple[Doubles, Doubles]:
+    """M-step: return the priors and confusion matrices that fit the posteriors best. weights: posteriors times numbers
+    of pictures."""
+    prior = weights[is_judged].sum(axis=0) + SMOOTHING
+    confusion = np.einsum("pk,apj->akj", weights, given) + SMOOTHING
+    return prior / prior.sum(), confusion / confusion.sum(axis=2, keepdims=True)

@@ -13,6 +13,7 @@ from ingest.errors import number_of
 from scoring.labels.table import attribute_values
 from scoring.privacy import IS_DECISIVE
 from scoring.severity import Floats
+from scoring.table import numbers_of
 from scoring.taxonomy import KEYS
 
 MAX_NAMED = 3
@@ -21,8 +22,7 @@ MAX_NAMED = 3
 
 def contradictions(labels: pa.Table) -> str | None:
     """Return the caution about a table of `LABELS_SCHEMA`; None if no label contradicts itself."""
-    private = np.asarray(labels["private"].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
-    return contradictions_of(private, attribute_values(labels))
+    return contradictions_of(numbers_of(labels, "private"), attribute_values(labels))
 
 
 def contradictions_of(private: npt.NDArray[np.floating], values: Floats) -> str | None:

@@ -14,7 +14,7 @@ from ingest.formats.shard import folders_below
 from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.labels import label_studio
-from scoring.labels.mapping import load_mapping
+from scoring.labels.importing import load_mapping
 from scoring.labels.source_files import (
     Importer,
     LabelledPicture,

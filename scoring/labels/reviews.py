@@ -23,7 +23,7 @@ from ingest.errors import LabelsError, number_of
 from ingest.sample import Column
 from ingest.storage.parquet_tables import refuse_damage, write_table
 from ingest.storage.place import Place, version_mark_of
-from scoring.labels.parquet_file import LABELS_SCHEMA, bounded_table
+from scoring.labels.label_files import LABELS_SCHEMA, bounded_table
 from scoring.taxonomy import KEYS
 
 SKIP = "skip"

@@ -19,30 +19,20 @@ from ingest.storage.given_files import given_content
 from ingest.storage.parquet_tables import refuse_damage, write_table
 from ingest.storage.place import place
 from scoring.assessment import Values
-from scoring.labels.csv_cells import NULL_NUMBERS, as_csv, text_columns, unescaped
-from scoring.labels.parquet_file import LABELS_SCHEMA, MAX_TEXT_CHARS, bounded_table, refuse_unknown
+from scoring.labels.label_files import (
+    LABELS_SCHEMA,
+    MAX_TEXT_CHARS,
+    NULL_NUMBERS,
+    as_csv,
+    bounded_table,
+    refuse_unknown,
+    text_columns,
+    unescaped,
+)
 from scoring.labels.picture_index import picture_names
 from scoring.labels.reviews import OF_ATTRIBUTES, SKIP, UNCLEAR, read_reviews, standing
 from scoring.labels.votes import vote_of_number, with_private_of_votes
 from scoring.taxonomy import KEYS
-
-__all__ = [
-    "LABELS_SCHEMA",
-    "JudgedLabels",
-    "LabelsOrigin",
-    "as_judged",
-    "attribute_values",
-    "checked",
-    "labels_content",
-    "labels_from_csv",
-    "labels_sha256",
-    "read_judged",
-    "read_labels",
-    "read_labels_and_origin",
-    "to_labels",
-    "values_of_other_taxonomy",
-    "write_labels",
-]
 
 FOOTER_KEY = b"privsieve.labels"
 MAX_LABELS_BYTES = 4 * 1024**3

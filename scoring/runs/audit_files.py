@@ -15,6 +15,7 @@ from itertools import count
 from typing import Annotated, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ingest.errors import RunError
@@ -194,8 +195,6 @@ def _check_sample(table: pa.Table, design: AuditDesign) -> None:
 
 
 def _within(column: pa.ChunkedArray, least: float, most: float) -> None:
-    import pyarrow.compute as pc
-
     is_within = pc.and_(pc.greater_equal(column, least), pc.less_equal(column, most))
     if column.null_count or not pc.all(is_within, min_count=0).as_py():
         raise ValueError("a value out of bounds")
@@ -329,8 +328,6 @@ def read_stored(root: Place) -> tuple[pa.Table, State] | None:
 
 def _check_rates(table: pa.Table) -> None:
     """Raise ValueError for invalid values. NaN is within no bounds; null, which is unknown, is allowed."""
-    import pyarrow.compute as pc  # opening a run without an audit needs none of it
-
     for name in (*_RATES, *_QUALITY, *_OF_SOURCE):
         rates = table[name]
         _all(pc.and_(pc.greater_equal(rates, -ROUNDING), pc.less_equal(rates, 1 + ROUNDING)))
@@ -342,7 +339,5 @@ def _check_rates(table: pa.Table) -> None:
 
 
 def _all(is_right: pa.ChunkedArray) -> None:
-    import pyarrow.compute as pc
-
     if not pc.all(is_right, min_count=0).as_py():
         raise ValueError("a value that no audit has")

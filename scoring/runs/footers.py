@@ -224,7 +224,8 @@ def refuse_foreign(run: Place, settings: str, listed: RunListing | None = None) 
         num_files.update(dict.fromkeys(columns, count))
     if compacted is None:
         return CheckedFiles(num_files, hash_of_marks(total))
-    return CheckedFiles(num_files, compacted.rows_sha256 or hash_of_text(compacted.slices_sha256))
+    of_older_version = hashlib.sha256(compacted.slices_sha256.encode()).hexdigest()
+    return CheckedFiles(num_files, compacted.rows_sha256 or of_older_version)
 
 
 def _refuse_foreign(file: Place, footer: Footer, settings: str) -> None:
@@ -299,8 +300,3 @@ def mark_of(name: str, num_rows: int, content: str) -> int:
 def hash_of_marks(total: int) -> str:
     """Return the hash of a run whose marks have this sum."""
     return f"{total % _MODULUS:064x}"
-
-
-def hash_of_text(text: str) -> str:
-    """Return the hash of a run compacted by an older version, whose manifest says less about its parts."""
-    return hashlib.sha256(text.encode()).hexdigest()

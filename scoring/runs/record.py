@@ -282,7 +282,7 @@ MAX_CHARACTERS = 1000
 
 def differences(before: BaseModel, now: BaseModel) -> str:
     """Describe the first settings that differ, with both values shortened; empty if none differs."""
-    changes = list(_differing("", before.model_dump(), now.model_dump()))
+    changes = list(all_differences(before, now))
     more = [f"{len(changes) - MAX_DIFFERENCES} more"] if len(changes) > MAX_DIFFERENCES else []
     return "; ".join(changes[:MAX_DIFFERENCES] + more)
 

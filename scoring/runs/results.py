@@ -174,12 +174,6 @@ def manifest(run: Place) -> Manifest | None:
         raise RunError(f"{run.at(MANIFEST).path} is damaged or of another version; restore it from a copy") from None
 
 
-def score_files(run: Place) -> list[Place]:
-    """Return `RunListing.score_files` as places."""
-    listed = listing(run)
-    return [run.at(listed.folder, name) for name in listed.score_files]
-
-
 def results(run: Place, listed: RunListing | None = None) -> Results:
     """Return which slices have their result, and where the rows of each shard are. listed: None lists the run now."""
     listed = listed or listing(run)

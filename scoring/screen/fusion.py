@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from scoring.screen.heads import Flags, Numbers, minimised
+from scoring.screen.heads import Flags, Numbers, logistic_weights, minimised
 
 FusionKind = Literal["single", "mean", "mean of logits", "stacking", "gate"]
 KINDS: tuple[FusionKind, ...] = ("single", "mean", "mean of logits", "stacking", "gate")
@@ -60,20 +60,17 @@ def fitted_fusion(kind: FusionKind, probabilities: Numbers, truth: Flags, weight
     """
     weights = weights / weights.sum()
     if kind == "single":
-        errors = [_error(column, truth, weights) for column in probabilities.T]
+        errors = [log_loss(column, truth, weights) for column in probabilities.T]
         return Fusion(kind, {"modality": np.array([float(np.argmin(errors))])})
     if kind == "stacking":
-        inputs = _stacked_inputs(probabilities)
-        return Fusion(
-            kind, {"weights": minimised(_stacking_loss(inputs, truth, weights), np.zeros(inputs.shape[1] + 1))}
-        )
+        return Fusion(kind, {"weights": logistic_weights(_stacked_inputs(probabilities), truth, weights, PENALTY)})
     if kind == "gate":
         return Fusion(kind, _gate(probabilities, truth, weights, seed))
     return Fusion(kind, {})
 
 
-def _error(probabilities: Numbers, truth: Flags, weights: Numbers) -> float:
-    """Return the log loss, a missing probability counting as ½."""
+def log_loss(probabilities: Numbers, truth: Flags, weights: Numbers) -> float:
+    """Return the log loss, a missing probability counting as ½. weights: sum to 1."""
     inside = np.clip(np.where(np.isnan(probabilities), 0.5, probabilities), EDGE, 1 - EDGE)
     return float(-(weights * np.log(np.where(truth, inside, 1 - inside))).sum())
 
@@ -111,17 +108,6 @@ def _stacking(probabilities: Numbers, parameters: Mapping[str, Numbers]) -> Numb
     weights = parameters["weights"]
     joined = _logistic((_stacked_inputs(probabilities) * weights[:-1]).sum(axis=1) + weights[-1])
     return np.where(np.isnan(probabilities).all(axis=1), np.nan, joined)
-
-
-def _stacking_loss(inputs: Numbers, truth: Flags, weights: Numbers) -> Callable[[Numbers], tuple[float, Numbers]]:
-    def loss(parameters: Numbers) -> tuple[float, Numbers]:
-        logits = inputs @ parameters[:-1] + parameters[-1]
-        slopes = weights * (_logistic(logits) - truth)
-        error = float((weights * (np.logaddexp(0, logits) - truth * logits)).sum())
-        gradient = np.append(inputs.T @ slopes + PENALTY * parameters[:-1], slopes.sum())
-        return error + PENALTY / 2 * float(parameters[:-1] @ parameters[:-1]), gradient
-
-    return loss
 
 
 def _gate_inputs(probabilities: Numbers) -> Numbers:

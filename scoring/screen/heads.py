@@ -83,7 +83,7 @@ def fitted_heads(
         return [
             (
                 f"logistic, {penalty:g}",
-                Head(nothing, nothing, np.empty((0, 0)), _logistic(table, truth, masses, penalty)),
+                Head(nothing, nothing, np.empty((0, 0)), logistic_weights(table, truth, masses, penalty)),
             )
             for penalty in PENALTIES
         ]
@@ -92,7 +92,7 @@ def fitted_heads(
     inputs = (stacked - mean) / scale
     heads = list[tuple[str, Head]]()
     for penalty in PENALTIES:
-        output = _logistic(inputs, truth, masses, penalty)
+        output = logistic_weights(inputs, truth, masses, penalty)
         heads.append((f"logistic, {penalty:g}", Head(mean, scale, np.empty((0, 0)), output)))
         hidden, output = _network(inputs, truth, masses, penalty, seed)
         heads.append((f"hidden, {penalty:g}", Head(mean, scale, hidden, output)))
@@ -114,8 +114,8 @@ def _sparse(pictures: Sequence[Features], length: int) -> Any:
     return csr_matrix((values, np.concatenate(places), ends), shape=(len(pictures), length))
 
 
-def _logistic(inputs: Any, truth: Flags, weights: Numbers, penalty: float) -> Numbers:
-    """Fit a logistic regression; shape (d + 1,). inputs: shape (n, d), dense or sparse."""
+def logistic_weights(inputs: Any, truth: Flags, weights: Numbers, penalty: float) -> Numbers:
+    """Fit a logistic regression; shape (d + 1,). inputs: shape (n, d), dense or sparse. weights: sum to 1."""
 
     def loss(parameters: Numbers) -> tuple[float, Numbers]:
         logits = inputs @ parameters[:-1] + parameters[-1]

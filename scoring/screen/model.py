@@ -45,7 +45,11 @@ class Predictor:
 
     def probability(self, vectors: Vectors) -> float | None:
         """Return P(private) of one view, 0–1; None if it lacks all modalities."""
-        return self.joined(self.single_probabilities(vectors))
+        joined = float(self.fusion.joined(self.single_probabilities(vectors)[None])[0])
+        if math.isnan(joined):
+            return None
+        inside = min(max(joined, EDGE), 1 - EDGE)
+        return curved(math.log(inside / (1 - inside)), self.curve)
 
     def single_probabilities(self, vectors: Vectors) -> Numbers:
         """Return the probability by each modality; NaN where one is missing. Shape (M,)."""
@@ -55,14 +59,6 @@ class Predictor:
             if vector is not None:
                 singles[number] = curved(self.heads[modality.name].logit(vector), modality.curve)
         return singles
-
-    def joined(self, singles: Numbers) -> float | None:
-        """Join what `single_probabilities` returned; None where all modalities are missing."""
-        joined = float(self.fusion.joined(singles[None])[0])
-        if math.isnan(joined):
-            return None
-        inside = min(max(joined, EDGE), 1 - EDGE)
-        return curved(math.log(inside / (1 - inside)), self.curve)
 
     def highest(self, views: Sequence[Vectors]) -> float | None:
         """Return P(private) of a picture, the highest of its views, rounded as the column `prob_screen` is; None if

@@ -1,4 +1,5 @@
-"""Limits on a DuckDB query's time and on the memory of the process, and how a query is stopped.
+"""Limits on a DuckDB query's time and on the memory of the process, how a query is stopped, and a database that
+spills to disk.
 
 The query runs in a thread of its own, so that Ctrl-C works at once. DuckDB checks between batches of rows whether it
 should stop, so a single function call that takes minutes cannot be stopped. Its thread keeps running, and the command
@@ -6,12 +7,15 @@ must not wait for it when it ends (`jobs.cli`).
 """
 
 import os
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from ingest.errors import StorageError
 from ingest.machine import available_bytes, resident_bytes
 
 if TYPE_CHECKING:
@@ -111,3 +115,32 @@ class Watch:
 def is_left_behind() -> bool:
     """Return whether a query that should have stopped still runs in this process."""
     return any(thread.name == _THREAD for thread in threading.enumerate())
+
+
+SPILLING_SHARE = 0.5
+"""Share of the free memory that `spilling_database` may take."""
+
+
+@contextmanager
+def spilling_database(what: str) -> "Iterator[duckdb.DuckDBPyConnection]":
+    """Open a database for a pass over all rows of a run, which spills to a temporary folder that is removed afterwards.
+
+    what: the work, for the StorageError of a full disk.
+    """
+    import duckdb
+
+    from scoring.sql.expressions import first_line
+
+    with tempfile.TemporaryDirectory(prefix="privsieve-") as folder:
+        database = duckdb.connect()
+        try:
+            database.execute(f"SET memory_limit = '{int(SPILLING_SHARE * available_bytes())}B'")
+            database.execute("SET temp_directory = ?", [folder])
+            database.execute("SET preserve_insertion_order = false; SET python_enable_replacements = false")
+            yield database
+        except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+            raise StorageError(
+                f"{what} needs more room in {tempfile.gettempdir()} (set TMPDIR to a larger disk): {first_line(error)}"
+            ) from None
+        finally:
+            database.close()

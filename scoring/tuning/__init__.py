@@ -3,7 +3,7 @@
     targets.py      label -> expected answer of the model
     drawing.py      which labelled pictures become the training set, and its splits
     training_set.py the folder that `tune-set` writes: shards and set.json
-    dialogues.py    conversations of a file; dialogue_writing.py is how a model is asked for them
+    dialogues.py    conversations of a file, and how a model is asked for them
     vqa.py          questions with right answers, of three benchmarks
     recipe.py       hyper-parameters; recipes/*.yaml are shipped
     examples.py     picture + target -> tokens, through the prompt code of the engines

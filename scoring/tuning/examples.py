@@ -23,7 +23,6 @@ from scoring.engines.vlm.prompting import Prompter
 from scoring.engines.vlm.transformers.engine import PER_TOKEN
 from scoring.protocols.interface import Image as PromptImage
 from scoring.protocols.interface import Prompt, Slots
-from scoring.taxonomy import ATTRIBUTES
 from scoring.tuning.targets import Target, Turns
 from scoring.tuning.training_set import Item
 
@@ -157,20 +156,14 @@ def dialogue_example(
 def check_targets(items: Sequence[Item], *, is_slots: bool) -> None:
     """Raise LabelsError if a target is of another kind, or if there is only one answer to learn."""
     for item in items:
-        slots, answer = item.target.slots, item.target.answer
-        is_text = item.target.turns is not None or (isinstance(answer, str) and 0 < len(answer) <= MAX_ANSWER_LENGTH)
-        is_right = _is_slots(slots) if is_slots else is_text
-        if not is_right:
+        is_text = item.target.turns is not None or 0 < len(item.target.answer or "") <= MAX_ANSWER_LENGTH
+        if not (item.target.slots is not None if is_slots else is_text):
             raise LabelsError(f"{item.shard}: a target is damaged; make the set again")
     if len({item.target for item in items}) < 2 and not any(item.target.turns for item in items):
         raise LabelsError(
             f"all {len(items)} pictures of the training set have the same answer, so there is nothing to learn; make a "
             "set with pictures of another class"
         )
-
-
-def _is_slots(slots: object) -> bool:
-    return isinstance(slots, tuple) and len(slots) == len(ATTRIBUTES) and all(slot in (0, 1, 2, None) for slot in slots)
 
 
 class Examples(Dataset):  # type: ignore[misc]  # of an untyped package

@@ -324,8 +324,6 @@ def refuse_too_large(request: TrainingRequest, micro_batch_size: int, tokens_per
 
     tokens_per_picture: tokens of the prompt, the picture and the answer.
     """
-    import torch
-
     if not torch.cuda.is_available():
         return
     config = read_json(request.checkpoint.folder / "config.json", f'the model "{request.checkpoint.name}"')

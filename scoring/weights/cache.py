@@ -130,14 +130,13 @@ class Slot:
     def fetching(self, on_wait: Callable[[], None]) -> Iterator[bool]:
         """Hold the fetch lock within the block. Yields whether another process had to be waited for; `on_wait` is
         called before waiting."""
-        with ExitStack() as stack:
-            has_waited = False
-            while (lock := _free(self.root, f"{self.key}.fetch")) is None:
-                if not has_waited:
-                    on_wait()
-                has_waited = True
-                time.sleep(SECONDS_PER_LOOK)
-            stack.enter_context(lock)
+        has_waited = False
+        while (lock := _free(self.root, f"{self.key}.fetch")) is None:
+            if not has_waited:
+                on_wait()
+            has_waited = True
+            time.sleep(SECONDS_PER_LOOK)
+        with lock:
             yield has_waited
 
     @property

@@ -123,7 +123,7 @@ def test_the_rates_of_a_run_that_went_on_are_refused_everywhere(
     assert "the audit is of other rows than the run has now" in capsys.readouterr().err
     assert privsieve("sql", run, "SELECT count(*) FROM images") == 0  # all else goes on
     report = summarise(open_run(str(run)))
-    assert (report.corrected, report.has_stale_audit) == ((), True)
+    assert (report.corrected, report.audited.is_stale) == ((), True)
     assert privsieve("audit", "apply", run, labels) == 2
     assert privsieve("audit", "sample", run, "--out", tmp_path / "new.csv", "--n", 100) == 2
     assert capsys.readouterr().err.splitlines()[-1].endswith("--replace draws a new one")
@@ -153,7 +153,7 @@ def test_a_shard_that_was_replaced_by_another_with_as_many_rows_makes_the_audit_
         read_corrected_rates(open_run(str(run)))
     assert privsieve("sql", run, "FROM corrected_rates") == 2
     report = summarise(open_run(str(run)))
-    assert (report.corrected, report.has_stale_audit) == ((), True)
+    assert (report.corrected, report.audited.is_stale) == ((), True)
     assert privsieve("audit", "apply", run, labels) == 2
     assert privsieve("calibrate", run, "--labels", labels) == 2
     errors = capsys.readouterr().err.splitlines()

@@ -9,13 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from reports.diff.changes import mean_change
-from reports.evaluation.attributes import attribute_metrics
-from reports.evaluation.severity import as_four_levels, band_of
+from reports.evaluation.metrics import as_four_levels, attribute_metrics, band_of
 from reports.labels.agreement import agreement
-from reports.statistics.bayesian_bootstrap import Draws
 from reports.statistics.binary import METRICS, Flags, Numbers, cells, rates
 from reports.statistics.correlation import weighted_spearman
-from reports.statistics.intervals import Interval, of_private, of_scores
+from reports.statistics.intervals import Draws, Interval, of_private, of_scores
 from reports.statistics.paired import adjusted_p_values, difference, seldom_denies
 from scoring import severity
 from scoring.taxonomy import KEYS
@@ -113,7 +111,7 @@ def _changed_scores(share: float, num: int) -> tuple[Mapping[str, float], Callab
         chosen = generator.integers(NUM_IN_POPULATION, size=num)
         a, b = before[chosen], after[chosen]
         moments = (float(a.mean()), float(b.mean()), float((b - a).mean()), float((b - a).std(ddof=1)))
-        interval = mean_change(num, *moments, int((a != b).sum())).interval
+        interval = mean_change(True, num, *moments, int((a != b).sum())).interval
         assert interval is not None
         return {"mean change": interval}
 

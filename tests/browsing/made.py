@@ -20,6 +20,7 @@ from scoring.table import LISTED, Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import tar
 from tests.records import run_record, write_result
+from tests.reviewing.made import Person
 from tests.tuning_sets.made import drawn
 
 FOUND = "canned answer that only details may show"
@@ -94,3 +95,23 @@ def written(folder: Path, facts: Sequence[Facts], verdicts: Sequence[Verdict]) -
 def served(run: Path, feedback: Feedback = SILENT, **more: Any) -> Iterator[LocalServer[Browsing]]:
     with serving(BrowseRequest(run=str(run), **more), feedback) as one, one.in_background():
         yield one
+
+
+def keys(person: Person, **wanted: object) -> list[str]:
+    answered = person.post("/api/page", {"filter": wanted})
+    assert answered.status == 200, answered.content
+    rows = answered.json["rows"]
+    assert answered.json["num_rows"] == len(rows)
+    return [row["key"] for row in rows]
+
+
+def counts(person: Person, **wanted: object) -> dict[str, Any]:
+    found: dict[str, Any] = person.post("/api/counts", {"filter": wanted}).json
+    of_lists = {name: {one["value"]: one["num_rows"] for one in found[name]} for name in found.keys() - {"attributes"}}
+    return of_lists | {"attributes": found["attributes"]}
+
+
+def export(person: Person, format: str, **wanted: object) -> bytes:
+    answered = person.post("/api/export", {"filter": wanted, "format": format})
+    assert answered.status == 200
+    return answered.content

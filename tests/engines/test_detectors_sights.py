@@ -9,9 +9,8 @@ from ingest.images.pixels import Pixels
 from scoring.engines.detectors.barcodes import Barcode, barcode_findings
 from scoring.engines.detectors.faces import Face, face_findings
 from scoring.engines.detectors.findings import ASSESSED, decide, embedded_findings
-from scoring.engines.detectors.medical_images import is_fundus, scan_findings
 from scoring.engines.detectors.nudity import nudity_findings
-from scoring.engines.detectors.ridges import ridge_share
+from scoring.engines.detectors.without_model import is_fundus, ridge_share, scan_findings
 from scoring.taxonomy import KEYS
 from tests.engines.pages import HEIGHT, WIDTH, page, value
 

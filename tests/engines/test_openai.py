@@ -17,9 +17,8 @@ from PIL import Image
 
 from ingest.errors import EngineError
 from scoring.assessment import Assessment, Unscored
-from scoring.endpoints.connections import MAX_ANSWER_BYTES
-from scoring.endpoints.endpoint import GIVE_UP_AFTER, Endpoint
-from scoring.engines.openai.chat import jpeg_of
+from scoring.endpoint import GIVE_UP_AFTER, MAX_ANSWER_BYTES, Endpoint
+from scoring.engines.openai.engine import jpeg_of
 from scoring.taxonomy import KEYS
 from tests.engines.asking import QUICK, engine, judged, sent, unscored, view
 from tests.engines.chat_server import FORM, SECRET, ChatServer, Reply

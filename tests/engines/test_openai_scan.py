@@ -9,7 +9,7 @@ import pytest
 
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
-from scoring.engines.openai.chat import jpeg_of
+from scoring.engines.openai.engine import jpeg_of
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.taxonomy import KEYS
 from tests.engines.chat_server import SECRET, ChatServer, Reply

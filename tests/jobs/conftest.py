@@ -1,15 +1,18 @@
-"""A small corpus of two tars, and its finished run; small releases; tests about Ray join a head."""
+"""Small corpora and their finished runs; small releases; tests about Ray join a head."""
 
+import io
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from tests.conftest import joined
 from tests.jobs.in_process import scan_in_process
-from tests.jobs.made import privsieve, shard
-from tests.jobs.releases import CLEAN, FIRST_DROPPED, make_corpus, with_policy
+from tests.jobs.made import jpeg, privsieve, shard, tar
+from tests.jobs.releases import CLEAN, DEMO, FIRST_DROPPED, make_corpus, with_policy
+from tests.nasty import encoded
 
 LAYOUTS = ("tars", "tree", "parquet")
 
@@ -67,3 +70,46 @@ def release(request: pytest.FixtureRequest, releases: dict[str, Path], tmp_path:
 def tars(releases: dict[str, Path], tmp_path: Path) -> Path:
     shutil.copytree(releases["tars-as-is"], tmp_path / "tars-as-is")
     return tmp_path / "tars-as-is"
+
+
+@pytest.fixture(scope="package")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the detectors over a face, the same in three frames, a visiting card and a picture of nobody."""
+    source = tmp_path_factory.mktemp("seen") / "source"
+    source.mkdir()
+    woman = Image.open(DEMO / "portrait" / "woman.jpg")
+    woman.thumbnail((500, 500))
+    (source / "woman.jpg").write_bytes(encoded(woman, "JPEG", quality=90))
+    (source / "woman.png").write_bytes(encoded(woman, "PNG"))
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    (source / "turned.jpg").write_bytes(
+        encoded(woman.transpose(Image.Transpose.ROTATE_90), "JPEG", quality=90, exif=turned.tobytes())
+    )
+    with io.BytesIO() as target:
+        woman.save(target, "GIF", save_all=True, append_images=[woman.rotate(2), woman.rotate(4)])
+        (source / "frames.gif").write_bytes(target.getvalue())
+    (source / "coins.png").write_bytes((DEMO / "object" / "coins.png").read_bytes())
+    run = source.parent / "run"
+    assert privsieve("scan", source, "--run", run) == 0
+    return run
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A folder that --environment refuses: the rows are selected, and nothing is downloaded."""
+    folder = tmp_path / "foreign"
+    folder.mkdir()
+    (folder / "diary.txt").write_text("mine")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """120 pictures of one colour each, and one that cannot be decoded; for guarantees."""
+    folder = tmp_path_factory.mktemp("guarantee")
+    (folder / "crawl").mkdir()
+    pictures = {f"{n:05d}.jpg": jpeg(n) for n in range(120)}
+    tar(folder / "crawl" / "00000.tar", pictures | {"99999.jpg": b"<html>not found</html>"})
+    scan_in_process(folder / "crawl", folder / "run")
+    return folder / "run"

@@ -7,8 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from PIL import Image
+
+from tests.jobs.made import privsieve
 
 MAX_BYTES = 300_000
 """The limit that the tests set; /huge and /endless send more."""
@@ -170,3 +175,19 @@ def image_host() -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+URLS = [f"https://images.example/{n}.jpg" for n in range(7)]
+CAPTIONS = ["My Credit  Card", "a car", "a card game", "selfie at Essex", None, "cars", "toy cars and dolls"]
+PUNSAFE = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0, None]
+LAION = pa.table({"URL": URLS, "TEXT": CAPTIONS, "WIDTH": pa.array(range(7), pa.int32()), "punsafe": PUNSAFE})
+
+
+def select(metadata: Path | str, out: Path, foreign: Path, *options: object) -> pa.Table:
+    """The selected rows, by the command itself."""
+    assert privsieve("fetch", metadata, "--out", out, "--environment", foreign, *options) == 2
+    return selected_rows(out) if out.exists() else None
+
+
+def selected_rows(out: Path) -> pa.Table:
+    return pq.read_table(sorted((out / "selected").glob("*.parquet")))

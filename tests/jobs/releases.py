@@ -18,7 +18,7 @@ from ingest.storage.removal import remove_tree
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.ingest.crafted import frames, jpeg
 from tests.ingest.hiding import HIDING
-from tests.jobs.made import tar
+from tests.jobs.made import rows, tar
 from tests.nasty import encoded
 
 KEEP_ALL = "name: keep-all\nrules: []\ndefault: keep\nquarantined: keep\n"
@@ -33,6 +33,15 @@ NO_FACES = (
     "  - {name: faces, when: level = 1, then: drop, reason: a face}\n"
     "  - {name: profile, when: level = 3, then: flag, reason: a profile}\n"
 )
+
+
+COVER = (
+    "name: cover\ndefault: keep\nrules:\n"
+    '  - {{name: people, when: "{when}", then: redact, cover: [{cover}], reason: shows a person}}\n'
+)
+FACES = COVER.format(when="biometrics >= 0.5", cover="faces")
+
+DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "tree"
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -167,3 +176,10 @@ def stopped_at(monkeypatch: pytest.MonkeyPatch, number: int, *modules: str) -> C
     for module in modules:
         monkeypatch.setattr(f"{module}.remove_tree", failing(remove_tree))
     return monkeypatch.undo
+
+
+def by_severity(run: Path) -> list[dict[str, object]]:
+    """Scored rows, the least severe first."""
+    return sorted(
+        (r for r in rows(run) if r["status"] == "scored"), key=lambda r: (int(str(r["s_lex"])), str(r["key"]))
+    )

@@ -23,11 +23,11 @@ from reports.run import warehouse
 from reports.run.warehouse import open_run, setup_statements
 from scoring.runs.layout import MANIFEST
 from scoring.runs.ledger import file_name, finished, has_result
-from scoring.runs.results import RowRange, RunListing, is_compacted, listing, manifest, results, score_files
+from scoring.runs.results import RowRange, RunListing, is_compacted, listing, manifest, results
 from scoring.runs.rows import rows_at
 from scoring.table import SCHEMA
 from tests.jobs.made import SHARDS, _rows, made_run, privsieve, tar
-from tests.records import write_result
+from tests.records import score_files, write_result
 
 
 def _all(run: Path) -> pa.Table:

@@ -12,9 +12,9 @@ import pytest
 from ingest.errors import RunError
 from ingest.formats import open_source
 from ingest.storage.place import place
+from scoring.runs.coverage import tally
 from scoring.runs.footers import footers
 from scoring.runs.ledger import Ledger, file_name
-from scoring.runs.reconcile import tally
 from scoring.runs.record import open_run
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at

@@ -8,8 +8,8 @@ import pytest
 from ingest.errors import RunError
 from ingest.formats import open_source
 from ingest.storage.place import place
+from scoring.runs.coverage import tally
 from scoring.runs.ledger import file_name, ledger_of, shard_id_of_result, shard_ids_of_others
-from scoring.runs.reconcile import tally
 from scoring.runs.record import open_run
 from scoring.runs.results import results
 from tests.jobs.in_process import as_an_older_version_wrote_it, scan_in_process

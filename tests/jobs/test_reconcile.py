@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from ingest.formats import open_source
+from scoring.runs.coverage import tally
 from scoring.runs.ledger import file_name, finished
-from scoring.runs.reconcile import tally
 from scoring.runs.record import open_run
 from scoring.runs.results import results
 from tests.ingest.made import jpeg, parquet_file

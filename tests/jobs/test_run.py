@@ -12,8 +12,8 @@ import pytest
 from ingest.errors import RunError, StorageError
 from ingest.formats import open_source
 from ingest.storage.place import place
+from scoring.runs.coverage import tally
 from scoring.runs.ledger import Ledger
-from scoring.runs.reconcile import tally
 from scoring.runs.record import RunRecord, open_run, remove_unfinished, start_or_continue
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.fetch.selection import keywords
-from reports.statistics.classes import per_class
+from reports.statistics.binary import per_class
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.privacy import PRIVATE_CLASSES
 from tests.jobs.in_process import scan_in_process

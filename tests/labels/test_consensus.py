@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.errors import LabelsError
-from scoring.labels import dawid_skene
-from scoring.labels.consensus import consensus, most_common
+from scoring.labels.consensus import consensus, dawid_skene, most_common
 from scoring.labels.judgements import judgements
 from scoring.labels.table import LabelsOrigin, read_labels, read_labels_and_origin, to_labels, write_labels
 from scoring.taxonomy import KEYS
@@ -181,7 +180,7 @@ def _planted(accuracies: Sequence[float], num_pictures: int, seed: int) -> tuple
 def test_dawid_skene_finds_who_is_right_and_beats_the_majority() -> None:
     accuracies = (0.95, 0.9, 0.5, 0.45, 0.4)
     truth, answers = _planted(accuracies, 4000, 1)
-    found = dawid_skene.fit(answers, 3)
+    found = dawid_skene(answers, 3)
     assert found.has_converged
     assert found.accuracy == pytest.approx(accuracies, abs=0.04)
     assert found.prior == pytest.approx([0.6, 0.1, 0.3], abs=0.03)
@@ -199,14 +198,14 @@ def test_dawid_skene_learns_that_an_annotator_says_the_opposite() -> None:
     truth = draw.integers(0, 2, 1000)
     answers = np.stack([truth, truth, np.where(draw.random(1000) < 0.9, 1 - truth, truth)])
     answers[0, :300] = -1
-    found = dawid_skene.fit(answers, 2)
+    found = dawid_skene(answers, 2)
     assert (found.posterior.argmax(axis=1) == truth).mean() > 0.999
     assert found.confusion[2] == pytest.approx(np.array([[0.1, 0.9], [0.9, 0.1]]), abs=0.05)
     assert found.accuracy[2] == pytest.approx(0.1, abs=0.05)
 
 
 def test_dawid_skene_says_nothing_of_pictures_that_nobody_judged() -> None:
-    found = dawid_skene.fit(np.array([[0, -1, 1], [0, -1, 1], [0, -1, -1]]), 2)
+    found = dawid_skene(np.array([[0, -1, 1], [0, -1, 1], [0, -1, -1]]), 2)
     assert np.isnan(found.posterior).all(axis=1).tolist() == [False, True, False]
 
 

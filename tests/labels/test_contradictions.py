@@ -9,7 +9,7 @@ import pytest
 
 from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from scoring.labels.contradictions import contradictions
-from scoring.labels.csv_cells import as_csv
+from scoring.labels.label_files import as_csv
 from scoring.labels.table import to_labels
 from scoring.policies.policy_file import load_policy
 from scoring.runs.record import open_run

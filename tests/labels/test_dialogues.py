@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jobs.labels.dialogues import NO_ANSWER
-from scoring.tuning.dialogue_writing import FOUND_TEXT, NO_FORM, NO_PRIVACY, turns_of
+from scoring.tuning.dialogues import FOUND_TEXT, NO_FORM, NO_PRIVACY, turns_of
 from tests.engines.chat_server import ChatServer, Reply
 from tests.jobs.made import privsieve
 from tests.tuning_sets import made

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scoring.labels.csv_cells import as_csv
+from scoring.labels.label_files import as_csv
 from tests.jobs.made import privsieve
 from tests.reports.evaluation.conftest import BINARY, MakeRun, answered, by_hash, make_run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from scoring.labels.mapping import SHIPPED, load_mapping
+from scoring.labels.importing import SHIPPED, load_mapping
 from scoring.labels.table import read_labels, read_labels_and_origin
 from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process

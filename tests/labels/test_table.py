@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import LabelsError, StorageError
-from scoring.labels import parquet_file
+from scoring.labels import label_files
+from scoring.labels.label_files import LABELS_SCHEMA
 from scoring.labels.table import (
     FOOTER_KEY,
-    LABELS_SCHEMA,
     LabelsOrigin,
     attribute_values,
     read_labels,
@@ -152,7 +152,7 @@ def test_a_small_file_that_claims_much_is_refused_before_it_is_decoded(
     pq.write_table(pa.table({"key": ["x" * 10_000] * 1000}), url)
     assert Path(url).stat().st_size < 100_000
     assert _refused(url) == 'FILE: "key" has texts of more than 8,192 characters'
-    monkeypatch.setattr(parquet_file, "MAX_ROWS", 100)
+    monkeypatch.setattr(label_files, "MAX_ROWS", 100)
     assert _refused(url).startswith("FILE: claims 1,000 rows")
 
 

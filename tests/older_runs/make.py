@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.storage.place import place
-from scoring.runs.results import score_files
 from tests.jobs.made import jpeg, privsieve, shard
+from tests.records import score_files
 
 POLICY = """\
 name: guard

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from ingest.errors import Fault
-from reports.report.compute import Details, Report, summarise
+from reports.report.compute import Details, summarise
 from reports.report.corrected import Corrected
+from reports.report.results import Report
 from reports.report.words import all_images, bounds, bounds_of_all, copies_note, findings, interval_note
 from reports.run.design import SourceSizes
 from reports.run.figures import CorrectedRate

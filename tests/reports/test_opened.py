@@ -13,9 +13,9 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from ingest.errors import Fault, QueryError, RunError
-from reports.report.compute import Rate
 from reports.report.opened import OpenRun, open_run
 from reports.run import warehouse
+from reports.run.figures import Rate
 from scoring.table import SCHEMA
 from tests.jobs.made import privsieve
 from tests.reports.conftest import ROWS, MakeRun, answer

@@ -10,10 +10,10 @@ from html.parser import HTMLParser
 import pytest
 
 from jobs.report.command import write_report
-from reports.report.compute import Details, Report, facts_of, summarise
+from reports.report.compute import Details, facts_of, summarise
 from reports.report.headline import Headline, headline_of, quality_note
 from reports.report.page import Digest, Extras, PagePicture, matrix, render
-from reports.report.results import HEADS, group_rows
+from reports.report.results import HEADS, Report, group_rows
 from reports.report.words import findings
 from reports.run.figures import CorrectedRate, EvidenceCount
 from reports.run.warehouse import open_run

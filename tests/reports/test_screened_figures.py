@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from jobs.screen.request import FitRequest
-from reports.report.compute import Report, summarise
+from reports.report.compute import summarise
+from reports.report.results import Report
 from reports.run.warehouse import open_run
 from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import canned

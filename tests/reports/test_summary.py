@@ -8,8 +8,9 @@ import pytest
 
 from ingest.errors import Fault, QueryError
 from reports.report import compute
-from reports.report.compute import Report, summarise
+from reports.report.compute import summarise
 from reports.report.page import render
+from reports.report.results import Report
 from reports.report.words import headlines, notes, unseen_note
 from reports.run.warehouse import open_run
 from scoring.taxonomy import KEYS

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
-from scoring.engines.openai.chat import jpeg_of
+from scoring.engines.openai.engine import jpeg_of
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.jobs.made import jpeg

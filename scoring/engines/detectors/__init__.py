@@ -1,9 +1,9 @@
 """Small models on the CPU, and rules: findings are kept by their kind of evidence, never with their content.
 
     models.py      model files and their hashes       findings.py      evidence -> 22 values
-    faces.py       CenterFace: faces                  ridges.py        fingerprints
-    objects.py     NanoDet: people and things         scene.py         bystanders, activities, property
-    nudity.py      open_nsfw                          medical_images.py   fundus photographs, radiographs
+    faces.py       CenterFace: faces                  scene.py         bystanders, activities, property
+    objects.py     NanoDet: people and things         nudity.py        open_nsfw
+    without_model.py                                  fingerprints, fundus photographs, radiographs
     barcodes.py    ZXing                              ocr.py           PP-OCR: lines of text and their positions
     plates.py      licence plates                     page.py          the kind of page, its fields and their values
     people.py, rules.py                               rules: text -> evidence, by `scoring.text_rules`
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from ingest.errors import EngineError
 from ingest.machine import install_command
 from scoring.assessment import EngineDescription, EngineOptions
-from scoring.engine_facts import Costs, Preview, Requirements
+from scoring.engine_facts import Costs, Preview, Requirements, package_versions
 from scoring.engines.detectors.findings import ABSENT_UNLESS_FOUND, ASSESSED
-from scoring.engines.detectors.models import SHA256, checked_path, package_versions
+from scoring.engines.detectors.models import PACKAGES, SHA256, checked_path
 from scoring.engines.picture import seen_as_decoded
 from scoring.taxonomy import KEYS
 
@@ -48,7 +48,7 @@ def describe(options: EngineOptions) -> EngineDescription:
         assessed=tuple(key for key in KEYS if key in ASSESSED),
         presence_only=tuple(key for key in KEYS if key in ASSESSED and key not in ABSENT_UNLESS_FOUND),
         weights={name: SHA256[name] for name in SHA256 if checked_path(name)},
-        versions=package_versions(),
+        versions=package_versions("detectors", PACKAGES),
         max_side_px=MAX_SIDE_PX,
     )
 
@@ -67,14 +67,12 @@ def costs(options: EngineOptions) -> Costs:
 
 def load(options: EngineOptions) -> "DetectorsEngine":
     """Start the models, about 1 s; EngineError if a package or model file is missing or wrong."""
-    package_versions()
+    package_versions("detectors", PACKAGES)
     for name in SHA256:
         checked_path(name)
     try:
         from scoring.engines.detectors.engine import DetectorsEngine
     except ImportError as error:
-        from ingest.errors import EngineError
-
         raise EngineError(
             f"the detectors engine needs the package {error.name}: {install_command('detectors')}"
         ) from error

@@ -24,7 +24,7 @@ from ingest.images.pixels import ImageLimits, Pixels
 from ingest.images.rewriting import COVERED_FORMATS, TARGETS, Area, CoverMethod, covered, share_of
 from scoring.assessment import Assessment, EngineDescription, EngineOptions, Outcome, View
 from scoring.engines import detectors
-from scoring.engines.detectors.findings import fractions
+from scoring.engines.detectors.findings import fractions, holds_middle
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
@@ -132,11 +132,7 @@ DETECTORS_ALONE = SecondLook()
 
 def _is_same_place(first: Area, second: Area) -> bool:
     """Return whether each area holds the middle of the other."""
-    return all(
-        outer[n] <= (inner[n] + inner[n + 2]) / 2 <= outer[n + 2]
-        for outer, inner in ((first, second), (second, first))
-        for n in (0, 1)
-    )
+    return holds_middle(first, second) and holds_middle(second, first)
 
 
 class _NotExaminedError(Exception):
@@ -208,12 +204,8 @@ def _not_coverable(steps: Sequence[CoverStep]) -> NotReleased:
 
 def _look(encoded: bytes, targets: Sequence[str], hidden: Sequence[Area], judged: Judged) -> _Look:
     """Examine the picture. hidden: areas that are covered already; none at the first look."""
-    image = decode(encoded, ImageLimits(max_side_px=second_look().max_side_px))
-    if not isinstance(image, DecodedImage):
-        raise _NotExaminedError(f"it cannot be examined again ({image.reason})")
-    sha256 = hashlib.sha256(encoded).hexdigest()
     left, areas, has_spared = dict[str, None](), list[Area](), False
-    for view in [View(pixels, image.metadata, sha256) for pixels in image.views]:
+    for view in _views(encoded, second_look()):
         seen = _look_at(view, targets, hidden, judged)
         left |= dict.fromkeys(seen.left)
         areas += seen.areas
@@ -221,18 +213,24 @@ def _look(encoded: bytes, targets: Sequence[str], hidden: Sequence[Area], judged
     return _Look(tuple(left), tuple(areas), has_spared)
 
 
+def _views(encoded: bytes, engine: EngineDescription) -> list[View]:
+    """Decode a covered picture for an engine."""
+    image = decode(encoded, ImageLimits(max_side_px=engine.max_side_px))
+    if not isinstance(image, DecodedImage):
+        raise _NotExaminedError(f"it cannot be examined again ({image.reason})")
+    sha256 = hashlib.sha256(encoded).hexdigest()
+    return [View(pixels, image.metadata, sha256) for pixels in image.views]
+
+
 def _verified(encoded: bytes, look: SecondLook, targets: Sequence[str], judged: Judged) -> _Look:
     """Let the other engine look. What people have spared in a picture is not asked."""
     assert look.verifier is not None
     assert look.verifies is not None
-    image = decode(encoded, ImageLimits(max_side_px=look.verifies.max_side_px))
-    if not isinstance(image, DecodedImage):
-        raise _NotExaminedError(f"it cannot be examined again ({image.reason})")
     spared = {attribute for attribute, _ in judged.spared}
     keys = [key for key in look.verified(targets) if key not in spared]
-    sha256, left, areas = hashlib.sha256(encoded).hexdigest(), list[str](), list[Area]()
-    for pixels in image.views:
-        outcome = look.verifier(View(pixels, image.metadata, sha256))
+    left, areas = list[str](), list[Area]()
+    for view in _views(encoded, look.verifies):
+        outcome = look.verifier(view)
         if not isinstance(outcome, Assessment):
             raise _NotExaminedError(f"the engine of the second look gives no answer ({outcome.reason})")
         for key in keys:

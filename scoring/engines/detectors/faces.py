@@ -88,11 +88,8 @@ def _agreement(face: Face, others: Sequence[Face]) -> float:
 
 def _overlap(face: Face, other: Face) -> float:
     """Return the intersection over union, 0–1."""
-    width = min(face.x_max, other.x_max) - max(face.x_min, other.x_min)
-    height = min(face.y_max, other.y_max) - max(face.y_min, other.y_min)
-    common = max(0.0, width) * max(0.0, height)
-    areas = sum(each.width * each.height for each in (face, other))
-    return common / max(areas - common, 1.0)
+    common = face.area_within(other)
+    return common / max(face.area + other.area - common, 1.0)
 
 
 Floats = npt.NDArray[np.float64]

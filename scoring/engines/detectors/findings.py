@@ -42,6 +42,12 @@ def fractions(x_min: float, y_min: float, x_max: float, y_max: float, width: int
     return cut(x_min, width), cut(y_min, height), cut(x_max, width), cut(y_max, height)
 
 
+def holds_middle(area: Area, other: Area) -> bool:
+    """Return whether an area holds the middle of another one."""
+    x, y = (other[0] + other[2]) / 2, (other[1] + other[3]) / 2
+    return area[0] <= x <= area[2] and area[1] <= y <= area[3]
+
+
 @dataclass(frozen=True)
 class Detection:
     """What a model has found in a view. Coordinates are pixels of the view, y down."""
@@ -60,6 +66,17 @@ class Detection:
     @property
     def height(self) -> float:
         return self.y_max - self.y_min
+
+    @property
+    def area(self) -> float:
+        """Area in square pixels."""
+        return self.width * self.height
+
+    def area_within(self, other: "Detection") -> float:
+        """Return the area that it has in common with another one, in square pixels."""
+        width = min(self.x_max, other.x_max) - max(self.x_min, other.x_min)
+        height = min(self.y_max, other.y_max) - max(self.y_min, other.y_min)
+        return max(0.0, width) * max(0.0, height)
 
     def area_in(self, size: tuple[int, int]) -> Area:
         """Return its area. size: (width, height) of the view in pixels."""

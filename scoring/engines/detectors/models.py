@@ -1,7 +1,6 @@
 """The model files: where they are, their expected hashes, and how to open a session on one CPU thread."""
 
 import hashlib
-import importlib.metadata
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,16 +59,6 @@ def checked_path(name: str) -> Path:
 def _package(name: str) -> str:
     """Return the Python package that brings a model file."""
     return _FOLDERS[name][0] if name in _FOLDERS else "privsieve"
-
-
-def package_versions() -> dict[str, str]:
-    """Return distribution -> installed version; EngineError if one is missing."""
-    try:
-        return {name: importlib.metadata.version(name) for name in PACKAGES}
-    except importlib.metadata.PackageNotFoundError as error:
-        raise EngineError(
-            f"the detectors engine needs the package {error.name}: {install_command('detectors')}"
-        ) from error
 
 
 LOGS_ERRORS, LOGS_NOTHING = 3, 4

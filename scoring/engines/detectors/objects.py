@@ -41,17 +41,6 @@ class Thing(Detection):
     kind: int
     """Class of COCO, 0–79; 0 is a person."""
 
-    @property
-    def area(self) -> float:
-        """Area in square pixels."""
-        return self.width * self.height
-
-    def share_inside(self, other: "Thing") -> float:
-        """Return the share of this box inside the other, 0–1."""
-        width = min(self.x_max, other.x_max) - max(self.x_min, other.x_min)
-        height = min(self.y_max, other.y_max) - max(self.y_min, other.y_min)
-        return max(0.0, width) * max(0.0, height) / max(self.area, 1.0)
-
 
 class ObjectFinder:
     """Finds people and things in a view."""
@@ -111,7 +100,7 @@ def _distinct(scores: Floats, boxes: Floats) -> list[Thing]:
 def _is_same(thing: Thing, surer: Thing) -> bool:
     if thing.kind != surer.kind:
         return False
-    common = thing.share_inside(surer) * thing.area
+    common = thing.area_within(surer)
     union = thing.area + surer.area - common
-    is_second = thing.share_inside(surer) >= MAX_INSIDE and thing.area >= MIN_SIZE_OF_SECOND * surer.area
+    is_second = common >= MAX_INSIDE * max(thing.area, 1.0) and thing.area >= MIN_SIZE_OF_SECOND * surer.area
     return common >= MAX_OVERLAP * union or is_second

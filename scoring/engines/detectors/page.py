@@ -202,6 +202,12 @@ class Page:
         return frozenset(word for line in self.short for word in terms(kind, line.text))
 
     @cached_property
+    def tells_birth(self) -> bool:
+        """Whether a date of birth is there, in a field or after a word for being born."""
+        has_line = any(patterns.tells_birth(line.text) for line in self.readable)
+        return has_line or bool(self.valued("birth_date", patterns.has_date))
+
+    @cached_property
     def is_chat(self) -> bool:
         """Whether it has times next to sentences, or words of a messenger next to either."""
         times = sum(patterns.is_clock_time(line.text) for line in self.readable)

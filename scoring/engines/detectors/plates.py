@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from ingest.images.pixels import Pixels
-from scoring.engines.detectors.findings import Area, Finding
+from scoring.engines.detectors.findings import Area, Finding, holds_middle
 from scoring.engines.detectors.objects import Thing
 from scoring.engines.detectors.ocr import READABLE, TextLine
 from scoring.engines.detectors.page import Page
@@ -42,7 +42,7 @@ _YEAR = re.compile(r"\w{1,3}[ .'-]{1,2}(19|20)\d\d")
 def plate_findings(page: Page, things: Sequence[Thing]) -> list[Finding]:
     """Return evidence of plates. things: detections in the view, in its pixels."""
     vehicles = [thing.area_in((page.width, page.height)) for thing in things if thing.kind in VEHICLES]
-    on_vehicles = [line for line in page.readable if any(_is_inside(line.area, vehicle) for vehicle in vehicles)]
+    on_vehicles = [line for line in page.readable if any(holds_middle(vehicle, line.area) for vehicle in vehicles)]
     has_little_text = page.num_chars <= MAX_SIGNS_BESIDE and not any(field.values for field in page.fields)
     alone = [line for line in page.readable if has_little_text and line.height >= CLOSE_UP * page.height]
     by_area: dict[Area, Finding] = {}
@@ -59,7 +59,8 @@ def vehicles_to_read(things: Sequence[Thing], pixels: Pixels, plates: Sequence[F
     height, width = pixels.shape[:2]
     large = [thing for thing in things if thing.kind in VEHICLES and thing.width >= MIN_VEHICLE_PX]
     large.sort(key=lambda thing: -thing.area)
-    unread = [thing for thing in large if not any(_is_on(plate, thing, width, height) for plate in plates)]
+    read = [plate.area for plate in plates if plate.area is not None]
+    unread = [thing for thing in large if not any(holds_middle(thing.area_in((width, height)), area) for area in read)]
     return [
         (slice(int(thing.y_min), int(thing.y_max) + 1), slice(int(thing.x_min), int(thing.x_max) + 1))
         for thing in unread[:MAX_VEHICLES]
@@ -69,10 +70,6 @@ def vehicles_to_read(things: Sequence[Thing], pixels: Pixels, plates: Sequence[F
 def plates_in_close_up(lines: Sequence[TextLine]) -> list[Finding]:
     """Return evidence of plates. lines: text on a vehicle."""
     return list(_plates([line for line in lines if line.confidence >= READABLE], is_sure=True))
-
-
-def _is_on(plate: Finding, thing: Thing, width: int, height: int) -> bool:
-    return plate.area is not None and _is_inside(plate.area, thing.area_in((width, height)))
 
 
 def _plates(lines: Sequence[TextLine], is_sure: bool) -> Iterator[Finding]:
@@ -135,9 +132,3 @@ def _finding(lines: Sequence[TextLine], is_sure: bool) -> Finding:
     area = (max(0.0, x_min - margin), y_min, min(1.0, x_max + margin), y_max)
     kind = "licence plate" if value == 1 else "what may be a licence plate"
     return Finding("non_unique_id", value, kind, area, min(line.confidence for line in lines))
-
-
-def _is_inside(area: Area, around: Area) -> bool:
-    """Return whether the middle of an area is in the other one."""
-    x, y = (area[0] + area[2]) / 2, (area[1] + area[3]) / 2
-    return around[0] <= x <= around[2] and around[1] <= y <= around[3]

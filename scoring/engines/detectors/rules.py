@@ -73,15 +73,10 @@ def medical_record(page: Page) -> Iterator[Finding]:
         return
     if page.terms("insurance") and len(page.terms("insurance")) >= 3 and not strong:
         yield evidence_in("medical_data", 0.5, "health insurance card", lines[0])
-    elif len(strong) >= 2 or len(all_terms) >= 5 or (strong and (len(all_terms) >= 3 or _tells_birth(page))):
+    elif len(strong) >= 2 or len(all_terms) >= 5 or (strong and (len(all_terms) >= 3 or page.tells_birth)):
         yield evidence_in("medical_data", 1.0, "medical record or prescription", lines[0])
     elif strong or len(all_terms) >= 3:
         yield evidence_in("medical_data", 0.5, "medical words", lines[0])
-
-
-def _tells_birth(page: Page) -> bool:
-    has_birth_line = any(patterns.tells_birth(line.text) for line in page.readable)
-    return has_birth_line or bool(page.valued("birth_date", patterns.has_date))
 
 
 def numbers_of_money(page: Page) -> Iterator[Finding]:

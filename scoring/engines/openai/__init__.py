@@ -1,11 +1,11 @@
 """Any endpoint that speaks OpenAI's chat completions: `vllm serve`, another server of your own, a hosted model.
 
-    settings.py   the user's choices, checked      chat.py   protocol prompt -> request, response -> answer
-    engine.py     views -> outcomes, several at once
+    settings.py   the user's choices, checked
+    engine.py     protocol prompt -> request, response -> answer; views -> outcomes, several at once
 
-The protocol defines the prompt and the reading of the answer (`scoring.protocols`), `scoring.endpoints` talks HTTP.
+The protocol defines the prompt and the reading of the answer (`scoring.protocols`), `scoring.endpoint` talks HTTP.
 
-May import: `ingest`, `scoring.endpoints`, `scoring.engines`, `scoring.protocols`.
+May import: `ingest`, `scoring`, `scoring.engines`, `scoring.protocols`.
 """
 
 from functools import partial
@@ -28,7 +28,7 @@ def requirements(options: EngineOptions) -> Requirements:
 
 
 def preview(options: EngineOptions) -> Preview:
-    from scoring.engines.openai.chat import size_as_sent
+    from scoring.engines.openai.engine import size_as_sent
     from scoring.protocols.interface import prompt_parts
 
     chosen = settings(options)
@@ -49,7 +49,7 @@ def check(options: EngineOptions) -> str:
     EngineError if it would answer for no picture: the address, the key, the model's name or a parameter is wrong, or
     there is no answer.
     """
-    from scoring.endpoints.endpoint import KEY_VARIABLES, RetryPolicy, key_from_environment
+    from scoring.endpoint import KEY_VARIABLES, RetryPolicy, key_from_environment
     from scoring.engines.openai.engine import OpenAIEngine
 
     chosen = settings(options)

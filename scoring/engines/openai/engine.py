@@ -1,18 +1,188 @@
 """The openai engine: one request per view and pass, a limited number at once; a bad request costs only its view."""
 
+import base64
 import logging
+import math
+import re
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import simplejpeg
 
 from ingest.errors import EngineError
+from ingest.images.pixels import Pixels
 from scoring.assessment import Outcome, Unscored, View
-from scoring.endpoints.endpoint import Endpoint, NoAnswerError, RefusedError, RetryPolicy
+from scoring.endpoint import Endpoint, NoAnswerError, RefusedError, RetryPolicy
 from scoring.engines.canary import canary
-from scoring.engines.openai.chat import OPTIONAL, answer_of, body_of, jpeg_of, left_out, needed, top_level, usage_of
-from scoring.engines.openai.settings import EndpointSettings
-from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, TextAnswer
+from scoring.engines.openai.settings import JPEG_QUALITY, EndpointSettings
+from scoring.engines.picture import prepared
+from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, Text, TextAnswer, Token
+
+MAX_TOP_LOGPROBS = 20
+"""The most that OpenAI allows and vLLM gives by default. Other candidates count as impossible."""
+
+LEAST_LOGPROB = -1000.0
+"""Smallest log probability, in effect 0; JSON allows integers that are too long for `exp`."""
+
+MAX_COUNT = 10**9
+"""Limit of tokens for one answer; more is nonsense, and may be more than a metric can hold."""
+
+STRUCTURE, PROBABILITIES, MAX_TOKENS = "structure", "probabilities", "max_tokens"
+OPTIONAL = {
+    STRUCTURE: frozenset(["response_format", "structured_outputs"]),
+    PROBABILITIES: frozenset(["logprobs", "top_logprobs"]),
+    MAX_TOKENS: frozenset(["max_tokens"]),
+}
+"""Part of a request that an endpoint may refuse -> its parameters. Without MAX_TOKENS, the newer name of that
+parameter is sent."""
+
+
+def jpeg_of(pixels: Pixels, max_pixels: int) -> bytes:
+    """Encode the picture as it is sent: at most max_pixels, colours in full resolution, since print is coloured too."""
+    image = np.ascontiguousarray(prepared(pixels, max_pixels))
+    encoded: bytes = simplejpeg.encode_jpeg(image, quality=JPEG_QUALITY, colorspace="RGB", colorsubsampling="444")
+    return encoded
+
+
+def size_as_sent(pixels: Pixels, max_pixels: int) -> str:
+    """Describe the size for `Preview.describe_picture`."""
+    picture = prepared(pixels, max_pixels)
+    return f"sent at {picture.width}x{picture.height}, {len(jpeg_of(pixels, max_pixels)):,} bytes"
+
+
+def body_of(prompt: Prompt, wanted: Generate, model: str, jpeg: bytes, without: frozenset[str]) -> dict[str, Any]:
+    """Build the body of a request. without: keys of `OPTIONAL`."""
+    body: dict[str, Any] = {
+        "model": model,
+        "temperature": 0,
+        "max_completion_tokens" if MAX_TOKENS in without else "max_tokens": wanted.max_tokens,
+        "messages": [{"role": message.role, "content": _content(message.parts, jpeg)} for message in prompt.messages],
+    }
+    if STRUCTURE not in without:
+        body |= _structure(wanted)
+    if wanted.probability_tokens and PROBABILITIES not in without:
+        body |= {"logprobs": True, "top_logprobs": MAX_TOP_LOGPROBS}
+    return body
+
+
+def left_out(body: Mapping[str, Any], without: frozenset[str], parameter: str) -> frozenset[str] | None:
+    """Choose the parts to omit from a refused request: the named one, else one part after the other.
+
+    None if no part is left that could be wrong. parameter: `top_level` of what the endpoint named.
+    """
+    can_go = [name for name, parameters in OPTIONAL.items() if parameters & body.keys()]
+    named = [name for name in can_go if parameter in OPTIONAL[name]]
+    chosen = (named or can_go)[:1]
+    return without | set(chosen) if chosen else None
+
+
+def top_level(parameter: str) -> str:
+    """Return `messages` of `messages.[1].content` or `messages[1].content`."""
+    return re.split(r"[.\[]", parameter, maxsplit=1)[0]
+
+
+def needed(body: Mapping[str, Any], parameter: str) -> bool:
+    """Return whether this parameter of the body is required to get any answer."""
+    return parameter in body and not any(parameter in parameters for parameters in OPTIONAL.values())
+
+
+def answer_of(response: Mapping[str, Any], wanted: Generate) -> TextAnswer:
+    """Read a response. NoAnswerError: a refusal by the model or a filter, or not a chat completion."""
+    try:
+        choice = response["choices"][0]
+        message, finish = choice["message"], choice.get("finish_reason")
+        text, refusal = message.get("content"), message.get("refusal")
+    except (LookupError, TypeError, AttributeError):
+        raise NoAnswerError("engine_error", "what the endpoint sent is no chat completion") from None
+    if finish == "content_filter":
+        raise NoAnswerError("rejection", "a content filter of the endpoint withheld the answer")
+    if refusal:
+        raise NoAnswerError("rejection", "the model refused to answer")
+    if not isinstance(text, str):
+        raise NoAnswerError("engine_error", "the endpoint sent an answer without text")
+    tokens = _tokens(text, choice, wanted.probability_tokens) if wanted.probability_tokens else ()
+    return TextAnswer(text, tokens, is_cut_off=finish == "length")
+
+
+def usage_of(response: Mapping[str, Any]) -> dict[str, int]:
+    """Return tokens as in `scoring.assessment.ReportsTokenUsage`; unreported kinds are left out."""
+    usage = response.get("usage")
+    reported = usage if isinstance(usage, dict) else {}
+    details = reported.get("prompt_tokens_details")
+    counts = {
+        "prompt": reported.get("prompt_tokens"),
+        "cached": details.get("cached_tokens") if isinstance(details, dict) else None,
+        "generated": reported.get("completion_tokens"),
+    }
+    return {kind: count for kind, count in counts.items() if type(count) is int and 0 <= count <= MAX_COUNT}
+
+
+def _content(parts: Sequence[object], jpeg: bytes) -> str | list[dict[str, Any]]:
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return parts[0].text
+    url = "data:image/jpeg;base64," + base64.b64encode(jpeg).decode()
+    return [
+        {"type": "text", "text": part.text}
+        if isinstance(part, Text)
+        else {"type": "image_url", "image_url": {"url": url}}
+        for part in parts
+    ]
+
+
+def _structure(wanted: Generate) -> dict[str, Any]:
+    """Return a JSON schema in OpenAI's form; a regular expression in vLLM's, since OpenAI has none."""
+    if wanted.json_schema is not None:
+        form = {"name": "answer", "strict": True, "schema": _typed(wanted.json_schema)}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
+    return {"structured_outputs": {"regex": wanted.regex}} if wanted.regex is not None else {}
+
+
+def _typed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Give enums the type of their numbers, which some endpoints require."""
+    properties = {
+        key: {"type": "integer" if all(float(n).is_integer() for n in form["enum"]) else "number", **form}
+        for key, form in schema["properties"].items()
+    }
+    return {**schema, "properties": properties}
+
+
+def _tokens(text: str, choice: Mapping[str, Any], candidates: Sequence[str]) -> tuple[Token, ...]:
+    """Return the tokens of `text` with the probabilities of the candidates. From where the endpoint's tokens are not
+    those of the text (a character cut in two, thoughts before the answer) the rest is one token of unknown
+    probability."""
+    listed = (choice.get("logprobs") or {}).get("content") if isinstance(choice.get("logprobs"), dict) else None
+    tokens: list[Token] = []
+    num_read = 0
+    for entry in listed if isinstance(listed, list) else []:
+        written = entry.get("token") if isinstance(entry, dict) else None
+        if not isinstance(written, str) or not text.startswith(written, num_read):
+            break
+        tokens.append(Token(written, _probabilities(entry, candidates)))
+        num_read += len(written)
+    if tokens and num_read < len(text):
+        tokens.append(Token(text[num_read:]))
+    return tuple(tokens)
+
+
+def _probabilities(entry: Mapping[str, Any], candidates: Sequence[str]) -> tuple[float, ...] | None:
+    """Return the probabilities; None if no candidate is listed. Tokens that differ only in spaces are one word."""
+    by_candidate = dict.fromkeys(candidates, 0.0)
+    listed = entry.get("top_logprobs")
+    for other in listed if isinstance(listed, list) else []:
+        written, logprob = (other.get("token"), other.get("logprob")) if isinstance(other, dict) else (None, None)
+        if (
+            isinstance(written, str)
+            and written.strip() in by_candidate
+            and isinstance(logprob, int | float)
+            and logprob <= 0
+        ):
+            by_candidate[written.strip()] += math.exp(max(logprob, LEAST_LOGPROB))
+    return tuple(by_candidate.values()) if any(by_candidate.values()) else None
+
 
 FILTER_CODES = frozenset(["content_filter", "content_policy_violation", "moderation_blocked"])
 """Error codes of a content filter."""

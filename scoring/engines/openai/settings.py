@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ingest.errors import EngineError
 from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
-from scoring.endpoints.endpoint import checked_url
+from scoring.endpoint import checked_url
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.protocols import chosen_protocol
 from scoring.protocols.interface import FirstToken, Protocol, Slots

@@ -251,91 +251,25 @@ def scan_command(model: str, adapter: str) -> str:
 
 def page(card: Card) -> str:
     """Write README.md: Markdown with the header that model hubs read."""
-    ours = card.recipe.get("our_choices") or ()
-    assert isinstance(ours, list | tuple)
-    recipe = _code(str(card.recipe["name"]))
-    source = _code(str(card.recipe["source"])) if card.recipe["source"] else "a file of the user"
-    rows = [
-        f"| {name} | {value} | {'our choice' if name in ours else recipe} |"
-        for name, value in card.recipe.items()
-        if name not in ("name", "source", "our_choices")
-    ]
-    train = card.counts.get("train", {})
-    held_back = "not measured: no pictures were held back"
-    if card.validation_accuracy is not None:
-        held_back = f"{card.validation_accuracy:.3f}"
-    header = {"base_model": card.model, "library_name": "peft", "tags": ["privsieve", "privacy", "lora"]}
-    lines = [
-        "---",
-        *(f"{name}: {json.dumps(value)}" for name, value in header.items()),
-        "---",
-        "",
-        f"# A privacy adapter for {_code(card.model)}",
-        "",
-        f"> {WARNING}",
-        "",
-        f"Answers the protocol `{card.protocol}` of privsieve {card.privsieve_version}:",
-        "",
-        "```",
-        scan_command(card.model, "THIS-FOLDER"),
-        "```",
-        "",
-        *(f"**Caution:** {caution}\n" for caution in card.cautions),
-        "## What it was tuned on",
-        "",
-        f"- {train.get('pictures', 0)} pictures; {card.counts.get('validation', {}).get('pictures', 0)} held back",
-        f"- labelled by: {', '.join(map(_code, card.annotators))}",
-        f"- licence of labels and pictures: {', '.join(map(_code, card.licences)) or 'not given'}",
-        f"- left out because an evaluation set holds them: {card.num_excluded.get('sha256', 0)} the same file, "
-        f"{card.num_excluded.get('phash', 0)} near duplicates",
-        *([f"- left out by a list: {card.num_excluded['drop_list']}"] if "drop_list" in card.num_excluded else []),
-        *(f"- {_code(name)}: {num}" for name, num in train.items() if name != "pictures"),
-        f"- set.json {card.set_sha256}, labels {card.labels_sha256}",
-        "",
-        "## How",
-        "",
-        "| setting | value | from |",
-        "|---|---|---|",
-        *rows,
-        "",
-        f"Source of the recipe: {source}.",
-        f"Seed {card.seed}, {card.num_steps} steps, "
-        f"{card.num_processes} process{'es' if card.num_processes > 1 else ''}, {card.num_parameters:,} parameters, "
-        f"{card.seconds:.0f} s on {card.device} in {card.precision}.",
-        "",
-        "## What came of it",
-        "",
-        f"- right answers among the training pictures: {card.train_accuracy:.3f}",
-        f"- right answers among the held-back pictures: {held_back}",
-        f"- the commonest answer is given to {card.share_of_commonest_answer:.3f} of the training pictures, "
-        f"and is right for {card.share_of_commonest_target:.3f} at most",
-        f"- saved and loaded again, probabilities differ by at most {card.max_probability_difference:.1e}",
-        "",
-        "These figures come from the trainer. Measure the adapter through a scan: `privsieve evaluate RUN --labels …`.",
-        "",
-        "The same curves are in `tensorboard/`, for TensorBoard.",
-        "",
-        "| step | " + " | ".join(_names(card)) + " |",
-        "|---|" + "---|" * len(_names(card)),
-        *(
-            f"| {p['step']:.0f} | " + " | ".join(f"{p[n]:.4g}" if n in p else "" for n in _names(card)) + " |"
-            for p in _thinned(card)
-        ),
-        "",
-        "Packages: " + ", ".join(f"{name} {version}" for name, version in card.packages.items()) + ".",
-    ]
-    return "\n".join(lines) + "\n"
+    import jinja2
+
+    environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
+    environment.filters |= {"code": _code, "tojson": json.dumps}
+    template = Path(__file__).with_name("card.md.j2").read_text(encoding="utf-8")
+    return environment.from_string(template).render(
+        card=card,
+        warning=WARNING,
+        command=scan_command(card.model, "THIS-FOLDER"),
+        train=card.counts.get("train", {}),
+        num_held_back=card.counts.get("validation", {}).get("pictures", 0),
+        curves=sorted({name for point in card.curves for name in point} - {"step"}),
+        points=card.curves[:: max(1, len(card.curves) // MAX_CURVE_LINES)],
+    )
 
 
-def _code(text: str) -> str:
+MAX_CURVE_LINES = 20
+
+
+def _code(text: object) -> str:
     """Escape a name from a labels file, so that Markdown shows it and does not obey it."""
-    return f"`{printable(text).replace('`', chr(39))}`"
-
-
-def _names(card: Card) -> list[str]:
-    return sorted({name for point in card.curves for name in point} - {"step"})
-
-
-def _thinned(card: Card, num: int = 20) -> list[dict[str, float]]:
-    step = max(1, len(card.curves) // num)
-    return list(card.curves[::step])
+    return f"`{printable(str(text)).replace('`', chr(39))}`"

@@ -7,15 +7,12 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as package_version
 from pathlib import Path
 
 from ingest.errors import EngineError, did_you_mean
 from ingest.images.pixels import Pixels
-from ingest.machine import install_command
 from scoring.assessment import EngineDescription, EngineOptions
-from scoring.engine_facts import Costs, Preview, RecordedHostCost, RecordedSpeed
+from scoring.engine_facts import Costs, Preview, RecordedHostCost, RecordedSpeed, package_versions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px, prepared
 from scoring.engines.vlm.adapter import BEGUN, CARD, Adapter, Card, adapter_in, check_fits, read_card
 from scoring.engines.vlm.checkpoint import IMAGE_PROCESSORS, Checkpoint, checkpoint, read_json
@@ -166,30 +163,6 @@ def description(
         num_gpus=chosen.tensor_parallel_size or 1,
         batches_at_once=batches_at_once,
     )
-
-
-def package_versions(engine: str, packages: tuple[str, ...]) -> dict[str, str]:
-    """Return package -> version; `a|b` means the first of them that is installed. EngineError if one is missing."""
-    versions: dict[str, str] = {}
-    for alternatives in packages:
-        for package in alternatives.split("|"):
-            try:
-                versions[package] = package_version(package)
-                break
-            except PackageNotFoundError:
-                continue
-        else:
-            missing = alternatives.split("|")[0]
-            raise EngineError(f"the {engine} engine needs the package {missing}: {install_command(engine)}")
-    return versions
-
-
-def is_installed(package: str) -> bool:
-    try:
-        package_version(package)
-    except PackageNotFoundError:
-        return False
-    return True
 
 
 def preview_of(chosen: VlmSettings) -> Preview:

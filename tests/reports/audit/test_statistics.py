@@ -10,7 +10,7 @@ from reports.statistics.category_rates import LabelsOfCategories, added_up, cate
 from reports.statistics.estimates import ABSENT, PRESENT, Estimate, evidence, prevalence
 from reports.statistics.second_looks import MIN_TWICE, allowing_for, allowing_for_part, second_looks
 from scoring.runs.audit_files import NUM_CELLS
-from tests.benchmarks import statistics, statistics_evaluation
+from tests.benchmarks import statistics, statistics_categories, statistics_evaluation
 from tests.benchmarks.coverage import Row
 
 RANDOM = np.random.default_rng(0)
@@ -35,8 +35,8 @@ def failing(rows: Iterable[Row], least: float) -> list[Row]:
             )
         ),
         (statistics.people, 30, 0.93 - 3 * 0.0466),
-        (statistics.category_sizes, 1_000, 0.93),
-        (statistics.categories, 80, 0.9),
+        (statistics_categories.category_sizes, 1_000, 0.93),
+        (statistics_categories.categories, 80, 0.9),
     ],
 )
 def test_every_printed_interval_holds_the_truth_or_the_command_says_that_it_may_not(

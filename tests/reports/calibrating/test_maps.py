@@ -8,8 +8,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 
 from reports.statistics.binary import Flags, Numbers
-from reports.statistics.calibration import calibration
-from reports.statistics.probability_maps import MIN_TO_FIT, Points, cross_fitted, isotonic, logits, method_of, platt
+from reports.statistics.calibration import (
+    MIN_TO_FIT,
+    Points,
+    calibration,
+    cross_fitted,
+    isotonic,
+    logits,
+    method_of,
+    platt,
+)
 from reports.statistics.shares import kish_size
 
 GRID = np.linspace(0, 1, 501)

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ingest.errors import Fault
+from reports.diff.results import LEVEL_STATES, RunDifference
 from scoring.table import Facts, Verdict, to_table
 from tests.records import run_record, write_result
 from tests.reports.evaluation.conftest import ATTRIBUTES, hash_of
@@ -26,3 +28,14 @@ def make(
         ]
         write_result(run, shard, 0, True, to_table(facts, [verdict for _, (_, _, _, verdict) in chosen]))
     return str(run)
+
+
+UNREADABLE = Fault("unreadable", "no bytes")
+
+
+def rows_of(answers: Sequence[Verdict], category: str | None = "cat") -> list[PictureRow]:
+    return [(f"k{n}", f"c{n}", category, answer) for n, answer in enumerate(answers)]
+
+
+def level(result: RunDifference, of_a: str, of_b: str) -> int:
+    return result.levels[LEVEL_STATES.index(of_a)][LEVEL_STATES.index(of_b)]

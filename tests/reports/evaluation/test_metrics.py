@@ -6,14 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from reports.evaluation.attributes import attribute_metrics
-from reports.evaluation.severity import band_of, score_metrics
-from reports.statistics.bayesian_bootstrap import Draws
-from reports.statistics.binary import Numbers, binary_metrics, cells, rates, rejections_as_wrong, stability
+from reports.evaluation.metrics import attribute_metrics, band_of, score_metrics
+from reports.statistics.binary import (
+    Numbers,
+    binary_metrics,
+    cells,
+    classwise,
+    per_class,
+    rates,
+    rejections_as_wrong,
+    stability,
+)
 from reports.statistics.calibration import calibration
-from reports.statistics.classes import classwise, per_class
 from reports.statistics.correlation import num_concordant, num_ordered, pairwise_by_level, weighted_spearman
-from reports.statistics.intervals import of_private, of_scores, of_share
+from reports.statistics.intervals import Draws, of_private, of_scores, of_share
 from reports.statistics.paired import difference, mcnemar
 from scoring import severity
 from scoring.taxonomy import KEYS

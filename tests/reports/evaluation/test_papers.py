@@ -7,9 +7,8 @@ the row of PCNH.
 import numpy as np
 import pytest
 
-from reports.evaluation.severity import score_metrics
-from reports.statistics.binary import Numbers, rates, spread, stability
-from reports.statistics.classes import classwise, per_class
+from reports.evaluation.metrics import score_metrics
+from reports.statistics.binary import Numbers, classwise, per_class, rates, spread, stability
 
 NUM = 160
 """Pictures of each side in PrivBench and PrivBench-H."""

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from reports.evaluation.attributes import attribute_metrics
-from reports.statistics.binary import binary_metrics, cells, rates
+from reports.evaluation.metrics import attribute_metrics
+from reports.statistics.binary import binary_metrics, cells, classwise, rates
 from reports.statistics.calibration import calibration
-from reports.statistics.classes import classwise
 
 metrics = pytest.importorskip("sklearn.metrics")
 

@@ -6,9 +6,9 @@ May import: `ingest`, `scoring.engines`, `scoring.protocols`.
 from typing import TYPE_CHECKING
 
 from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
-from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, Requirements
+from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, Requirements, package_versions
 from scoring.engines.vlm.checkpoint import weight_bytes
-from scoring.engines.vlm.settings import MACHINE, VlmSettings, costs_of, description, package_versions, settings
+from scoring.engines.vlm.settings import MACHINE, VlmSettings, costs_of, description, preview_of, settings
 
 if TYPE_CHECKING:
     from scoring.engines.vlm.transformers.engine import TransformersEngine
@@ -32,8 +32,6 @@ def requirements(options: EngineOptions) -> Requirements:
 
 
 def preview(options: EngineOptions) -> Preview:
-    from scoring.engines.vlm.settings import preview_of
-
     return preview_of(settings(NAME, options, TAKEN, with_weights=False))
 
 

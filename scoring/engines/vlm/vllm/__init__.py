@@ -7,16 +7,24 @@ from typing import TYPE_CHECKING
 
 from ingest.errors import EngineError
 from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
-from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, RecordedSpeed, Requirements
+from scoring.engine_facts import (
+    Costs,
+    LocalModel,
+    Preview,
+    RecordedHostCost,
+    RecordedSpeed,
+    Requirements,
+    is_installed,
+    package_versions,
+)
 from scoring.engines.vlm.checkpoint import read_json, weight_bytes
 from scoring.engines.vlm.settings import (
     MACHINE,
     VlmSettings,
     costs_of,
     description,
-    is_installed,
     model_name,
-    package_versions,
+    preview_of,
     settings,
 )
 from scoring.engines.vlm.vllm.options import vllm_options
@@ -57,8 +65,6 @@ def requirements(options: EngineOptions) -> Requirements:
 
 
 def preview(options: EngineOptions) -> Preview:
-    from scoring.engines.vlm.settings import preview_of
-
     return preview_of(settings(NAME, options, TAKEN, with_weights=False))
 
 

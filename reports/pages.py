@@ -1,4 +1,4 @@
-"""Fills a template of `reports`, and writes the page whole or not at all.
+"""HTML pages that need no other file: fills a template of `reports`, and writes the page whole or not at all.
 
 Names of corpora and labels are hostile: Jinja escapes them, and pages may load nothing and run no script but their own.
 """
@@ -30,7 +30,7 @@ def fill(folder: str, filters: Mapping[str, Callable[..., object]], **values: An
         lstrip_blocks=True,
     )
     environment.filters |= {"count": "{:,}".format, **filters}
-    return environment.get_template("page.html.j2").render(style=Markup(text_of("page", "page.css")), **values)
+    return environment.get_template("page.html.j2").render(style=Markup(text_of(".", "page.css")), **values)
 
 
 def check_path(path: Path) -> None:

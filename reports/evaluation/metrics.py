@@ -1,0 +1,242 @@
+"""The metrics that know the taxonomy: how well a run finds each of the 22 attributes, and how close its severity scores
+are to the true ones.
+
+A value of 0.5 is ambiguous. It counts as absent, in labels and answers, or as present on request; Tsaprazlis et al.,
+section 4, count it as absent. Values that were not labelled or not answered (null) count only for the coverage.
+
+Source of the metrics of severity: Tsaprazlis et al., "Rethinking Visual Privacy", section 6: Spearman ρ, Pearson r,
+MAE, bias, level accuracy, pairwise accuracy, confusion of levels.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from reports.statistics.binary import BinaryMetrics, Numbers, cells, known, of_counts, rates
+from reports.statistics.calibration import Calibration, calibration
+from reports.statistics.correlation import (
+    PairwiseAccuracy,
+    moments,
+    pairwise_by_level,
+    pearson_of_sums,
+    weighted_spearman,
+)
+from reports.statistics.intervals import Draws, Interval, of_macro_f1, of_shares
+from scoring.severity import BANDS
+from scoring.taxonomy import KEYS
+
+Ambiguous = Literal["absent", "present"]
+
+WITH_INTERVALS = ("f1", "recall", "precision")
+
+
+@dataclass(frozen=True)
+class AttributeMetrics(BinaryMetrics):
+    """Metrics for the pictures in which this attribute is labelled and answered; "private" there means present."""
+
+    kappa: float | None
+    """Cohen's κ of label and answer, −1…1; None if both are always the same."""
+
+    num_labelled: int
+    """Pictures whose label is not null."""
+
+    num_not_answered: int
+    """How many of these have a null answer."""
+
+    num_present: int
+    """Labelled present, answered or not."""
+
+    num_present_not_answered: int
+    """How many of these have a null answer; they are in no rate. An engine that only affirms missed them."""
+
+    coverage: float | None
+    """Share of the labelled pictures that were answered, 0–1; None without a label."""
+
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    """95 % interval of f1, recall and precision."""
+
+    calibration: Calibration | None = None
+    """Calibration of the engine's P(present); None if it gives none."""
+
+
+@dataclass(frozen=True)
+class AttributeSummary:
+    """All attributes together."""
+
+    macro_f1: float | None
+    """Mean F1 of the attributes that have one; None if none has."""
+
+    num_in_macro: int
+    """Number of these attributes."""
+
+    without_f1: tuple[str, ...]
+    """Attributes that have labels, but no F1: neither labelled present nor answered so, or never answered."""
+
+    ambiguous: Ambiguous
+    """What a value of 0.5 counts as."""
+
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    """95 % interval of macro_f1, over the same attributes."""
+
+
+def attribute_metrics(
+    truth: Numbers,
+    answers: Numbers,
+    probabilities: Numbers,
+    ambiguous: Ambiguous = "absent",
+    draws: Draws | None = None,
+) -> tuple[dict[str, AttributeMetrics], AttributeSummary]:
+    """Return the metrics of each attribute that has a label, and their summary.
+
+    truth, answers, probabilities: shape (n, 22) in canonical order; values 0, 0.5, 1 or NaN, probabilities P(present)
+    or NaN. There are no intervals without `draws`.
+    """
+    bound = 1.0 if ambiguous == "absent" else 0.5
+    is_both = ~np.isnan(truth) & ~np.isnan(answers)
+    counted = cells(truth >= bound, answers >= bound) * is_both[..., None]  # (n, 22, 4)
+    counts = counted.sum(axis=0)
+    by_key = {}
+    for index, key in enumerate(KEYS):
+        num_labelled = int((~np.isnan(truth[:, index])).sum())
+        if not num_labelled:
+            continue
+        num_present = int((truth[:, index] >= bound).sum())
+        metrics = of_counts(counts[index])
+        intervals = of_shares(counted[:, index], draws) if draws is not None else {}
+        both = ~np.isnan(truth[:, index]) & ~np.isnan(probabilities[:, index])
+        by_key[key] = AttributeMetrics(
+            **vars(metrics),
+            kappa=known(rates(counts[index])["kappa"]),
+            num_labelled=num_labelled,
+            num_not_answered=num_labelled - metrics.num_pictures,
+            num_present=num_present,
+            num_present_not_answered=num_present - metrics.num_true_positive - metrics.num_false_negative,
+            coverage=metrics.num_pictures / num_labelled,
+            intervals={name: intervals[name] for name in WITH_INTERVALS if name in intervals},
+            calibration=calibration(truth[both, index] >= bound, probabilities[both, index]),
+        )
+    return by_key, _summary(by_key, ambiguous, counted, draws)
+
+
+def _summary(
+    by_key: Mapping[str, AttributeMetrics], ambiguous: Ambiguous, counted: Numbers, draws: Draws | None
+) -> AttributeSummary:
+    scores = [item.f1 for item in by_key.values() if item.f1 is not None]
+    interval = None if draws is None else of_macro_f1(counted, draws)
+    return AttributeSummary(
+        macro_f1=float(np.mean(scores)) if scores else None,
+        num_in_macro=len(scores),
+        without_f1=tuple(key for key, metrics in by_key.items() if metrics.f1 is None),
+        ambiguous=ambiguous,
+        intervals={} if interval is None else {"macro_f1": interval},
+    )
+
+
+Levels = npt.NDArray[np.int64]
+
+SEVERITY_METRICS = ("spearman", "pearson", "mae", "bias", "level_accuracy")
+NUM_BINS = 20
+"""Number of bins of the histograms: each is 0.05 wide."""
+
+_EDGES = np.array(sorted(low for low, _ in BANDS if low > 0), dtype=np.float32)
+"""As float32, in which scores are stored: as float64, a stored 0.711 could fall below the edge 0.711."""
+
+
+@dataclass(frozen=True)
+class ScoreMetrics:
+    """Metrics for the pictures that have a true and a predicted score. None: not defined on these pictures."""
+
+    num_pictures: int
+    """Pictures with both scores."""
+
+    spearman: float | None
+    """Rank correlation with mean ranks for ties, −1…1; None if one side is constant."""
+
+    pearson: float | None
+    """Correlation, −1…1; None if one side is constant."""
+
+    mae: float | None
+    """Mean absolute error of the score, 0–1."""
+
+    bias: float | None
+    """Mean of predicted − true score, −1…1."""
+
+    level_accuracy: float | None
+    """Share of pictures whose predicted level is the true one, 0–1; no level counts as level 4."""
+
+    pairwise_inter: PairwiseAccuracy
+    """Over pairs of pictures of different true levels."""
+
+    pairwise_intra: PairwiseAccuracy
+    """Over pairs of pictures of the same true level."""
+
+    confusion: tuple[tuple[int, ...], ...]
+    """4 × 4 counts: rows are true levels 1…4, columns predicted levels 1…4."""
+
+    histogram_true: tuple[tuple[int, ...], ...]
+    """4 × 20 counts: per true level, the true scores in bins of 0.05."""
+
+    histogram_predicted: tuple[tuple[int, ...], ...]
+    """4 × 20 counts: per true level, the predicted scores in bins of 0.05."""
+
+
+def band_of(scores: Numbers) -> Levels:
+    """Return the level whose band holds the score, 1…4; an edge belongs to the more severe band. Scores without NaN."""
+    return np.asarray(4 - np.digitize(scores.astype(np.float32), _EDGES), dtype=np.int64)
+
+
+def as_four_levels(levels: Levels) -> Levels:
+    """Return the levels with 0 (no attribute) as 4, where the paper's tables count it."""
+    return np.where(levels == 0, 4, levels)
+
+
+def score_metrics(
+    truth: Numbers, predicted: Numbers, true_levels: Levels, predicted_levels: Levels | None = None
+) -> ScoreMetrics:
+    """Return the metrics of predicted scores.
+
+    All arguments have the shape (n,): scores in [0, 1] without NaN, levels 0…4.
+    predicted_levels: None for the bands of the predicted scores. A formula score has levels of its own, which are also
+    right at the four edges, where a score ties with that of the next level.
+    """
+    actual = as_four_levels(true_levels)
+    answered = as_four_levels(band_of(predicted) if predicted_levels is None else predicted_levels)
+    inter, intra = pairwise_by_level(truth, predicted, actual)
+    equal_weights = np.ones((1, len(truth)))
+    return ScoreMetrics(
+        num_pictures=len(truth),
+        spearman=known(weighted_spearman(truth, predicted, equal_weights)[0]),
+        pearson=known(pearson_of_sums(moments(truth, predicted).sum(axis=0))),
+        **means(truth, predicted, actual == answered),
+        pairwise_inter=inter,
+        pairwise_intra=intra,
+        confusion=_table(np.histogram2d(actual, answered, bins=(np.arange(1, 6), np.arange(1, 6)))[0]),
+        histogram_true=_histogram(actual, truth),
+        histogram_predicted=_histogram(actual, predicted),
+    )
+
+
+def means(truth: Numbers, predicted: Numbers, is_level_right: npt.NDArray[np.bool_]) -> dict[str, float | None]:
+    """Return MAE, bias and level accuracy; None without a picture."""
+    if not len(truth):
+        return {"mae": None, "bias": None, "level_accuracy": None}
+    errors = predicted - truth
+    return {
+        "mae": float(np.abs(errors).mean()),
+        "bias": float(errors.mean()),
+        "level_accuracy": float(is_level_right.mean()),
+    }
+
+
+def _histogram(levels: Levels, scores: Numbers) -> tuple[tuple[int, ...], ...]:
+    places = np.minimum((scores * NUM_BINS + 1e-6).astype(np.int64), NUM_BINS - 1)
+    table = np.zeros((4, NUM_BINS), dtype=np.int64)
+    np.add.at(table, (levels - 1, places), 1)
+    return _table(table)
+
+
+def _table(counts: npt.NDArray[np.generic]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(int(count) for count in row) for row in counts)

@@ -1,0 +1,176 @@
+"""Fetch up to the download: which rows of the metadata are selected."""
+
+import json
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.fetch.selection import keywords, normalised_names
+from tests.jobs.fetch_host import CAPTIONS, LAION, URLS, select
+from tests.jobs.made import privsieve
+
+
+@pytest.mark.parametrize(
+    ("names", "written"),
+    [
+        (
+            ["SAMPLE_ID", "URL", "TEXT", "HEIGHT", "WIDTH", "LICENSE", "NSFW", "similarity"],
+            ["source_key", "url", "caption", "source_height", "source_width", "license", "nsfw", "similarity"],
+        ),
+        (
+            ["url", "caption", "width", "height", "similarity", "hash", "punsafe", "pwatermark"],
+            ["url", "caption", "source_width", "source_height", "similarity", "hash", "punsafe", "pwatermark"],
+        ),
+        (
+            ["uid", "url", "text", "original_width", "original_height", "clip_b32_similarity_score", "sha256"],
+            [
+                *("source_key", "url", "caption", "source_width", "source_height"),
+                *("clip_b32_similarity_score", "source_sha256"),
+            ],
+        ),
+        (
+            ["id", "url", "text", "width", "num_faces", "watermark_score"],
+            ["source_key", "url", "caption", "source_width", "num_faces", "watermark_score"],
+        ),
+        (["url", "txt", "Caption", "key", "status"], ["url", "txt", "caption", "source_key", "source_status"]),
+        (["width", "original_width", "url"], ["source_width_2", "source_width", "url"]),
+    ],
+    ids=["laion-400m", "re-laion", "datacomp", "coyo", "fetched before", "two widths"],
+)
+def test_columns_are_found_under_the_names_that_data_sets_use(names: list[str], written: list[str]) -> None:
+    assert list(normalised_names(names).values()) == written
+
+
+def test_selected_rows_lie_beside_the_shards_with_the_keys_of_their_images(tmp_path: Path, foreign: Path) -> None:
+    pq.write_table(LAION, tmp_path / "part.parquet")
+    where = ("--where", "WIDTH >= 1 AND length(text) > 0 AND punsafe < 0.9")
+    rows = select(tmp_path / "part.parquet", tmp_path / "out", foreign, "--images-per-shard", 2, *where)
+    assert rows.column_names == ["key", "url", "caption", "source_width", "punsafe"]
+    assert rows["url"].to_pylist() == URLS[1:4]
+    assert rows["key"].to_pylist() == ["000000", "000001", "000010"]
+    record = json.loads((tmp_path / "out" / "selected" / "fetch.json").read_text())
+    assert (record["num_rows"], record["settings"]["where"]) == (3, where[1])
+
+
+@pytest.mark.parametrize(
+    ("classes", "found"),
+    [(["card"], [0]), (["plate"], [1]), (["face"], [3]), (["nudity"], []), (["hard-public", "card"], [0, 6])],
+)
+def test_caption_keywords_are_whole_words_in_any_case(
+    classes: list[str], found: list[int], tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(LAION, tmp_path / "part.parquet")
+    options = [part for name in classes for part in ("--caption-keywords", name)]
+    rows = select(tmp_path / "part.parquet", tmp_path / "out", foreign, *options)
+    if found:
+        assert rows["url"].to_pylist() == [URLS[n] for n in found]
+    else:
+        assert "nothing to fetch" in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+
+def test_every_class_has_keywords() -> None:
+    assert list(keywords()) == [
+        *("card", "face", "fingerprint", "plate", "nudity", "passport", "chat", "tattoo", "public", "hard-public")
+    ]
+    assert all(words and all(word == word.lower() for word in words) for words in keywords().values())
+
+
+def test_a_folder_of_csv_files_and_a_limit(tmp_path: Path, foreign: Path) -> None:
+    (tmp_path / "part [1]").mkdir()
+    for number, rows in enumerate((LAION.slice(0, 4), LAION.slice(4))):
+        pyarrow.csv.write_csv(rows, tmp_path / "part [1]" / f"{number}.csv")
+    assert select(tmp_path / "part [1]", tmp_path / "a", foreign)["url"].to_pylist() == URLS
+    assert select(tmp_path / "part [1]", tmp_path / "b", foreign, "--limit", 5)["url"].to_pylist() == URLS[:5]
+    glob = tmp_path / "part [[]1]" / "*.csv"
+    assert select(glob, tmp_path / "c", foreign)["caption"].to_pylist() == CAPTIONS
+
+
+def test_a_table_without_header_is_known_by_its_urls(tmp_path: Path, foreign: Path) -> None:
+    lines = "".join(f"a \"{n}' dog\t{url}\n" for n, url in enumerate(URLS))
+    (tmp_path / "cc3m.tsv").write_text(lines)
+    rows = select(tmp_path / "cc3m.tsv", tmp_path / "out", foreign)
+    assert rows["url"].to_pylist() == URLS
+    assert rows["caption"].to_pylist() == [f"a \"{n}' dog" for n in range(7)]
+
+
+def test_metadata_behind_an_fsspec_url(tmp_path: Path, foreign: Path) -> None:
+    with fsspec.open("memory://crawl/part.parquet", "wb") as file:
+        pq.write_table(LAION, file)
+    assert select("memory://crawl", tmp_path / "out", foreign)["url"].to_pylist() == URLS
+
+
+def test_a_wrong_selection_into_a_store_leaves_nothing_there(
+    tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(LAION, tmp_path / "part.parquet")
+    args = ("fetch", tmp_path / "part.parquet", "--out", "memory://fetch-test/out", "--environment", foreign)
+    memory = fsspec.filesystem("memory")
+    assert privsieve(*args, "--where", "punsafe > 3") == 2
+    assert "nothing to fetch" in capsys.readouterr().err
+    assert memory.find("/fetch-test") == []
+    assert privsieve(*args) == 2
+    assert "was not made by privsieve" in capsys.readouterr().err
+    found = memory.find("/fetch-test")
+    memory.rm("/fetch-test", recursive=True)
+    assert found == [f"/fetch-test/out/selected/{name}" for name in ("00000.parquet", "fetch.json")]
+
+
+def test_columns_that_json_cannot_hold_become_text(tmp_path: Path, foreign: Path) -> None:
+    taken = pa.array([1_600_000_000] * 7, pa.timestamp("s"))
+    faces = pa.array([[[0.1, 0.2]]] * 7)
+    odd = LAION.append_column("taken", taken).append_column("faces", faces).append_column("raw", pa.array([b"\0"] * 7))
+    pq.write_table(odd, tmp_path / "part.parquet")
+    rows = select(tmp_path / "part.parquet", tmp_path / "out", foreign)
+    assert rows["taken"][0].as_py() == "2020-09-13 12:26:40"
+    assert rows["faces"][0].as_py() == [[0.1, 0.2]]
+    assert rows["raw"].type == pa.string()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--where", "punsfe < 1"), 'no column "punsfe" (did you mean "punsafe"?)'),
+        (("--where", "punsafe"), "the condition gives DOUBLE, not true or false"),
+        (("--where", "text = (SELECT 1)"), "not allowed"),
+        (("--where", "CAST(text AS INT) > 1"), "a value has another type"),
+        (("--where", "punsafe > 3"), "nothing to fetch"),
+        (("--caption-keywords", "fase"), 'no keywords for "fase" (did you mean "face"?)'),
+        (("--user-agent-token", "me (really)"), "--user-agent-token is one word"),
+        (("--processes", "2", "--ray-address", "10.0.0.1:6379"), "--processes is for one machine"),
+    ],
+)
+def test_a_wrong_selection_is_one_line_and_writes_nothing(
+    options: tuple[str, ...], message: str, tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(LAION, tmp_path / "part.parquet")
+    select(tmp_path / "part.parquet", tmp_path / "out", foreign, *options)
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert "Credit" not in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_metadata_that_is_none_is_one_line(tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pq.write_table(pa.table({"link": URLS, "TEXT": CAPTIONS}), tmp_path / "links.parquet")
+    (tmp_path / "cut.parquet").write_bytes((tmp_path / "links.parquet").read_bytes()[:200])
+    (tmp_path / "notes.txt").write_text("https://images.example/1.jpg")
+    pq.write_table(LAION.select(["URL"]), tmp_path / "bare.parquet")
+    for name, message in (
+        ("links.parquet", "has no column of URLs (url, image_url, …); its columns are: link, TEXT"),
+        ("cut.parquet", "cut.parquet cannot be read"),
+        ("notes.txt", "is no metadata: .parquet, .csv or .tsv files"),
+        ("nowhere.csv", "does not exist or matches nothing"),
+    ):
+        select(tmp_path / name, tmp_path / "out", foreign)
+        error = capsys.readouterr().err
+        assert message in error
+        assert len(error.strip().splitlines()) == 1
+    select(tmp_path / "bare.parquet", tmp_path / "out", foreign, "--caption-keywords", "face")
+    assert "needs a column of captions" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
