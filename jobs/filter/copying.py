@@ -17,7 +17,6 @@ from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, reason_of
-from jobs.filter.checksums import sha256_of
 from jobs.filter.decisions import (
     DECISIONS_SCHEMA,
     Bar,
@@ -32,7 +31,7 @@ from jobs.filter.decisions import (
     unseen_in,
 )
 from jobs.filter.plan import Share
-from jobs.filter.record import UrlCounts
+from jobs.filter.record import UrlCounts, sha256_of
 from jobs.filter.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewriter_of
 from jobs.filter.shift import COLUMNS, Shift
 from scoring.captions import masked

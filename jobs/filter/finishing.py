@@ -32,12 +32,11 @@ from ingest.sample import printable
 from ingest.storage.parquet_tables import in_row_groups, write_checked
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_tree
-from jobs.filter.checksums import write_sums
 from jobs.filter.copying import table_of
 from jobs.filter.decisions import DECISIONS_SCHEMA, REDACTIONS_SCHEMA, read_decisions
 from jobs.filter.documents import write_documents
 from jobs.filter.plan import Counts, Plan, Share
-from jobs.filter.record import ReleaseRecord
+from jobs.filter.record import ReleaseRecord, write_sums
 from jobs.filter.refusals import scope
 from jobs.filter.shift import Shift
 from scoring.policies.policy import HASH_LIST, NOT_COMPARED

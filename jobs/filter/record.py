@@ -1,12 +1,23 @@
-"""The record of a release."""
+"""The record of a release, `release.json`; `SHA256SUMS`, which is made of it; and the signature by `ssh-keygen -Y`.
 
+`sha256sum -c` reads SHA256SUMS. Source of both formats: the manuals of GNU coreutils (sha256sum) and OpenSSH
+(ssh-keygen, ALLOWED SIGNERS).
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, computed_field
 
+from ingest.errors import PrivsieveError
 from ingest.formats.members import Members
-from ingest.formats.released import RELEASE
-from ingest.storage.place import Place
+from ingest.formats.released import CHANGES, DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
+from ingest.storage.place import Place, place
 from scoring.policies.policy import Files, Texts
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -203,3 +214,99 @@ def urls_of(root: Place) -> UrlCounts | None:
     """Return the counts of a finished release that is a list of URLs; None for another release."""
     record = release_record(root.at(RELEASE))
     return None if record is None else record.urls
+
+
+NAMESPACE = "privsieve-release"
+"""What the signature is for: one that the same key made for another purpose is not accepted."""
+
+BLOCK_BYTES = 2**22
+
+SSH_LIMIT_S = 120
+"""A key with a passphrase, or one on a token, waits for a person."""
+
+
+def sha256_of(file: Place) -> str:
+    """Return the hash of a file of a release, in hex."""
+    digest = hashlib.sha256()
+    with file.open() as stream:
+        while block := stream.read(BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def sums(release: bytes) -> bytes:
+    """Return the content of `SHA256SUMS`: all hashes that `release.json` has, and its own.
+
+    release: the content of `release.json`.
+    """
+    said = json.loads(release)
+    hashes = {**said["sha256"], **(said.get("documents") or {}), RELEASE: hashlib.sha256(release).hexdigest()}
+    fields = {DECISIONS: "decisions", REDACTIONS: "redactions", REMOVED: "removed", CHANGES: "changes"}
+    for name, field in ((name, f"{word}_sha256") for name, word in fields.items()):
+        if said.get(field) is not None:
+            hashes[name] = said[field]
+    lines = "".join(f"{sha256}  {name}\n" for name, sha256 in sorted(hashes.items()))
+    return lines.encode("utf-8", "surrogateescape")  # names that are not UTF-8, as the system has them
+
+
+def write_sums(out: Place, release: bytes, sign_key: str | None) -> dict[str, str]:
+    """Write `SHA256SUMS` and, with a key, its signature. Return each written file -> sha256 in hex."""
+    files = {SHA256SUMS: sums(release)}
+    if sign_key is not None:
+        files[SIGNATURE] = signed(files[SHA256SUMS], sign_key)
+    for name, content in files.items():
+        out.at(name).write(content)
+    return {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+
+
+def signed(content: bytes, key: str) -> bytes:
+    """Return the signature by an SSH key.
+
+    key: the private key, or the public one of a key that ssh-agent holds. PrivsieveError if it cannot sign.
+    """
+    file = local_file(key, "--sign-key")
+    done = _ssh_keygen(["-Y", "sign", "-q", "-f", file, "-n", NAMESPACE], content, "--sign-key")
+    if done.returncode or not done.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):
+        raise PrivsieveError(
+            f"--sign-key {key}: ssh-keygen cannot sign with it; give a private SSH key, or the public one of a key "
+            "that ssh-agent holds"
+        )
+    return done.stdout
+
+
+def signer_of(content: bytes, signature: bytes, allowed_signers: str) -> str | None:
+    """Return who signed the content; None if no one on the list of allowed signers did.
+
+    allowed_signers: a file such as OpenSSH reads: `NAME KEYTYPE KEY` on each line. PrivsieveError without such a file.
+    """
+    file = local_file(allowed_signers, "--signer")
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder, SIGNATURE)
+        written.write_bytes(signature)
+        of_signature = ["-f", file, "-s", str(written)]
+        names = _ssh_keygen(["-Y", "find-principals", *of_signature], b"", "--signer")
+        for name in names.stdout.decode("utf-8", "replace").splitlines():
+            options = ["-Y", "verify", *of_signature, "-n", NAMESPACE, "-I", name]
+            if _ssh_keygen(options, content, "--signer").returncode == 0:
+                return name
+    return None
+
+
+def local_file(path: str, option: str) -> str:
+    """Return the path of a file of this machine. PrivsieveError if there is none."""
+    file = place(path)
+    if not file.is_local or not os.path.isfile(file.path):
+        raise PrivsieveError(f"{option} {path}: there is no such file on this machine")
+    return file.path
+
+
+def _ssh_keygen(arguments: list[str], content: bytes, option: str) -> "subprocess.CompletedProcess[bytes]":
+    """Run ssh-keygen. Its own messages stay unread: they may name other files of this machine."""
+    try:
+        return subprocess.run(
+            ["ssh-keygen", *arguments], input=content, capture_output=True, timeout=SSH_LIMIT_S, check=False
+        )
+    except FileNotFoundError:
+        raise PrivsieveError(f"{option} needs ssh-keygen (OpenSSH 8.2 or later), which is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise PrivsieveError(f"{option}: ssh-keygen did not end within {SSH_LIMIT_S} s") from None

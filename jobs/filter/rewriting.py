@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from ingest.errors import EngineError, LabelsError, PolicyError, number_of
 from ingest.formats.released import NotReleased, Rewritten
-from ingest.images.cleaning import FORMATS, cleaned
-from ingest.images.covering import TARGETS
+from ingest.images.rewriting import CLEANED_FORMATS, TARGETS, cleaned
 from ingest.storage.place import place
 from reports.report.evidence import SIDES, first_frame_boxes
 from scoring.assessment import Engine, EngineDescription, EngineOptions, Outcome, View
@@ -102,7 +101,7 @@ class Rewriter:
             return NotReleased(NOT_CLEANED, "it was not scanned, so it cannot be cleaned")
         content = cleaned(encoded, decided["num_frames_scanned"] or 1)
         if content is None:
-            message = f"its file cannot be cleaned without a change of its pixels ({', '.join(FORMATS)} can be)"
+            message = f"its file cannot be cleaned without a change of its pixels ({', '.join(CLEANED_FORMATS)} can be)"
             return NotReleased(NOT_CLEANED, message)
         return Rewritten(content)
 

@@ -22,7 +22,6 @@ from ingest.formats.members import Members
 from ingest.formats.released import RELEASE, RELEASE_LEASE, UNFINISHED, Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written, remove_tree
-from jobs.filter.checksums import signed
 from jobs.filter.copying import Copied, ShardCopier, copied_on_ray, refuse_without_json
 from jobs.filter.decisions import Bar
 from jobs.filter.finishing import Changes, PreviousRelease, as_json, finish, left_out, previous_release
@@ -30,7 +29,7 @@ from jobs.filter.guaranteeing import GUARANTEE_ONLY, Guarantee, guarantee
 from jobs.filter.overruling import decided_rows
 from jobs.filter.plan import Counts, Plan, counts_of, plan_release
 from jobs.filter.plan import Share as ShardShare
-from jobs.filter.record import GroupCounts, GuaranteeRecord, ReleaseRecord, UrlCounts
+from jobs.filter.record import GroupCounts, GuaranteeRecord, ReleaseRecord, UrlCounts, signed
 from jobs.filter.refusals import (
     cautions,
     notes_of_groups,

@@ -22,11 +22,8 @@ from ingest.formats.released import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_ST
 from ingest.sample import printable
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_half_written_of, remove_tree
-from jobs.filter.checksums import sha256_of
-from jobs.filter.record import ReleasedName, Sha256
+from jobs.filter.record import BLOCK_BYTES, ReleasedName, Sha256, sha256_of
 from scoring.runs.lease import Lease
-
-BLOCK_BYTES = 2**22
 
 
 def _within(name: str) -> str:

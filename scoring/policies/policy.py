@@ -17,7 +17,7 @@ A quarantined sample that is kept is copied as it is. A sample without readable 
 link, a truncated tar, no image member) cannot be copied; `filter` drops it by the rule "(unreadable)".
 `members` says which files are released with a kept picture, see `ingest.formats.members`. If that cannot be released
 safely, `filter` drops the sample by the rule "(unsafe_member)".
-`files: clean` writes kept pictures without what decoding does not need (`ingest.images.cleaning`). `then: redact`
+`files: clean` writes kept pictures without what decoding does not need (`ingest.images.rewriting`). `then: redact`
 covers what its rule names in `cover` (`TARGETS`, attributes, or `image` for the whole picture) and releases the
 picture if a detector then finds nothing more of it. Else it is dropped, or with `fallback: image` all of it is covered.
 `cover_method` says how. `residual_max_level: 3` also wants everything of levels 1 and 2 to be gone from such a picture.
@@ -39,7 +39,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.errors import PolicyError
 from ingest.formats.members import Members
-from ingest.images.covering import CoverMethod
+from ingest.images.rewriting import CoverMethod
 from scoring.privacy import SEVERITY_NAMES
 from scoring.sql.expressions import columns_of, row_cursor, shown, without_values
 from scoring.sql.limits import Limits, StoppedError, Watch

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from ingest.errors import PolicyError, QueryError, did_you_mean
 from ingest.formats.members import Members
-from ingest.images.covering import TARGETS, CoverMethod
+from ingest.images.rewriting import TARGETS, CoverMethod
 from scoring.policies.policy import (
     ACTIONS,
     PLAIN_ACTIONS,

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from PIL import Image, ImageCms
 
-from ingest.images.cleaning import cleaned
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
+from ingest.images.rewriting import cleaned
 from tests.ingest.crafted import NUM_SCANNED, frames, jpeg, png, scene, webp
 from tests.ingest.hiding import HIDING, SHOWING
 from tests.nasty import encoded

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ingest.images.covering import CoverMethod, covered
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
+from ingest.images.rewriting import CoverMethod, covered
 from tests.ingest.crafted import frames, scene, tiff
 from tests.ingest.hiding import HIDING
 from tests.ingest.test_cleaning import mutants

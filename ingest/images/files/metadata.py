@@ -1,5 +1,5 @@
 """Which kinds of metadata a file holds, anywhere in it (kinds only, never the values), and what is kept of it besides
-the pixels when it is cleaned (`ingest.images.cleaning`).
+the pixels when it is cleaned (`ingest.images.rewriting`).
 
 Pillow reports the metadata before the pixels. A release ships the whole file, so metadata after them counts too:
 PNG text after the pixels, EXIF between the scans of a JPEG, XMP at the end of a GIF, every page of a TIFF.

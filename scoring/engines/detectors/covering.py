@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ingest.formats.released import CoverStep, NotReleased, Rewritten
-from ingest.images.covering import FORMATS, TARGETS, Area, CoverMethod, covered, share_of
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
+from ingest.images.rewriting import COVERED_FORMATS, TARGETS, Area, CoverMethod, covered, share_of
 from scoring.assessment import Assessment, EngineDescription, EngineOptions, Outcome, View
 from scoring.engines import detectors
 from scoring.engines.detectors.findings import fractions, holds_middle
@@ -198,7 +198,7 @@ def cover_targets(
 
 
 def _not_coverable(steps: Sequence[CoverStep]) -> NotReleased:
-    message = f"a file of this kind cannot be covered ({', '.join(FORMATS)} of one frame can be)"
+    message = f"a file of this kind cannot be covered ({', '.join(COVERED_FORMATS)} of one frame can be)"
     return NotReleased(NOT_COVERED, message, tuple(steps))
 
 
