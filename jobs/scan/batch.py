@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
@@ -78,6 +78,10 @@ class Flow:
 BATCH_SAMPLES = 16
 """Images decoded and scored together: limits the pixels in memory. Fewer if their files take `MAX_BYTES`."""
 
+SCREENED_SAMPLES = 4 * BATCH_SAMPLES
+"""Images of a batch in front of which a screen stands: it leaves most of them out, and asking the engine about one or
+two pictures takes nearly as long as asking about `BATCH_SAMPLES`."""
+
 MAX_BYTES_AHEAD = 2 * 2**30
 """Limit on files and pixels, read but not answered, of all slices of a worker, without those being decoded."""
 
@@ -85,13 +89,13 @@ MAX_BATCHES = 160
 """Limit on batches at once, of all slices of a worker; each has a thread, which mostly waits."""
 
 
-def batches(samples: Iterator[Sample]) -> Iterator[list[Sample]]:
-    """Yield the samples in lists of at most `BATCH_SAMPLES`."""
+def batches(samples: Iterator[Sample], most: int = BATCH_SAMPLES) -> Iterator[list[Sample]]:
+    """Yield the samples in lists of at most `most`."""
     batch, num_bytes = list[Sample](), 0
     for sample in samples:
         batch.append(sample)
         num_bytes += len(sample.encoded)
-        if len(batch) == BATCH_SAMPLES or num_bytes >= MAX_BYTES:
+        if len(batch) == most or num_bytes >= MAX_BYTES:
             yield batch
             batch, num_bytes = [], 0
     if batch:
@@ -124,7 +128,7 @@ class Room:
 
 
 def rows_in_order(
-    samples: Iterator[Sample],
+    waiting: Iterator[list[Sample]],
     score: Callable[[list[Sample]], pa.Table],
     threads: ThreadPoolExecutor,
     room: Room | None,
@@ -133,11 +137,10 @@ def rows_in_order(
 ) -> Iterator[pa.Table]:
     """Yield the rows of each batch, in order; while there is room, further batches are scored next to the first.
 
-    room: None for one batch at a time, in the thread of the caller, which Ctrl-C ends. Even without room each slice has
-    a batch under way, so that none waits forever. queued: takes the number of images that were read to be scored, and
-    minus that number once they are.
+    waiting: batches. room: None for one batch at a time, in the thread of the caller, which Ctrl-C ends. Even without
+    room each slice has a batch under way, so that none waits forever. queued: takes the number of images that were read
+    to be scored, and minus that number once they are.
     """
-    waiting = batches(samples)
     if room is None:
         yield from (_scored_here(batch, score, queued) for batch in waiting)
         return
@@ -208,18 +211,37 @@ class BatchScorer:
         num_bytes = sum(len(sample.encoded) for sample in samples)
         self._flow.held(num_bytes)
         try:
-            with self._flow.at("decoding", len(samples)):
-                pictures = self._without_listed(list(self._threads.map(self._look, samples)))
-                looks = list(self._threads.map(self._first_look, samples, pictures))
-            num_pixel_bytes = sum(
-                view.nbytes for _, image in pictures if isinstance(image, DecodedImage) for view in image.views
-            )
-            self._flow.held(num_pixel_bytes)
-            num_bytes += num_pixel_bytes
-            facts = [known for known, _ in pictures]
-            return to_table(facts, self._verdicts(samples, pictures, looks), looks)
+            tables = [self._first_rows(samples)]
+            while (num_rows := sum(table.num_rows for table in tables)) < len(samples):
+                tables.append(self._first_rows(samples[num_rows:]))
+            return pa.concat_tables(tables)
         finally:
             self._flow.held(-num_bytes)
+
+    def _first_rows(self, samples: Sequence[Sample]) -> pa.Table:
+        """Return the rows of the first samples: of as many as have `BATCH_SAMPLES` pictures for the engine, or of all.
+        No more than these are decoded at a time."""
+        seen, num_for_engine, num_bytes = list[_Seen](), 0, 0
+        try:
+            while num_for_engine < BATCH_SAMPLES and len(seen) < len(samples):
+                more = self._seen(samples[len(seen) : len(seen) + BATCH_SAMPLES - num_for_engine])
+                seen += more
+                more_bytes = sum(_num_pixel_bytes(each.image) for each in more)
+                self._flow.held(more_bytes)
+                num_bytes += more_bytes
+                num_for_engine += sum(isinstance(each.image, DecodedImage) for each in more)
+            return to_table([each.facts for each in seen], self._verdicts(seen), [each.look for each in seen])
+        finally:
+            self._flow.held(-num_bytes)
+
+    def _seen(self, samples: Sequence[Sample]) -> list["_Seen"]:
+        with self._flow.at("decoding", len(samples)):
+            pictures = self._without_listed(list(self._threads.map(self._look, samples)))
+            looks = list(self._threads.map(self._first_look, samples, pictures))
+        return [
+            _Seen(facts, ScreenedOut() if look.stage == SCREEN else image, look, sample.caption)
+            for sample, (facts, image), look in zip(samples, pictures, looks, strict=True)
+        ]
 
     def facts_of(self, sample: Sample) -> Facts:
         """Return what is known of a sample before it is decoded; of one on the hash list, only where it is."""
@@ -256,30 +278,32 @@ class BatchScorer:
         stage = GUARD if is_guarded(sha256, self._screen.record.guard_share) else SCREEN
         return FirstLook(stage, probability)
 
-    def _verdicts(
-        self,
-        samples: Sequence[Sample],
-        pictures: Sequence[tuple[Facts, DecodedImage | Fault]],
-        looks: Sequence[FirstLook],
-    ) -> list[Verdict]:
+    def _verdicts(self, seen: Sequence["_Seen"]) -> list[Verdict]:
         """Return the verdicts. The engine sees none of the pictures that the screen left out."""
-        decoded = [
-            ScreenedOut() if look.stage == SCREEN else image for (_, image), look in zip(pictures, looks, strict=True)
-        ]
         views = [
-            View(pixels, image.metadata, facts.sha256 or "", sample.caption if self._uses_caption else None)
-            for sample, (facts, _), image in zip(samples, pictures, decoded, strict=True)
-            if isinstance(image, DecodedImage)
-            for pixels in image.views
+            View(pixels, each.image.metadata, each.facts.sha256 or "", each.caption if self._uses_caption else None)
+            for each in seen
+            if isinstance(each.image, DecodedImage)
+            for pixels in each.image.views
         ]
         outcomes = iter(self._engine.assess(views) if views else [])
         verdicts: list[Verdict] = []
-        for d in decoded:
-            if isinstance(d, (Fault, ScreenedOut)):
-                verdicts.append(d)
+        for each in seen:
+            if isinstance(each.image, (Fault, ScreenedOut)):
+                verdicts.append(each.image)
                 continue
-            verdicts.append(worst(list(islice(outcomes, len(d.views)))))
+            verdicts.append(worst(list(islice(outcomes, len(each.image.views)))))
         return verdicts
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A sample that was decoded, and what a screen says of it."""
+
+    facts: Facts
+    image: DecodedImage | Fault | ScreenedOut
+    look: FirstLook
+    caption: str | None
 
 
 def picture_views(image: DecodedImage, sha256: str, caption: str | None) -> list[PictureView]:
@@ -302,6 +326,10 @@ def facts_of(sample: Sample) -> Facts:
         domain=sample.domain,
         caption_kinds=None if sample.caption is None else caption_kinds(sample.caption),
     )
+
+
+def _num_pixel_bytes(image: DecodedImage | Fault | ScreenedOut) -> int:
+    return sum(view.nbytes for view in image.views) if isinstance(image, DecodedImage) else 0
 
 
 def quarantined(facts: Facts, fault: Fault) -> pa.Table:

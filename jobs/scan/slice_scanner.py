@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ingest.errors import EngineError, SourceError, StorageError
 from ingest.sample import printable
-from jobs.scan.batch import MAX_BATCHES, Flow, Room, rows_in_order
+from jobs.scan.batch import BATCH_SAMPLES, MAX_BATCHES, SCREENED_SAMPLES, Flow, Room, batches, rows_in_order
 from jobs.scan.engine_host import EngineHost, NotLoadedError
 from jobs.scan.isolation import IsolationError, isolated_rows
 from jobs.scan.slice_tasks import ScanSettings, SliceCounts, SliceTask
@@ -194,7 +194,8 @@ class SliceScanner:
         with self._turns:
             score = self._host.scorer().rows
             samples = self._settings.source.read(slice_)
-            rows = rows_in_order(samples, score, self._threads, self._room, self._flow, self._queued)
+            most = BATCH_SAMPLES if self._settings.screen is None else SCREENED_SAMPLES
+            rows = rows_in_order(batches(samples, most), score, self._threads, self._room, self._flow, self._queued)
             return list(self._counted(task, self._watchdog.watch(rows)))
 
     def _isolated(self, task: SliceTask) -> list[pa.Table]:

@@ -13,7 +13,7 @@ from ingest.errors import RunError
 from ingest.sample import Sample
 from ingest.storage.place import place
 from jobs.scan import batch
-from jobs.scan.batch import BATCH_SAMPLES, Flow, Room, rows_in_order
+from jobs.scan.batch import BATCH_SAMPLES, Flow, Room, batches, rows_in_order
 from jobs.scan.engine_host import EngineWatch, causes
 from scoring.assessment import BuiltWith
 from scoring.runs.attempts import EngineTime, add_engine_time, engine_time
@@ -138,7 +138,9 @@ def _most_ahead(room: Room, flow: Flow, num_samples: int, held: int) -> tuple[in
 
     with ThreadPoolExecutor(4) as threads:
         found = [
-            row for t in rows_in_order(samples(), score, threads, room, flow, queued) for row in t["index"].to_pylist()
+            row
+            for t in rows_in_order(batches(samples()), score, threads, room, flow, queued)
+            for row in t["index"].to_pylist()
         ]
     assert found == list(range(num_samples))
     return len(found), most[1] // BATCH_SAMPLES

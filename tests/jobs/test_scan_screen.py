@@ -4,18 +4,25 @@ import dataclasses
 import json
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.formats import open_source
+from ingest.images.pixels import ImageLimits
+from jobs.scan.batch import BATCH_SAMPLES, BatchScorer
 from reports.report.headline import headline_of
 from reports.report.opened import open_run
 from reports.report.words import findings
 from reports.run.design import Overall
 from reports.words import spread
+from scoring.assessment import Outcome, View
+from scoring.engines.canned import CannedEngine
 from scoring.policies.policy_file import load_policy
+from scoring.screen.screen_file import read_screen
 from scoring.table import SCHEMA
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve, rows
@@ -97,6 +104,36 @@ def test_several_processes_and_a_scan_in_pieces_give_the_same_files(made: Path, 
     assert _scan(made, tmp_path / "run", "--screen", made / "screen", "--processes", 1) == 0
     files = {file.name: file.read_bytes() for file in (run / "scores").iterdir()}
     assert {file.name: file.read_bytes() for file in (tmp_path / "run" / "scores").iterdir()} == files
+
+
+class _CountingEngine(CannedEngine):
+    """Also keeps how many pictures it was asked about at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = list[int]()
+
+    def assess(self, views: Sequence[View]) -> list[Outcome]:
+        self.asked.append(len(views))
+        return super().assess(views)
+
+
+def test_the_engine_is_asked_about_as_many_pictures_at_once_as_without_a_screen(made: Path, run: Path) -> None:
+    """Asking a model about one picture takes nearly as long as asking about 16, and the screen leaves few of 16."""
+    source = open_source(str(made / "shards"), None, None)
+    samples = [sample for shard in source.shards for slice_ in source.slices(shard) for sample in source.read(slice_)]
+    engine = _CountingEngine()
+    scorer = BatchScorer(engine, ImageLimits(), 1, screen=read_screen(str(made / "screen")))
+    found = scorer.rows(samples)
+    assert engine.asked[:-1] == [BATCH_SAMPLES] * (len(engine.asked) - 1)
+    assert 0 < engine.asked[-1] <= BATCH_SAMPLES
+    stages = Counter(row["stage"] for row in rows(run))
+    assert sum(engine.asked) == stages["full"] + stages["guard"]
+    order = ["shard", "index"]
+    assert found.select([*order, "sha256", "stage", "level"]).to_pylist() == [
+        {name: row[name] for name in (*order, "sha256", "stage", "level")}
+        for row in sorted(rows(run), key=lambda row: (row["shard"], row["index"]))
+    ]
 
 
 @pytest.mark.ray
