@@ -84,7 +84,7 @@ def screen_fit(
     target_miss_level_1: float | None = None,
     per_category: bool = False,
     modality: Sequence[str] = (),
-    encoder: Url | None = None,
+    encoder: Url | Sequence[Url] = (),
     cache: Url | None = None,
     guard: float = 0.01,
     hash_list: Url | None = None,

@@ -94,6 +94,8 @@ def build_benchmark(request: BenchmarkRequest) -> None:
 def build_balanced(request: BalancedRequest) -> None:
     """All private pictures of LABELS, and as many random public ones, as BIV-Priv is drawn for evaluations.
 
+    --public 3 takes three times as many, as PrivacyAlert does.
+
     Example: privsieve labels build balanced biv-priv.parquet --out drawn.parquet
     """
     from jobs.labels.building import run_build_balanced

@@ -26,7 +26,7 @@ from jobs.fetch.selection import keywords, open_metadata, words_pattern
 from jobs.labels.request import BalancedRequest, BenchmarkRequest, CleanRequest, KeywordsRequest, VisprRequest
 from jobs.labels.run import labels_of
 from jobs.runtime.progress import SILENT, Feedback
-from jobs.screen.run import cache_of, encoder_of, labelled_pictures, modalities_of
+from jobs.screen.run import cache_of, encoders_of, labelled_pictures, modalities_of
 from reports.labels.agreed import agreed
 from reports.labels.joining import NEEDED, join
 from reports.report.opened import open_run
@@ -140,8 +140,8 @@ def run_build_by_keywords(request: KeywordsRequest, data_set: str) -> KeywordHit
 def run_clean(request: CleanRequest, feedback: Feedback = SILENT) -> SuspiciousLabels:
     """List suspicious labels. Errors in one line; nothing is written then. LabelsError as of `suspicious_labels`."""
     refuse_existing(request.out)
-    encoder = encoder_of(request.sees)
-    modalities = loaded_modalities(modalities_of(request.sees), encoder, cache_of(request.look, encoder))
+    encoders = encoders_of(request.sees)
+    modalities = loaded_modalities(modalities_of(request.sees), encoders, cache_of(request.look, encoders))
     labelled = labelled_pictures(request.look, modalities, feedback)
     lengths = {name: modality.length for name, modality in modalities.items()}
     result = suspicious_labels(labelled.pictures, lengths, request.max_share, request.percentile, request.seed)
@@ -317,12 +317,14 @@ def run_build_balanced(request: BalancedRequest) -> tuple[int, int]:
     PictureIndex(request.labels).add_labels(labels)  # refuses several labels of a picture
     private = private_of_labels(labels["private"].cast(pa.float32()).to_numpy(), attribute_values(labels))
     is_private, public = np.flatnonzero(private == 1), np.flatnonzero(private == 0)
-    if not len(is_private) or len(public) < len(is_private):
+    num_public = len(is_private) * request.public
+    if not 0 < num_public <= len(public):
+        many = "as many" if request.public == 1 else f"{request.public:,} times as many"
         raise LabelsError(
             f"{request.labels}: has {len(is_private):,} private and {len(public):,} public pictures; the draw takes "
-            "all private ones and as many public ones"
+            f"all private ones and {many} public ones"
         )
-    drawn = np.random.default_rng(request.seed).choice(public, len(is_private), replace=False)
+    drawn = np.random.default_rng(request.seed).choice(public, num_public, replace=False)
     chosen = labels.take(pa.array(np.sort(np.concatenate([is_private, drawn]))))
     write_labels(chosen, request.out, LabelsOrigin("build balanced", None, chosen.num_rows, {}, ()))
     return len(is_private), len(drawn)

@@ -195,6 +195,9 @@ class BalancedRequest:
     out: Url
     """Labels file to write: .parquet, or .csv."""
 
+    public: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Public pictures for each private one; PrivacyAlert has 3."""
+
     seed: Seed = 0
     """Seed of the draw."""
 

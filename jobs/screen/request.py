@@ -1,16 +1,24 @@
 """What `screen fit` and `screen evaluate` are asked for."""
 
-from typing import Annotated
+import os
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from ingest.errors import LabelsError
 from jobs.console.requests import HashListUrl, Name, Option, Seed, Url, Urls, checked_request
 from reports.labels.joining import Drawn
-from scoring.screen.record import MODALITIES
+from scoring.screen.record import ENCODERS, MODALITIES
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Labels = Annotated[Url, Option(metavar="FILE")]
+
+ASKED = tuple(name for name in MODALITIES if name not in ENCODERS[1:])
+"""What --modality takes; `encoder` is all of them."""
+
+
+def _several(value: Any) -> Any:
+    return (value,) if isinstance(value, (str, os.PathLike)) else value
 
 
 @checked_request
@@ -51,21 +59,24 @@ class LookRequest:
 class SeenRequest:
     """What is seen of a picture."""
 
-    modality: Annotated[Urls, Option(metavar="NAME", offers=MODALITIES)] = ()
+    modality: Annotated[Urls, Option(metavar="NAME", offers=ASKED)] = ()
     """thumbnail, caption or encoder: what is seen of a picture; repeatable. [default: thumbnail, and encoder if
     --encoder is given]"""
 
-    encoder: Annotated[Url | None, Option(metavar="FILE.onnx")] = None
-    """ONNX model of one picture, (1, 3, side, side) float32; a screen holds a copy of it."""
+    encoder: Annotated[Urls, BeforeValidator(_several), Option(metavar="FILE.onnx")] = ()
+    """ONNX model of one picture, (1, 3, side, side) float32; a screen holds a copy of it. Up to three, such as one for
+    objects and one for scenes, each a modality of its own."""
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.modality) - set(MODALITIES))
+        unknown = sorted(set(self.modality) - set(ASKED))
         if unknown:
-            raise LabelsError(f'there is no modality "{unknown[0]:.80}"; there are: {", ".join(MODALITIES)}')
+            raise LabelsError(f'there is no modality "{unknown[0]:.80}"; there are: {", ".join(ASKED)}')
         if len(set(self.modality)) < len(self.modality):
             raise LabelsError("--modality names one twice; give each once")
-        if "encoder" in self.modality and self.encoder is None:
+        if "encoder" in self.modality and not self.encoder:
             raise LabelsError("--modality encoder needs --encoder FILE.onnx")
+        if len(self.encoder) > len(ENCODERS):
+            raise LabelsError(f"a screen has at most {len(ENCODERS)} encoders, and {len(self.encoder)} are given")
 
 
 @checked_request

@@ -37,8 +37,8 @@ from scoring.labels.picture_index import PictureIndex
 from scoring.labels.table import labels_sha256, read_judged
 from scoring.runs.record import open_run
 from scoring.screen.modalities import MAX_ENCODER_BYTES, Modality
-from scoring.screen.model import FittedScreen, Vectors, identity_of, loaded_modalities, refuse_other_features
-from scoring.screen.record import MODALITIES, ModalityName
+from scoring.screen.model import Encoders, FittedScreen, Vectors, identity_of, loaded_modalities, refuse_other_features
+from scoring.screen.record import ENCODERS, MODALITIES, ModalityName
 from scoring.screen.screen_file import learnt_mark, learnt_pictures, read_screen, write_screen
 
 LIMITS = ImageLimits()
@@ -225,10 +225,10 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
     """Fit a screen and write it. LabelsError with the number of labels that is missing; SourceError, EngineError,
     RunError or StorageError in one line. Then nothing is written."""
     refuse_existing(request.out)
-    encoder = encoder_of(request.sees)
+    encoders = encoders_of(request.sees)
     names = modalities_of(request.sees)
-    identities = {name: identity_of(name, encoder) for name in names}
-    modalities = loaded_modalities(names, encoder, cache_of(request.look, encoder))
+    identities = {name: identity_of(name, encoders) for name in names}
+    modalities = loaded_modalities(names, encoders, cache_of(request.look, encoders))
     labelled = labelled_pictures(request.look, modalities, feedback)
     settings = FitSettings(
         target_miss=request.target_miss,
@@ -243,7 +243,7 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
     made = made_screen(labelled.pictures, identities, lengths, settings, digest, labelled.drawn)
     learnt = np.array(sorted(map(learnt_mark, made.learnt)), dtype=np.uint64)
     try:
-        screen = write_screen(request.out, made.record, made.predictor, learnt, encoder)
+        screen = write_screen(request.out, made.record, made.predictor, learnt, encoders)
     except BaseException:
         if place(request.out).is_local:
             shutil.rmtree(place(request.out).path, ignore_errors=True)  # it did not exist before
@@ -257,7 +257,7 @@ def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SIL
     screen = read_screen(request.screen)
     refuse_other_features(screen)
     modalities = loaded_modalities(
-        tuple(screen.predictor.heads), screen.encoder, cache_of(request.look, screen.encoder)
+        tuple(screen.predictor.heads), screen.encoders, cache_of(request.look, screen.encoders)
     )
     if labels_sha256(request.look.labels) == screen.record.labels_sha256:
         feedback.notice(
@@ -274,26 +274,32 @@ def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SIL
 def modalities_of(request: SeenRequest) -> tuple[ModalityName, ...]:
     """Return what is seen of a picture. LabelsError if an encoder is given, and the modalities leave it out."""
     if not request.modality:
-        return ("thumbnail",) if request.encoder is None else ("thumbnail", "encoder")
-    if request.encoder is not None and "encoder" not in request.modality:
+        return ("thumbnail", *ENCODERS[: len(request.encoder)])
+    if request.encoder and "encoder" not in request.modality:
         raise LabelsError("--encoder is given, and --modality does not name encoder; add it, or leave --encoder out")
-    return tuple(name for name in MODALITIES if name in request.modality)
+    asked = {*request.modality, *ENCODERS[: len(request.encoder)]}
+    return tuple(name for name in MODALITIES if name in asked)
 
 
-def encoder_of(request: SeenRequest) -> bytes | None:
-    """Return the content of the ONNX file. EngineError or StorageError if it cannot be used."""
-    if request.encoder is None:
-        return None
-    if not request.encoder.lower().endswith(".onnx"):
-        raise EngineError(f"--encoder {request.encoder}: give one .onnx file that holds its own weights")
-    return given_content(place(request.encoder), request.encoder, MAX_ENCODER_BYTES)
+def encoders_of(request: SeenRequest) -> Encoders:
+    """Return the contents of the ONNX files. EngineError or StorageError if one cannot be used; LabelsError if two are
+    the same."""
+    encoders = dict[ModalityName, bytes]()
+    for name, url in zip(ENCODERS, request.encoder, strict=False):
+        if not url.lower().endswith(".onnx"):
+            raise EngineError(f"--encoder {url}: give one .onnx file that holds its own weights")
+        content = given_content(place(url), url, MAX_ENCODER_BYTES)
+        if content in encoders.values():
+            raise LabelsError(f"--encoder {url}: another --encoder is the same file; give each once")
+        encoders[name] = content
+    return encoders
 
 
-def cache_of(request: LookRequest, encoder: bytes | None) -> Path | None:
+def cache_of(request: LookRequest, encoders: Encoders) -> Path | None:
     """Return the folder of the cache. LabelsError without an encoder; StorageError if it is not of this machine."""
     if request.cache is None:
         return None
-    if encoder is None:
+    if not encoders:
         raise LabelsError("--cache keeps the embeddings of an encoder, and there is none; leave it out")
     folder = place(request.cache)
     if not folder.is_local:

@@ -4,9 +4,9 @@
 - `caption`: hashed words and pairs of words, and the kinds of evidence in the caption. Words are hashed, so a screen
   holds weights of places in a table and no word. The table can be asked for a word, though: who has the screen can see
   how it weighs a word that they name.
-- `encoder`: an ONNX file that the user names, such as the picture part of a CLIP or DINO model. It must take one input
-  of one RGB picture, (1, 3, side, side) float32, and its first output is the embedding: (1, d), or more axes, over
-  which the mean is taken. Names and sizes of any fixed side are accepted.
+- `encoder`, `encoder-2`, `encoder-3`: ONNX files that the user names, such as the picture part of a CLIP or DINO model.
+  Each must take one input of one RGB picture, (1, 3, side, side) float32. Its first output is the embedding: (1, d), or
+  more axes, over which the mean is taken. Names and sizes of any fixed side are accepted.
 """
 
 import hashlib

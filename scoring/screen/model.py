@@ -21,12 +21,15 @@ from scoring.screen.modalities import (
     encoder_identity,
     thumbnail_identity,
 )
-from scoring.screen.record import LogisticCurve, ModalityName, ModalityRecord, ScreenRecord
+from scoring.screen.record import ENCODERS, LogisticCurve, ModalityName, ModalityRecord, ScreenRecord
 
 EDGE = 1e-6
 """A joined probability nearer to 0 or 1 counts as this near, as where its curve was fitted."""
 
 MAX_LOGIT = math.log((1 - EDGE) / EDGE)
+
+Encoders = Mapping[ModalityName, bytes]
+"""Modality of `ENCODERS` -> content of its ONNX file."""
 
 Vectors = Mapping[ModalityName, Features | None]
 """What the modalities say of one view; None where it lacks what they look at."""
@@ -81,8 +84,7 @@ class FittedScreen:
     record: ScreenRecord
     predictor: Predictor
 
-    encoder: bytes | None
-    """Content of the ONNX file, if `encoder` is one of the modalities."""
+    encoders: Encoders
 
     sha256: str
     """Hash of screen.json, which holds the hashes of the other files."""
@@ -92,24 +94,24 @@ class FittedScreen:
         return "caption" in self.predictor.heads
 
 
-def identity_of(name: ModalityName, encoder: bytes | None) -> dict[str, str]:
+def identity_of(name: ModalityName, encoders: Encoders) -> dict[str, str]:
     """Return what decides the features of a modality on this machine. EngineError if a package or file is missing."""
     if name == "thumbnail":
         return thumbnail_identity()
-    return caption_identity() if name == "caption" else encoder_identity(encoder or b"")
+    return caption_identity() if name == "caption" else encoder_identity(encoders[name])
 
 
 def loaded_modalities(
-    names: Sequence[ModalityName], encoder: bytes | None, cache: Path | None = None
+    names: Sequence[ModalityName], encoders: Encoders, cache: Path | None = None
 ) -> dict[ModalityName, Modality]:
-    """Load the models of modalities. encoder: content of the ONNX file. cache: keeps embeddings; None keeps none.
+    """Load the models of modalities. cache: keeps embeddings; None keeps none.
 
     EngineError if a package or model file is missing or wrong.
     """
     modalities = dict[ModalityName, Modality]()
     for name in names:
-        if name == "encoder":
-            modalities[name] = OnnxEncoder(encoder or b"", cache)
+        if name in ENCODERS:
+            modalities[name] = OnnxEncoder(encoders[name], cache)
         else:
             modalities[name] = Thumbnail() if name == "thumbnail" else Caption()
     return modalities
@@ -118,7 +120,7 @@ def loaded_modalities(
 def refuse_other_features(screen: FittedScreen) -> None:
     """Raise EngineError if this machine would compute other features than those that the screen was fitted on."""
     for modality in screen.record.modalities:
-        here = identity_of(modality.name, screen.encoder)
+        here = identity_of(modality.name, screen.encoders)
         other = sorted(name for name in {*here, *modality.identity} if here.get(name) != modality.identity.get(name))
         if other:
             raise EngineError(
@@ -134,7 +136,7 @@ class Screener:
         """EngineError if a package or model file is missing, or another one than the screen was fitted with."""
         refuse_other_features(screen)
         self._screen = screen
-        self._modalities = loaded_modalities(tuple(screen.predictor.heads), screen.encoder)
+        self._modalities = loaded_modalities(tuple(screen.predictor.heads), screen.encoders)
         for modality in screen.record.modalities:
             if self._modalities[modality.name].length != modality.length:
                 raise EngineError(f"the screen has other features of the modality {modality.name}; fit it again")

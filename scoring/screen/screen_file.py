@@ -1,4 +1,4 @@
-"""The folder of a screen: screen.json, screen.safetensors, and encoder.onnx if the user named an encoder.
+"""The folder of a screen: screen.json, screen.safetensors, and encoder.onnx, encoder-2.onnx, … if the user named some.
 
 A screen comes from elsewhere as often as not, so it is read strictly: every file has the hash that screen.json gives,
 screen.json has its own, every number its place and shape, and nothing in it can run.
@@ -16,12 +16,11 @@ from ingest.errors import LabelsError, StorageError
 from ingest.storage.place import Place, place
 from scoring.screen.fusion import Fusion
 from scoring.screen.heads import Head, Numbers
-from scoring.screen.model import FittedScreen, Predictor
-from scoring.screen.record import ScreenRecord
+from scoring.screen.model import Encoders, FittedScreen, Predictor
+from scoring.screen.record import ENCODERS, ModalityName, ScreenRecord
 
 RECORD = "screen.json"
 WEIGHTS = "screen.safetensors"
-ENCODER = "encoder.onnx"
 
 MAX_RECORD_BYTES = 16 * 2**20
 MAX_WEIGHTS_BYTES = 2**30
@@ -33,7 +32,7 @@ def write_screen(
     record: ScreenRecord,
     predictor: Predictor,
     learnt: np.ndarray[tuple[int], np.dtype[np.uint64]],
-    encoder: bytes | None,
+    encoders: Encoders,
 ) -> FittedScreen:
     """Write a new folder, screen.json last, so that a folder without it is no screen. StorageError if it cannot.
 
@@ -45,9 +44,7 @@ def write_screen(
     for modality, head in predictor.heads.items():
         tensors |= {f"{modality}.{part}": np.ascontiguousarray(getattr(head, part)) for part in HEAD_PARTS}
     tensors |= {f"fusion.{name}": np.ascontiguousarray(value) for name, value in predictor.fusion.parameters.items()}
-    contents = {WEIGHTS: save(tensors)}
-    if encoder is not None:
-        contents[ENCODER] = encoder
+    contents = {WEIGHTS: save(tensors)} | {_file(name): content for name, content in encoders.items()}
     root = place(url)
     for name, content in contents.items():
         root.at(name).write(content)
@@ -76,12 +73,18 @@ def read_screen(url: str) -> FittedScreen:
         raise LabelsError(
             f"{url}/{RECORD} was changed after the fit, so its promise means nothing; fit the screen again"
         )
-    has_encoder = any(modality.name == "encoder" for modality in record.modalities)
-    if set(record.files) != {WEIGHTS, *([ENCODER] if has_encoder else [])}:
+    names = [modality.name for modality in record.modalities if modality.name in ENCODERS]
+    if set(record.files) != {WEIGHTS, *map(_file, names)}:
         raise LabelsError(f"{url}/{RECORD} does not name the files that its modalities need; fit the screen again")
     contents = {name: _checked(root, name, digest, url) for name, digest in record.files.items()}
     tensors = _tensors(contents[WEIGHTS], url)
-    return _screen(record, tensors, contents.get(ENCODER), hashlib.sha256(text).hexdigest(), url)
+    encoders = {name: contents[_file(name)] for name in names}
+    return _screen(record, tensors, encoders, hashlib.sha256(text).hexdigest(), url)
+
+
+def _file(name: ModalityName) -> str:
+    """Return the name of an encoder's file."""
+    return f"{name}.onnx"
 
 
 def _own_hash(text: str | bytes) -> str:
@@ -104,7 +107,7 @@ def learnt_mark(sha256: str) -> int:
 
 
 def _screen(
-    record: ScreenRecord, tensors: Mapping[str, Numbers], encoder: bytes | None, sha256: str, url: str
+    record: ScreenRecord, tensors: Mapping[str, Numbers], encoders: Encoders, sha256: str, url: str
 ) -> FittedScreen:
     wanted = {f"{modality.name}.{part}" for modality in record.modalities for part in HEAD_PARTS} | {"learnt"}
     others = {name for name in tensors if name not in wanted}
@@ -124,7 +127,7 @@ def _screen(
         raise _misfit(url)
     if not fusion.fits(len(record.modalities)):
         raise _misfit(url)
-    return FittedScreen(record, Predictor(record.modalities, heads, fusion, record.curve), encoder, sha256)
+    return FittedScreen(record, Predictor(record.modalities, heads, fusion, record.curve), encoders, sha256)
 
 
 def _misfit(url: str) -> LabelsError:
@@ -132,7 +135,7 @@ def _misfit(url: str) -> LabelsError:
 
 
 def _checked(root: Place, name: str, digest: str, url: str) -> bytes:
-    content = _content(root, name, MAX_WEIGHTS_BYTES * (2 if name == ENCODER else 1), url)
+    content = _content(root, name, MAX_WEIGHTS_BYTES * (1 if name == WEIGHTS else 2), url)
     if hashlib.sha256(content).hexdigest() != digest:
         raise LabelsError(f"{url}/{name} is not the file that {RECORD} names; copy the screen again, or fit it again")
     return content

@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
+from ingest.errors import LabelsError
 from jobs.console.requests import asked
 from jobs.screen.request import EvaluateScreenRequest, FitRequest
 from jobs.screen.run import FitResult, run_screen_evaluate, run_screen_fit
 from privsieve import screen_evaluate, screen_fit
 from reports.screening.bounds import miss_high
+from scoring.screen.model import Screener
+from scoring.screen.screen_file import read_screen
 from tests.jobs.made import privsieve, tar
+from tests.scoring.test_screen import averaging_model
 from tests.screens import planted_corpus, write_labels
 
 TARGET = 0.05
@@ -183,9 +187,44 @@ def test_the_labels_that_chose_a_threshold_do_not_judge_it_unsaid(
     assert "the thresholds were chosen by these labels" in capsys.readouterr().err
 
 
+def test_objects_scenes_and_captions_are_three_predictors_that_are_fused(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in tables 3 and 4 of PrivacyAlert, with an encoder for objects and another for scenes."""
+    encoders = list[object]()
+    for name, side in (("objects", 8), ("scenes", 4)):
+        (tmp_path / f"{name}.onnx").write_bytes(averaging_model(side))
+        encoders += ["--encoder", tmp_path / f"{name}.onnx"]
+    labels = ("--labels", corpus / "labels.csv")
+    screen = tmp_path / "screen"
+    fit = ("screen", "fit", corpus / "shards", *labels, "--target-miss", TARGET, *encoders)
+    assert privsieve(*fit, "--modality", "caption", "--modality", "encoder", "--out", screen) == 0
+    said = capsys.readouterr().out
+    assert all(f" {kind} " in said for kind in ("single: caption", "mean", "mean of logits", "stacking", "gate"))
+    fitted = read_screen(str(screen))
+    assert [modality.name for modality in fitted.record.modalities] == ["caption", "encoder", "encoder-2"]
+    for file, side in (("encoder.onnx", 8), ("encoder-2.onnx", 4)):
+        assert (screen / file).read_bytes() == averaging_model(side)
+    judged = screen_evaluate(screen, corpus / "shards", corpus / "labels.csv").evaluation
+    assert [each.name for each in judged.predictors][:3] == ["caption", "encoder", "encoder-2"]
+    Screener(fitted)  # as in a scan: each encoder gives as many features as it was fitted with
+
+
+def test_one_encoder_can_be_given_as_one_name_and_the_same_file_only_once(corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.onnx").write_bytes(averaging_model())
+    (tmp_path / "b.onnx").write_bytes(averaging_model())
+    one = _asked(corpus, encoder=str(tmp_path / "a.onnx"), modality=("encoder",))
+    assert one.sees.encoder == (str(tmp_path / "a.onnx"),)
+    twice = (tmp_path / "a.onnx", tmp_path / "b.onnx")
+    same = _asked(corpus, encoder=twice, modality=("encoder",), out=tmp_path / "screen")
+    with pytest.raises(LabelsError, match=r"b\.onnx: another --encoder is the same file"):
+        run_screen_fit(same)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
+        (("--encoder", "a.onnx") * 4, "a screen has at most 3 encoders, and 4 are given"),
         (("--modality", "pixels"), 'there is no modality "pixels"; there are: thumbnail, caption, encoder'),
         (("--modality", "encoder"), "--modality encoder needs --encoder FILE.onnx"),
         (("--target-miss", "0"), "target-miss"),
