@@ -7,7 +7,8 @@
     barcodes.py    ZXing                              ocr.py           PP-OCR: lines of text and their positions
     plates.py      licence plates                     page.py          the kind of page, its fields and their values
     people.py, rules.py                               rules: text -> evidence, by `scoring.text_rules`
-    engine.py      all steps, view by view
+    engine.py      all steps, view by view        glance.py        a picture's features for the screen
+    covering.py    what to cover of a picture, and whether a second look still finds it
 
 To add a kind of evidence: write a file that turns pixels into `Finding`s, call it in `engine.py`.
 Each model runs on one CPU thread; nothing is downloaded or written.
