@@ -1,6 +1,6 @@
 """Small models on the CPU, and rules: findings are kept by their kind of evidence, never with their content.
 
-    models.py      model files and their hashes       findings.py      evidence -> 22 values
+    models.py      model files and their hashes       findings.py      evidence -> a value per attribute
     faces.py       CenterFace: faces                  scene.py         bystanders, activities, property
     objects.py     NanoDet: people and things         nudity.py        open_nsfw
     without_model.py                                  fingerprints, fundus photographs, radiographs
