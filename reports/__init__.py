@@ -1,8 +1,9 @@
 """Room 3 of 4: what the scores say.
 
-What lives here: DuckDB over score tables: views, one SQL file per question, a summary, one HTML page.
+What lives here: runs in DuckDB, with one SQL file per question; statistics; reports, as text and as HTML pages.
 May import: `ingest` and `scoring`. Neither Ray nor engines, and never `jobs`.
 Start at: `report/opened.py` for what a program asks a run, `run/warehouse.py` for how it is opened and locked,
 `run/queries/` for the questions. `report/`, `audit/`, `evaluation/`, `calibration/` and `diff/` have the same files:
-`results.py` (what is said, as data), `compute.py` (how it comes about), `words.py` and `page.py` (how it is shown).
+`results.py` (what is said, as data), `compute.py` (how it comes about), `words.py` (how it is said); `page.py` where
+there is a page.
 """

@@ -21,7 +21,7 @@ from scoring.taxonomy import KEYS
 Number = TypeVar("Number", bool, float)
 
 Values = npt.NDArray[np.float32]
-"""Shape (22,), canonical order: 1 present, 0.5 ambiguous, 0 absent, NaN not assessed."""
+"""Shape (attributes,), canonical order: 1 present, 0.5 ambiguous, 0 absent, NaN not assessed."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Assessment:
     boxes: tuple[Box, ...] = ()
 
     probabilities: npt.NDArray[np.float32] | None = None
-    """Shape (22, 3), columns absent, ambiguous, present; rows of attributes that were not assessed are NaN."""
+    """Shape (attributes, 3), columns absent, ambiguous, present; rows of attributes that were not assessed are NaN."""
 
     holistic_score: float | None = None
     """Severity of the whole image, 0–1."""
@@ -287,7 +287,7 @@ class RemoteEngineModule(Protocol):
 
 
 def not_assessed() -> Values:
-    """Return a new vector of 22 NaN."""
+    """Return a new vector of NaN, shape (attributes,)."""
     return np.full(len(KEYS), np.nan, dtype=np.float32)
 
 

@@ -49,7 +49,7 @@ DECISIVE_KEYS = tuple(attribute.key for attribute in ATTRIBUTES if attribute.lev
 """Attributes that each make a picture private on their own."""
 
 IS_DECISIVE = np.array([attribute.level in PRIVATE_LEVELS for attribute in ATTRIBUTES])
-"""Shape (22,), bool: the same attributes, in canonical order."""
+"""Shape (attributes,), bool: the same attributes, in canonical order."""
 
 MIN_PRIVATE_SCORE = BANDS[PRIVATE_LEVELS[-1] - 1][0]
 """The lowest severity score of the private levels."""
@@ -163,7 +163,7 @@ ROW_COLUMNS = (
 def private_of_values(values: npt.NDArray[np.floating]) -> Numbers:
     """Return 1 if an attribute of level 1 or 2 is present, 0 if all of them were judged and none is, else NaN.
 
-    values: shape (n, 22) in canonical order, 0, 0.5, 1 or NaN. Shape (n,).
+    values: shape (n, attributes) in canonical order, 0, 0.5, 1 or NaN. Shape (n,).
     """
     decisive = values[:, IS_DECISIVE]
     is_open = np.isnan(decisive).any(axis=1)

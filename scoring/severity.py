@@ -34,7 +34,7 @@ _ATTRIBUTE_TO_COUNT = (_LEVEL_OF_ATTRIBUTE[:, None] == np.arange(1, 5)[None, :])
 
 
 def level_counts(present: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Count the attributes present, shape (n, 22) in canonical order, per level, shape (n, 4)."""
+    """Count the attributes present, shape (n, attributes) in canonical order, per level, shape (n, 4)."""
     counts: npt.NDArray[np.int64] = present.astype(np.int64) @ _ATTRIBUTE_TO_COUNT
     return counts
 
@@ -81,7 +81,7 @@ def _tables() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
 
 
 def levels_with_gaps(values: Floats) -> npt.NDArray[np.float32]:
-    """Return the most severe level that is present (1), 0 if none is; shape (…, 22) -> (…).
+    """Return the most severe level that is present (1), 0 if none is; shape (…, attributes) -> (…).
 
     NaN if an attribute that would be more severe was not judged: that is never taken as absent. values: 0, 0.5, 1 or
     NaN, in canonical order.

@@ -110,6 +110,16 @@ def test_the_sign_of_a_folder_names_what_it_may_import(folder: Path) -> None:
     assert not {a for a in allowed if not any(name == a or name.startswith(f"{a}.") for name in imported)}, "unused"
 
 
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda f: str(f.relative_to(ROOT)))
+def test_the_sign_of_a_folder_names_files_that_exist(folder: Path) -> None:
+    if not (folder / "__init__.py").exists():  # scripts
+        return
+    sign = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    files = re.findall(r"[\w/]+\.py\b", sign)
+    # Some files that the signs of rooms name are those of every folder below.
+    assert not [name for name in files if not (ROOT / name).exists() and not list(folder.rglob(name))]
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_room_has_its_sign(room: str) -> None:
     sign = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text())) or ""

@@ -1,15 +1,11 @@
-"""How much memory the pages of a Parquet file take, read from their headers before pyarrow decodes them.
+"""The rows of a row group of a hostile Parquet file, decoded in a bounded part of the memory.
 
-Also the rows of a row group, decoded in a bounded part of the memory.
-
-pyarrow allocates what a page header says, up to 2 GB a page, and a file of 2 KB can fill that: compression and
-dictionaries multiply. Sizes in the footer cannot be trusted.
+pyarrow allocates what a page header says, up to 2 GB a page, and a file of 2 KB can fill that: a dictionary, a delta or
+a compressed page can make a few bytes of a file into gigabytes. Sizes in the footer cannot be trusted. So each column
+is decoded on its own, a row at a time, behind a `PageGuard`, which reads the header of each page before pyarrow does.
 
 A child process with limited memory cannot do this work: it would die once for each sample of such a group, it could not
 tell a damaged group from a lack of memory, and releases are copied in the process of the worker.
-
-A dictionary, a delta or a compressed page can make a few bytes of a file into gigabytes. So each column is decoded on
-its own, a row at a time, behind a `PageGuard`.
 """
 
 import io

@@ -50,6 +50,7 @@ _WORDS = {
     "EndpointConnectionError": "the store cannot be reached",
     "ConnectTimeoutError": "the store cannot be reached",
     "ReadTimeoutError": "the store did not answer in time",
+    "gaierror": "no machine of that name is known",
 }
 _ERRNO_OF = {FileNotFoundError: errno.ENOENT, PermissionError: errno.EACCES, FileExistsError: errno.EEXIST}
 

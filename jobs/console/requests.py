@@ -18,7 +18,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, cast, dataclass_transform, get_args, get_origin, get_type_hints
 
-from pydantic import BeforeValidator, ConfigDict, Field, InstanceOf, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, InstanceOf, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import PydanticCustomError
 
@@ -110,10 +110,16 @@ def _url(value: Any) -> Any:
     return named(os.fspath(value))
 
 
+def _gpus(number: float) -> float:
+    if number > 1 and not number.is_integer():
+        raise PrivsieveError(f"--engine-gpus {number:g}: give a part of one GPU, or a whole number of GPUs")
+    return number
+
+
 Count = Annotated[int, Field(ge=1, lt=2**63)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 EngineCpus = Annotated[float, Field(ge=0.5, allow_inf_nan=False)]
-EngineGpus = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+EngineGpus = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_gpus)]
 Name = InstanceOf[str]
 """A text as the system gives it. A plain `str` refuses lone surrogates, which replace bytes that are not UTF-8."""
 

@@ -3,7 +3,7 @@
     python -m jobs.demo.pack PICTURES MANIFEST.csv
 
 Run it by hand, only when the choice of pictures changes. MANIFEST.csv has the columns file, licence, licence_tier,
-category, has_exif, source_repo, source_path, privbench_class and the 22 attributes; `file` is relative to PICTURES. The
+category, has_exif, source_repo, source_path, privbench_class and the attributes; `file` is relative to PICTURES. The
 same input gives the same bytes. Also writes `labels.csv`: the manifest's labels of each picture, as a labels table.
 """
 

@@ -19,8 +19,8 @@ from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, reason_of
 from jobs.filter.decisions import (
     DECISIONS_SCHEMA,
-    Bar,
     KeptHash,
+    ScoreThreshold,
     as_written,
     counted,
     decisions_of,
@@ -141,8 +141,8 @@ class ShardCopier:
     resume: bool
     """Whether what an earlier filter has copied is reused, if it is whole."""
 
-    bar: Bar | None = None
-    """Bar of a guarantee."""
+    threshold: ScoreThreshold | None = None
+    """The threshold of a guarantee."""
 
     reviewed: ReviewedBoxes = field(default_factory=dict)
     verify: VerifyEngine | None = None
@@ -212,9 +212,9 @@ class ShardCopier:
         rewriters, facts = dict[int, Mapping[str, Any]](), [SCHEMA.empty_table().select(COLUMNS)]
         flags = dict[int, dict[str, Any]]() if self.flag_keys else None
         more = frozenset([*COLUMNS, *(FLAGGED if self.flag_keys else ())])
-        for rows in row_chunks(self.run, share.rows, self.policy, self.bar, more=more):
+        for rows in row_chunks(self.run, share.rows, self.policy, self.threshold, more=more):
             facts.append(rows.select(COLUMNS))
-            tables.append(decisions_of(rows, self.policy, self.bar))
+            tables.append(decisions_of(rows, self.policy, self.threshold))
             kept.update(tables[-1])
             unseen |= unseen_in(rows, tables[-1])
             if flags is not None:

@@ -43,13 +43,13 @@ _OPTION = "--guarantee-by"
 
 
 @dataclass(frozen=True)
-class Bar:
-    """Images from a threshold on are dropped."""
+class ScoreThreshold:
+    """A number from which on images are dropped."""
 
     by: str
     """The column or expression, as the user gave it."""
 
-    threshold: float
+    lowest: float
     """The lowest number that is dropped; +inf if the policy alone keeps the promise."""
 
     @property
@@ -60,7 +60,7 @@ class Bar:
     @property
     def reason(self) -> str:
         """Return the reason for the decisions."""
-        return f"{shown(self.by)} is {readable(self.threshold)} or more, which the guarantee drops"
+        return f"{shown(self.by)} is {readable(self.lowest)} or more, which the guarantee drops"
 
     def scores(self, rows: pa.Table) -> pa.ChunkedArray:
         """Return the number of each row, float64; null if it has none."""
@@ -167,7 +167,7 @@ def row_chunks(
     run: Place,
     ranges: Sequence[RowRange],
     policy: Policy,
-    bar: Bar | None = None,
+    threshold: ScoreThreshold | None = None,
     rows_at_once: int = ROWS_AT_ONCE,
     more: frozenset[str] = frozenset(),
 ) -> Iterator[pa.Table]:
@@ -176,7 +176,7 @@ def row_chunks(
 
     more: columns that the caller needs.
     """
-    columns = sorted(_COUNTED | {*_ORIGIN} | policy.columns | (bar.columns if bar else frozenset()) | more)
+    columns = sorted(_COUNTED | {*_ORIGIN} | policy.columns | (threshold.columns if threshold else frozenset()) | more)
     waiting, num_waiting = list[pa.Table](), 0
     for part in _at_once(ranges, rows_at_once):
         rows = rows_at(run, [part], columns)
@@ -202,12 +202,12 @@ def _at_once(ranges: Sequence[RowRange], num_rows: int) -> Iterator[RowRange]:
             first = after
 
 
-def decisions_of(rows: pa.Table, policy: Policy, bar: Bar | None = None) -> pa.Table:
+def decisions_of(rows: pa.Table, policy: Policy, threshold: ScoreThreshold | None = None) -> pa.Table:
     """Return the decisions of a policy for rows of one shard.
 
-    A row without image bytes is always dropped, and so is one that is about a damaged part of the shard. bar: of a
-    guarantee. From its threshold on, it drops what the policy flags or keeps by default; an image that a rule of the
-    policy keeps stays.
+    A row without image bytes is always dropped, and so is one that is about a damaged part of the shard. threshold: of
+    a guarantee. From it on, what the policy flags or keeps by default is dropped; an image that a rule of the policy
+    keeps stays.
     """
     decided = policy.decide(rows)
     for name in DECISIONS_SCHEMA.names[decided.num_columns :]:
@@ -216,10 +216,10 @@ def decisions_of(rows: pa.Table, policy: Policy, bar: Bar | None = None) -> pa.T
         values = rows[name] if is_of_row else pa.nulls(decided.num_rows, DECISIONS_SCHEMA.field(name).type)
         decided = decided.append_column(name, values)
     decided = decided.cast(DECISIONS_SCHEMA)
-    if bar is not None:
-        reached = pc.greater_equal(bar.scores(rows), bar.threshold).fill_null(False)
+    if threshold is not None:
+        reached = pc.greater_equal(threshold.scores(rows), threshold.lowest).fill_null(False)
         is_dropped = pc.and_(reached, pc.and_(can_be_dropped(decided), pc.invert(is_caught(decided, policy))))
-        decided = _overruled(decided, is_dropped, GUARANTEE, pa.scalar(bar.reason))
+        decided = _overruled(decided, is_dropped, GUARANTEE, pa.scalar(threshold.reason))
     lost = pc.and_(pc.is_null(decided["sha256"]), pc.not_equal(decided["action"], "drop"))
     reasons = pc.binary_join_element_wise("there is nothing that could be copied", decided["reason"], ": ")
     decided = _overruled(decided, lost, UNREADABLE, reasons)

@@ -17,7 +17,7 @@ from pydantic import Field
 from ingest.errors import LabelsError, PolicyError, RunError, number_of
 from ingest.storage.place import Place, place
 from jobs.console.requests import Url, checked_request
-from jobs.filter.decisions import Bar, can_be_dropped, decisions_of, is_caught, readable, scores_of
+from jobs.filter.decisions import ScoreThreshold, can_be_dropped, decisions_of, is_caught, readable, scores_of
 from jobs.filter.plan import Counts
 from jobs.filter.record import GuaranteeRecord
 from reports.evaluation.answers import truth_of
@@ -83,7 +83,7 @@ class GuaranteeRequest:
 class Guarantee:
     """A threshold and what it promises."""
 
-    bar: Bar
+    threshold: ScoreThreshold
     record: GuaranteeRecord
 
     caution: str | None
@@ -106,7 +106,7 @@ class Guarantee:
         more = f" and {num - MAX_NAMED:,} more" if num > MAX_NAMED else ""
         return (
             f"every scored image is dropped: {num:,} of {labelled} {'has' if num == 1 else 'have'} the lowest "
-            f"{shown(record.by)} of the run, {readable(self.bar.threshold)} ({named}{more}), and "
+            f"{shown(record.by)} of the run, {readable(self.threshold.lowest)} ({named}{more}), and "
             f"{record.num_missed_allowed:,} may be missed"
         )
 
@@ -162,7 +162,7 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
         covered_counts=policy.covered_counts,
     )
     at_threshold = _names(private, counts_as_private & (lowest == bound.threshold))
-    return Guarantee(Bar(by, bound.threshold), promised, contradictions(given.labels), at_threshold)
+    return Guarantee(ScoreThreshold(by, bound.threshold), promised, contradictions(given.labels), at_threshold)
 
 
 def percent(share: float) -> str:

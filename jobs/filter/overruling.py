@@ -16,7 +16,7 @@ from ingest.errors import RunError
 from ingest.formats import Source
 from ingest.images import pdq, phash
 from ingest.storage.place import Place
-from jobs.filter.decisions import Bar, decisions_of, row_chunks
+from jobs.filter.decisions import ScoreThreshold, decisions_of, row_chunks
 from jobs.filter.plan import shard_rows
 from jobs.filter.record import GroupCounts, GroupsBy
 from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, HASH_LIST, NOT_COMPARED, NOT_LISTED, Overruled, Policy
@@ -180,7 +180,7 @@ def decided_rows(
     record: RunRecord,
     corpus: Source,
     policy: Policy,
-    bar: Bar | None,
+    threshold: ScoreThreshold | None,
     groups: GroupsBy | None,
 ) -> Decided:
     """Decide on every row of a run and put the decisions into the table `decided`. Errors as of `plan_release`.
@@ -194,11 +194,11 @@ def decided_rows(
     decided, codes = Decided(connection, [], []), dict[tuple[str, str, str], int]()
     more = frozenset([groups]) if groups is not None else frozenset[str]()
     for _, ranges in shard_rows(record, corpus, results(run)):
-        for rows in row_chunks(run, ranges, policy, bar, more=more):
+        for rows in row_chunks(run, ranges, policy, threshold, more=more):
             if rows.num_rows:
                 if decided.shards[-1:] != [shard := rows["shard"][0].as_py()]:
                     decided.shards.append(shard)
-                _insert(decided, codes, decisions_of(rows, policy, bar), _hashes(rows, groups))
+                _insert(decided, codes, decisions_of(rows, policy, threshold), _hashes(rows, groups))
     decided.decisions += codes
     return decided
 

@@ -11,7 +11,7 @@ from ingest.errors import IncompleteError, RunError, number_of
 from ingest.formats import Source
 from ingest.sample import printable
 from ingest.storage.place import Place
-from jobs.filter.decisions import Bar, KeptHash, counted, decisions_of, row_chunks, unseen_in
+from jobs.filter.decisions import KeptHash, ScoreThreshold, counted, decisions_of, row_chunks, unseen_in
 from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, Policy
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import refuse_foreign
@@ -95,11 +95,13 @@ class Plan:
         return hashlib.sha256("".join(share.kept_sha256 for share in self.shares).encode()).hexdigest()
 
 
-def plan_release(run: Place, record: RunRecord, corpus: Source, policy: Policy, bar: Bar | None = None) -> Plan:
+def plan_release(
+    run: Place, record: RunRecord, corpus: Source, policy: Policy, threshold: ScoreThreshold | None = None
+) -> Plan:
     """Decide for every row of a complete run. RunError if rows are missing; PolicyError if a rule fails."""
     refuse_foreign(run, record.settings_hash())
     listed = results(run)
-    tally = _Tally(run, policy, bar)
+    tally = _Tally(run, policy, threshold)
     shares = [tally.share(shard, ranges, record.is_whole) for shard, ranges in shard_rows(record, corpus, listed)]
     _refuse_incomplete(record, corpus, listed, num_rows=sum(share.num_rows for share in shares))
     return Plan(
@@ -128,13 +130,13 @@ def counts_of(by_rule: Mapping[tuple[str, str], int], num_unseen: int, unseen_ki
 class _Tally:
     """Counts over all shards."""
 
-    def __init__(self, run: Place, policy: Policy, bar: Bar | None):
+    def __init__(self, run: Place, policy: Policy, threshold: ScoreThreshold | None):
         self.by_rule = Counter[tuple[str, str]]()
         self.damaged = list[tuple[str, Counter[str]]]()
         self.num_older = 0
         self.num_kept_bytes = 0
         self.num_scored_left = 0
-        self._run, self._policy, self._bar = run, policy, bar
+        self._run, self._policy, self._threshold = run, policy, threshold
         self._num_unseen, self._unseen_kinds = 0, Counter[str]()
 
     def counts(self) -> Counts:
@@ -142,8 +144,8 @@ class _Tally:
 
     def share(self, shard: str, ranges: list[RowRange], is_whole: bool) -> Share:
         kept, num_rows = KeptHash(shard), 0
-        for rows in row_chunks(self._run, ranges, self._policy, self._bar):
-            decisions = decisions_of(rows, self._policy, self._bar)
+        for rows in row_chunks(self._run, ranges, self._policy, self._threshold):
+            decisions = decisions_of(rows, self._policy, self._threshold)
             kept.update(decisions)
             num_rows += decisions.num_rows
             self.by_rule.update(counted(decisions))

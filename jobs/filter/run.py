@@ -23,7 +23,7 @@ from ingest.formats.released import RELEASE, RELEASE_LEASE, UNFINISHED, Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written, remove_tree
 from jobs.filter.copying import Copied, ShardCopier, copied_on_ray, refuse_without_json
-from jobs.filter.decisions import Bar
+from jobs.filter.decisions import ScoreThreshold
 from jobs.filter.finishing import Changes, PreviousRelease, as_json, finish, left_out, previous_release
 from jobs.filter.guaranteeing import GUARANTEE_ONLY, Guarantee, guarantee
 from jobs.filter.overruling import decided_rows
@@ -78,7 +78,7 @@ class FilterPlan:
     cautions: tuple[str, ...]
     """Lines to read before the counts: of which images they are, and rules that may not do what was meant."""
 
-    bar: Bar | None
+    threshold: ScoreThreshold | None
     """The threshold of the guarantee."""
 
     guarantee: GuaranteeRecord | None
@@ -166,20 +166,25 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
         policy = replace(policy, listed=found_listed.listed, not_compared=found_listed.not_compared)
     promise = request.promise
     proven = guarantee(promise, run, record, policy) if promise is not None else None
-    bar = None if proven is None else proven.bar
-    policy, groups, urls = _overruled(request, run, record, corpus, policy, bar)
-    plan = plan_release(run, record, corpus, policy, bar)
+    threshold = None if proven is None else proven.threshold
+    policy, groups, urls = _overruled(request, run, record, corpus, policy, threshold)
+    plan = plan_release(run, record, corpus, policy, threshold)
     notes = [*cautions(record, plan, policy), *notes_of_looks(reviewed, verify), *notes_of_groups(groups)]
     if proven is not None:
         proven = proven.with_price(plan.counts)
         notes += filter(None, [proven.caution, _refuse_nothing_left(proven, plan, request.accept_all)])
     proof = None if proven is None else proven.record
     looks = (reviewed, verify, previous, groups, urls)
-    return FilterPlan(request, run, record, corpus, policy, plan, tuple(notes), bar, proof, *looks)
+    return FilterPlan(request, run, record, corpus, policy, plan, tuple(notes), threshold, proof, *looks)
 
 
 def _overruled(
-    request: FilterRequest, run: Place, record: RunRecord, corpus: Source, policy: Policy, bar: Bar | None
+    request: FilterRequest,
+    run: Place,
+    record: RunRecord,
+    corpus: Source,
+    policy: Policy,
+    threshold: ScoreThreshold | None,
 ) -> tuple[Policy, GroupCounts | None, UrlCounts | None]:
     """Return the policy with the decisions that follow from other pictures, and the counts of groups and of a list."""
     if request.urls is None and request.groups is None:
@@ -188,7 +193,7 @@ def _overruled(
         refuse_unlistable(policy, request.flags_only)
         policy = replace(policy, members="listed" if policy.members == "image-only" else policy.members)
     with spilling_database("the pass over all rows") as connection:
-        decided = decided_rows(connection, run, record, corpus, policy, bar, request.groups)
+        decided = decided_rows(connection, run, record, corpus, policy, threshold, request.groups)
         groups = decided.group(request.groups) if request.groups is not None else None
         urls = None
         if request.urls is not None:
@@ -243,8 +248,8 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
         with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as held:
             _begin(out, identity)
             more = (planned.reviewed, planned.verify, request.flag_keys, planned.urls)
-            made_of = (planned.run, planned.plan, policy, planned.bar)
-            copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume, planned.bar, *more)
+            made_of = (planned.run, planned.plan, policy, planned.threshold)
+            copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume, planned.threshold, *more)
             counts, written, shift = _copy_all(copier, planned.plan, copy, feedback, held)
             if request.urls is not None and planned.urls is not None:
                 written = [*written, write_urls(request.urls, out, *made_of, planned.urls)]

@@ -18,7 +18,7 @@ from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from jobs.fetch.selection import ROWS_PER_FILE, Metadata, cut_batches, open_metadata, unreadable
 from jobs.filter.copying import FLAGGED
-from jobs.filter.decisions import Bar, decisions_of, row_chunks
+from jobs.filter.decisions import ScoreThreshold, decisions_of, row_chunks
 from jobs.filter.overruling import WITHHELD, Decided
 from jobs.filter.plan import Plan
 from jobs.filter.record import UrlCounts
@@ -123,13 +123,13 @@ def count_urls(url: str, decided: Decided, flags_only: bool, has_hash_list: bool
 
 
 def write_urls(
-    url: str, out: Place, run: Place, plan: Plan, policy: Policy, bar: Bar | None, counts: UrlCounts
+    url: str, out: Place, run: Place, plan: Plan, policy: Policy, threshold: ScoreThreshold | None, counts: UrlCounts
 ) -> Written:
     """Write the list below `out`. IncompleteError if the table is not the one that was counted."""
     with spilling_database("the list of URLs") as connection:
         connection.execute("SET preserve_insertion_order = true")  # the order of the table
         metadata = open_metadata(url, connection)
-        _load_flags(connection, run, plan, policy, bar, counts.flags_only)
+        _load_flags(connection, run, plan, policy, threshold, counts.flags_only)
         kept, left_out = _released_columns(metadata, policy, counts.column)
         try:
             reader = connection.sql(_list_sql(metadata, kept, counts)).to_arrow_reader(10_000)
@@ -143,7 +143,12 @@ def write_urls(
 
 
 def _load_flags(
-    connection: duckdb.DuckDBPyConnection, run: Place, plan: Plan, policy: Policy, bar: Bar | None, flags_only: bool
+    connection: duckdb.DuckDBPyConnection,
+    run: Place,
+    plan: Plan,
+    policy: Policy,
+    threshold: ScoreThreshold | None,
+    flags_only: bool,
 ) -> None:
     """Make the table `flags`: one row per URL of which the list may have rows."""
     keys_present = ", ".join(f"CASE WHEN {identifier(key)} = 1 THEN {literal(key)} END" for key in KEYS)
@@ -153,8 +158,8 @@ def _load_flags(
     )
     more = frozenset(FLAGGED)
     for share in plan.shares:
-        for rows in row_chunks(run, share.rows, policy, bar, more=more):
-            decisions = decisions_of(rows, policy, bar)
+        for rows in row_chunks(run, share.rows, policy, threshold, more=more):
+            decisions = decisions_of(rows, policy, threshold)
             judged = rows.select(FLAGGED)
             for name in ("url_sha256", "action", "rule", "sha256"):
                 judged = judged.append_column(f"decided_{name}", decisions[name])

@@ -38,7 +38,7 @@ class ImportRequest:
     """Who gave the labels; default the name of the data set."""
 
     mapping: Annotated[Url | None, Option(metavar="FILE")] = None
-    """Mapping onto the 22 attributes instead of the importer's own: a shipped name or a YAML file."""
+    """Mapping onto attributes instead of the importer's own: a shipped name or a YAML file."""
 
     ignore_columns: bool = False
     """csv: leave out every column that is no label; takes no names."""

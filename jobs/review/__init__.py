@@ -5,7 +5,7 @@
     screen.py     row -> picture for the browser, some ahead
     asking.py     who is asked what next, and what was answered
     progress.py   counts, agreement, known answers
-    handling.py, local_server.py    who may talk to the server, and what that of `browse` does alike
+    local_server.py, handling.py    what all servers of pages share: start and end, who may send requests, errors
     server.py     addresses of the page
     command.py    from start to end
     page/         HTML, CSS and JavaScript

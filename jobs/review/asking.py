@@ -64,7 +64,7 @@ class PostedAnswer(BaseModel):
     answer: Annotated[str, _one_of(ANSWERS)]
 
     values: Annotated[dict[str, float | None], AfterValidator(_of_all_attributes)] | None = None
-    """Each of the 22 attributes -> 0, 0.5 or 1, None if the person cannot say."""
+    """Each attribute -> 0, 0.5 or 1, None if the person cannot say."""
 
     vote: Annotated[str, _one_of(VOTES)] | None = None
 

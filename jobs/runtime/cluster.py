@@ -7,7 +7,8 @@ processes; other commands do one piece after the other.
 A bare `ray.init()` attaches to any cluster that it finds on the host. So the address is always given: "local" unless
 --ray-address or RAY_ADDRESS names one. Inside `ray job submit` Ray itself sets RAY_ADDRESS.
 
-If this process ends without a line for the user, killed from outside, by Ray, or by a picture, `last_word` writes one.
+If this process ends without a line for the user, killed from outside, by Ray, or by a picture, `crash_notice` writes
+one.
 """
 
 import logging
@@ -78,8 +79,8 @@ def ray_session(address: str | None) -> Iterator[None]:
     address = _resolved(address)
     if address != "local":
         _check_answers(address, origin)
-    with last_word() as replace_last_word, native_stderr_hidden():
-        yield from _session(address, replace_last_word)
+    with crash_notice() as replace_crash_notice, native_stderr_hidden():
+        yield from _session(address, replace_crash_notice)
 
 
 def _resolved(address: str | None) -> str:
@@ -122,7 +123,7 @@ def _speaks_http2(connection: socket.socket) -> bool:
     return len(answer) > 3 and answer[3] == HTTP2_SETTINGS
 
 
-def _session(address: str, replace_last_word: Callable[[str], None]) -> Iterator[None]:
+def _session(address: str, replace_crash_notice: Callable[[str], None]) -> Iterator[None]:
     import ray
 
     sigterm_before = signal.getsignal(signal.SIGTERM)
@@ -135,11 +136,11 @@ def _session(address: str, replace_last_word: Callable[[str], None]) -> Iterator
         # The text of other libraries may hold content, so only the kind is shown. Expected failures travel as data.
         kind = type(error).__name__
         reason = f"a worker failed ({kind}); run the same command again to continue"
-        replace_last_word(reason)
+        replace_crash_notice(reason)
         raise IncompleteError(reason) from None
     except (PrivsieveError, OSError) as error:
         # Ray may end this process while it shuts down, before the command has written why it failed.
-        replace_last_word(without_credentials(str(error)))
+        replace_crash_notice(without_credentials(str(error)))
         raise
     finally:
         ray.shutdown()
@@ -296,7 +297,7 @@ _SHELL = 'while IFS= read -r line; do [ -n "$line" ] || exit 0; set -- "$line"; 
 
 
 @contextmanager
-def last_word(line: str = BY_RAY) -> Iterator[Callable[[str], None]]:
+def crash_notice(line: str = BY_RAY) -> Iterator[Callable[[str], None]]:
     """Write `line` if this process ends silently, as when Ray ends it because its GCS or raylet died. A shell that
     outlives the process writes the line. Call the yielded function to replace it by a better reason."""
     shell = subprocess.Popen(["sh", "-c", _SHELL, "sh", f"privsieve: {line}"], stdin=subprocess.PIPE)
@@ -360,7 +361,7 @@ def inline_session(how_to_continue: str) -> Iterator[None]:
     Image libraries write about damaged files to stderr, from Python and from C.
     """
     line = f"ended from outside or by an image, before its work was done; {how_to_continue}"
-    with last_word(line), native_stderr_hidden(), warnings.catch_warnings():
+    with crash_notice(line), native_stderr_hidden(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
 

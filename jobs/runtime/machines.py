@@ -48,9 +48,20 @@ def default_num_gpus(address: str | None, wanted: float) -> float:
 
 
 def gpus_of_engine(engine: str, options: EngineOptions, wanted: float | None) -> float:
-    """Return the GPUs of an engine on a cluster. wanted: what the user gave; None: what the engine asks for."""
+    """Return the GPUs of an engine on a cluster. wanted: what the user gave; None: what the engine asks for.
+
+    PrivsieveError if that is fewer than the model is spread over; 0 is for a vLLM that runs on CPUs.
+    """
     model = engine_module(engine).requirements(options).local_model
-    return wanted if wanted is not None else 0 if model is None else model.num_gpus
+    num_gpus = 0 if model is None else model.num_gpus
+    if wanted is None:
+        return num_gpus
+    if num_gpus > 1 and 0 < wanted < num_gpus:
+        raise PrivsieveError(
+            f"--engine-gpus {wanted:g}: the model is spread over {num_gpus} GPUs (--tensor-parallel-size); give "
+            f"{num_gpus}, or leave --engine-gpus out"
+        )
+    return wanted
 
 
 def share_of_gpu(wanted: float | None) -> float | None:

@@ -7,6 +7,7 @@ recording.py      what run.json says of it, and why images have no row
 first_look.py     before the run: a machine of the cluster is asked; `--dry-run`
 slice_tasks.py    shards -> slices without a result
 on_ray.py, inline.py   the two executors, with one signature
+handed_back.py    machines of a cluster that have no engine
 slice_scanner.py  one slice -> its result file; engine_host.py, batch.py on the way
 isolation.py, watchdog.py   pictures that kill or hang their worker
 

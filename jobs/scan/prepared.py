@@ -99,12 +99,11 @@ def is_on_cluster(resources: ScanResources) -> bool:
 
 def gpus_per_engine(prepared: Prepared, resources: ScanResources) -> float:
     """Return the GPUs that Ray reserves for an engine. Call this inside of `ray_session`."""
-    if resources.engine_gpus is not None:
-        return resources.engine_gpus
-    from jobs.runtime.machines import default_num_gpus
+    from jobs.runtime.machines import default_num_gpus, gpus_of_engine
 
-    model = prepared.module.requirements(prepared.request.options).local_model
-    return default_num_gpus(resources.ray_address, 0 if model is None else model.num_gpus)
+    request = prepared.request
+    num_gpus = gpus_of_engine(request.engine, request.options, resources.engine_gpus)
+    return num_gpus if resources.engine_gpus is not None else default_num_gpus(resources.ray_address, num_gpus)
 
 
 def chosen_samples(

@@ -73,7 +73,7 @@ class Looking:
         return None if after is None else float(after[before].mean())
 
     def _found(self, pixels: Pixels) -> npt.NDArray[np.bool_] | None:
-        """Return whether each attribute is present, or may be. Shape (22,)."""
+        """Return whether each attribute is present, or may be. Shape (attributes,)."""
         outcome = self._engine.assess([View(pixels, frozenset(), "")])[0]
         return np.nan_to_num(outcome.values) > 0 if isinstance(outcome, Assessment) else None
 

@@ -52,7 +52,7 @@ class LabelOf:
     """Finds the row of the file about a picture."""
 
     values: Values
-    """Shape (labels, 22)."""
+    """Shape (labels, attributes)."""
 
     private: npt.NDArray[np.float32]
     """Shape (labels,): 0, 1 or NaN."""

@@ -29,7 +29,7 @@ EVEN_SHARE = 0.2
 """Part of the labels that is drawn evenly: a guard against guesses that are wrong."""
 
 PRIVATE_SHARE: Mapping[Purpose, float] = {"both": 0.4, "private": 0.7, "attributes": 0.1}
-"""Part of the labels that is drawn for the private decision; the rest is shared among the 22 attributes."""
+"""Part of the labels that is drawn for the private decision; the rest is shared among the attributes."""
 
 
 def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | None) -> AuditSample:

@@ -42,7 +42,7 @@ class Truth:
     """Labels of n pictures. NaN where nothing was labelled."""
 
     values: Numbers
-    """Shape (n, 22), canonical order: 0, 0.5, 1 or NaN."""
+    """Shape (n, attributes), canonical order: 0, 0.5, 1 or NaN."""
 
     private: Numbers
     """Shape (n,): 1, 0 or NaN, as `scoring.privacy.private_of_labels` says."""
@@ -72,10 +72,10 @@ class RunAnswers:
     """Answers of a run about n pictures. NaN where it has none."""
 
     values: Numbers
-    """Shape (n, 22), canonical order: 0, 0.5, 1 or NaN."""
+    """Shape (n, attributes), canonical order: 0, 0.5, 1 or NaN."""
 
     probabilities: Numbers
-    """Shape (n, 22): P(present) or NaN."""
+    """Shape (n, attributes): P(present) or NaN."""
 
     private: Numbers
     """Shape (n,): 1, 0 or NaN (quarantined or unknown), as `scoring.privacy.private_of_rows` says."""

@@ -67,7 +67,7 @@ def _same_pictures(after: JudgedRun, before: JudgedRun) -> tuple[np.ndarray, np.
 def _flips(
     truth: binary.Numbers, after: binary.Numbers, before: binary.Numbers, ambiguous: Ambiguous
 ) -> dict[str, Flips]:
-    """Count the flips of the attributes that have a picture with a label and both answers; all of shape (n, 22)."""
+    """Count the flips of attributes that have a picture with a label and both answers; shape (n, attributes)."""
     bound = 1.0 if ambiguous == "absent" else 0.5
     is_known = ~(np.isnan(truth) | np.isnan(after) | np.isnan(before))
     is_right, was_right = ((answers >= bound) == (truth >= bound) for answers in (after, before))

@@ -1,4 +1,4 @@
-"""The metrics that know the taxonomy: how well a run finds each of the 22 attributes, and how close its severity scores
+"""The metrics that know the taxonomy: how well a run finds each attribute, and how close its severity scores
 are to the true ones.
 
 A value of 0.5 is ambiguous. It counts as absent, in labels and answers, or as present on request; Tsaprazlis et al.,
@@ -91,12 +91,12 @@ def attribute_metrics(
 ) -> tuple[dict[str, AttributeMetrics], AttributeSummary]:
     """Return the metrics of each attribute that has a label, and their summary.
 
-    truth, answers, probabilities: shape (n, 22) in canonical order; values 0, 0.5, 1 or NaN, probabilities P(present)
-    or NaN. There are no intervals without `draws`.
+    truth, answers, probabilities: shape (n, attributes) in canonical order; values 0, 0.5, 1 or NaN, probabilities
+    P(present) or NaN. There are no intervals without `draws`.
     """
     bound = 1.0 if ambiguous == "absent" else 0.5
     is_both = ~np.isnan(truth) & ~np.isnan(answers)
-    counted = cells(truth >= bound, answers >= bound) * is_both[..., None]  # (n, 22, 4)
+    counted = cells(truth >= bound, answers >= bound) * is_both[..., None]  # (n, attributes, 4)
     counts = counted.sum(axis=0)
     by_key = {}
     for index, key in enumerate(KEYS):

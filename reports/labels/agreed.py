@@ -90,7 +90,7 @@ def _could_not_say(judged: JudgedLabels, votes: Numbers) -> Flags:
 
 
 def _of_consensus(labels: pa.Table) -> tuple[Flags, Flags]:
-    """Return which rows are a consensus, shape (rows,), and which of their attributes are 0.5, shape (rows, 22)."""
+    """Return which rows are a consensus, shape (rows,), and which of their values are 0.5, shape (rows, attributes)."""
     is_joined = np.array([name == CONSENSUS for name in labels["annotator"].to_pylist()], dtype=np.bool_)
     return is_joined, np.asarray(is_joined[:, None] & (attribute_values(labels) == 0.5), dtype=np.bool_)
 

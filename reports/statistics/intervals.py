@@ -211,7 +211,7 @@ def of_macro_f1(counted: Numbers, draws: Draws) -> Interval | None:
 
 
 def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: Draws) -> dict[str, Interval]:
-    """Return the intervals of those `severity.METRICS` that are defined. All of shape (n,), scores in [0, 1]."""
+    """Return the intervals of those metrics of severity that are defined. All of shape (n,), scores in [0, 1]."""
     level = of_share(is_level_right, draws)
     intervals = {} if level is None else {"level_accuracy": level}
     if level is None or not draws.num_draws:

@@ -9,7 +9,7 @@ cannot be seen, and McNemar's test calls plain noise a change.
 - Otherwise the test is made twice: without the pictures that one run leaves open, and with these as not found. The
   first is right if a run leaves pictures open whatever they show, the second if it leaves open what it does not find. p
   is the larger of the two, and 1 if they point in opposite directions. With noise alone and any share of pictures left
-  open it is below 0.05 in at most 5 % of simulated runs (tests/reports/comparing_runs/test_testing.py).
+  open it is below 0.05 in at most 5 % of simulated runs (tests/reports/diff/test_testing.py).
 """
 
 import math

@@ -26,7 +26,7 @@ def contradictions(labels: pa.Table) -> str | None:
 
 
 def contradictions_of(private: npt.NDArray[np.floating], values: Floats) -> str | None:
-    """Return the same for arrays. private: shape (rows,), 0, 1 or NaN. values: shape (rows, 22), 0, 0.5, 1 or NaN."""
+    """Return the same for arrays. private: shape (rows,), 0, 1 or NaN. values: shape (rows, attributes)."""
     is_shown = (values == 1) & IS_DECISIVE
     is_public = (private == 0) & is_shown.any(axis=1)
     is_private = (private == 1) & (values[:, IS_DECISIVE] == 0).all(axis=1)

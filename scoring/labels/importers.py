@@ -271,7 +271,7 @@ def _cprt_bench(root: Place) -> Iterator[LabelledPicture]:
 
     Written by the card of CPRT-Bench (timtsapras23 on the Hugging Face hub): a record has `id`, the name of the picture
     in VISPR; `binary_labels`, an object of 0 and 1 for each level; `level` and `score`. How it calls the attributes was
-    not to be seen. Names that are not those of the 22 are counted as labels that fit no attribute.
+    not to be seen. Names of no attribute are counted as labels that fit no attribute.
     """
     names = names_in(root)
     for name, split in _CPRT_SPLITS.items():

@@ -1,6 +1,6 @@
 """Conversion of the labelled pictures of a data set to the labels table: hashes, keys, mapping, one row per picture.
 
-A mapping says which of the 22 attributes a label of another source means; it is shipped as YAML, or a user's own.
+A mapping says which attributes a label of another source means; it is shipped as YAML, or a user's own.
 """
 
 import hashlib

@@ -36,7 +36,7 @@ class Judgements:
     """Shape (A, P): whether the annotator has a row of the picture, even an empty one."""
 
     values: Floats
-    """Shape (A, P, 22), canonical order: 0, 0.5, 1 or NaN."""
+    """Shape (A, P, attributes), canonical order: 0, 0.5, 1 or NaN."""
 
     private: Floats
     """Shape (A, P): 0, 1 or NaN."""

@@ -32,7 +32,7 @@ UNCLEAR = "unclear"
 OF_ATTRIBUTES = "attributes"
 OF_VOTE = "vote"
 ANSWERS = ("private", "public", OF_VOTE, OF_ATTRIBUTES, UNCLEAR, SKIP, UNDO)
-"""private, public: of the whole picture. vote: the column of this name. attributes: values of all 22.
+"""private, public: of the whole picture. vote: the column of this name. attributes: values of all.
 unclear: the person looked and cannot say. skip: the person did not judge. undo: the answer before is taken back."""
 
 REVIEW_COLUMNS: tuple[Column, ...] = (

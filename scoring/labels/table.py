@@ -1,6 +1,6 @@
 """The labels table: one row per picture and annotator, as Parquet or CSV.
 
-A picture is named by `sha256`, by `key`, or by both. A label is any of: values of the 22 attributes; `private` with a
+A picture is named by `sha256`, by `key`, or by both. A label is any of: values of the attributes; `private` with a
 `class`; a `score`. What an annotator did not judge is null, never 0.
 """
 
@@ -188,7 +188,7 @@ def labels_from_csv(content: bytes, name: str, more: Sequence[str] = (), ignores
 
 
 def attribute_values(labels: pa.Table) -> Values:
-    """Return values of shape (rows, 22), float32, canonical order: 0, 0.5, 1 or NaN."""
+    """Return values of shape (rows, attributes), float32, canonical order: 0, 0.5, 1 or NaN."""
     columns = [labels.column(key).to_numpy(zero_copy_only=False) for key in KEYS]
     return np.stack(columns, axis=1).astype(np.float32).reshape(labels.num_rows, len(KEYS))
 

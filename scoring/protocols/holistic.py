@@ -1,4 +1,4 @@
-"""`severity`: one holistic score in [0, 1], without the 22 attributes.
+"""`severity`: one holistic score in [0, 1], without the attributes.
 
 Variants: `zero-shot` (no guidance), `intuition` (what to weigh, in words) or `taxonomy` (the four levels with examples;
 the default); none says how the true score is computed. `counterfactual`: faces are to be taken as anonymised.

@@ -22,7 +22,7 @@ from scoring.engine_facts import PromptPart
 from scoring.taxonomy import KEYS
 
 Probabilities = npt.NDArray[np.float32]
-"""Shape (22, 3), canonical order; columns absent, ambiguous, present, each row summing to 1."""
+"""Shape (attributes, 3), canonical order; columns absent, ambiguous, present, each row summing to 1."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Slots:
     """
 
     pieces: tuple[str, ...]
-    """Text before each of the 22 gaps; none is needed after the last."""
+    """Text before the gap of each attribute; none is needed after the last."""
 
     placeholder: str
     """A single digit."""
@@ -107,7 +107,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class SlotAnswer:
-    """The answer to `Slots`: probabilities of the choices at the 22 slots, normalised per slot."""
+    """The answer to `Slots`: probabilities of the choices at each slot, normalised per slot."""
 
     probabilities: Probabilities
 

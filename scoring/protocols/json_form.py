@@ -60,7 +60,7 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> J
 
 
 def form_schema(meaning: Mapping[float, float]) -> dict[str, object]:
-    """Return the JSON schema of an object with the 22 keys, each one of the numbers of `meaning`."""
+    """Return the JSON schema of an object with a key per attribute, each one of the numbers of `meaning`."""
     return {
         "type": "object",
         "properties": {key: {"enum": list(meaning)} for key in KEYS},

@@ -42,7 +42,7 @@ def text_of(answer: Answer) -> TextAnswer | Unscored:
 
 
 def read_form(answer: TextAnswer, meaning: Mapping[float, float]) -> Values | Unscored:
-    """Parse an object with the 22 keys and a number for each to values, shape (22,).
+    """Parse an object with a number for each attribute to values, shape (attributes,).
 
     meaning: number that may be answered -> value. Keys may come in any order, but each once and no other.
     """
@@ -69,8 +69,8 @@ def read_form(answer: TextAnswer, meaning: Mapping[float, float]) -> Values | Un
 def form_probabilities(answer: TextAnswer) -> Probabilities | None:
     """Return the probabilities of 0, 1 and 2 at the value tokens of a form that `read_form` has read.
 
-    Shape (22, 3), rows summing to 1; rows are NaN if a value is not a token of its own, or one that its probabilities
-    do not cover (`probabilities_of`). None if no token has any.
+    Shape (attributes, 3), rows summing to 1; rows are NaN if a value is not a token of its own, or one that its
+    probabilities do not cover (`probabilities_of`). None if no token has any.
     """
     if not any(token.probabilities for token in answer.tokens):
         return None

@@ -104,7 +104,7 @@ class Thresholds:
     """Thresholds by attribute key; other attributes get their most probable class."""
 
     def apply(self, values: Values, probabilities: Probabilities) -> Values:
-        """Return `values`, shape (22,), with the attributes that have a threshold judged by it."""
+        """Return `values`, shape (attributes,), with the attributes that have a threshold judged by it."""
         judged = values.copy()
         for i, key in enumerate(KEYS):
             if (threshold := self.by_key.get(key)) is not None:
@@ -113,7 +113,7 @@ class Thresholds:
 
 
 def most_probable(probabilities: Probabilities) -> Values:
-    """Return the most probable class, (22, 3) -> (22,); of equally probable classes the more severe one."""
+    """Return the most probable class, (attributes, 3) -> (attributes,); of equal ones the more severe."""
     chosen = 2 - np.argmax(probabilities[:, ::-1], axis=1)
     values: Values = CLASS_VALUES[chosen]
     return values

@@ -1,4 +1,4 @@
-"""`slots`: the answer is a form of 22 lines that the prompt already holds; one prefill gives all probabilities.
+"""`slots`: the answer is a form that the prompt holds, a line per attribute; one prefill gives all probabilities.
 
 Nothing is generated. The digits in the slots condition those after them, so a model tuned for this protocol must be
 tuned in the same form, placeholders included.

@@ -147,7 +147,7 @@ def _read_levels(answer: TextAnswer) -> str | Unscored:
 
 
 def _read_lines(answer: TextAnswer, note_line: str) -> str | Unscored:
-    """Read one line per attribute. Unscored if one is missing: a refusal must not become 22 times "absent"."""
+    """Read one line per attribute. Unscored if one is missing: a refusal must not become "absent" everywhere."""
     notes: dict[str, str] = {}
     for line in answer.text.splitlines():
         if (match := _LINE.match(line)) is None:

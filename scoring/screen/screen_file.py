@@ -37,7 +37,7 @@ def write_screen(
 ) -> FittedScreen:
     """Write a new folder, screen.json last, so that a folder without it is no screen. StorageError if it cannot.
 
-    record: its `files` are filled in here. learnt: `learnt_marks` of the pictures that it was fitted on.
+    record: its `files` are filled in here. learnt: marks (`learnt_mark`) of the pictures that it was fitted on.
     """
     from safetensors.numpy import save
 

@@ -42,7 +42,7 @@ class Label:
     """One row of the labels table."""
 
     values: Values
-    """Values of shape (22,); NaN if not judged."""
+    """Values of shape (attributes,); NaN if not judged."""
 
     private: bool | None = None
     score: float | None = None
@@ -54,7 +54,7 @@ class Target:
     """The expected answer: slot classes, a text, or turns of a conversation."""
 
     slots: tuple[int | None, ...] | None = None
-    """22 of 0 absent, 1 ambiguous, 2 present; None is left out of the loss."""
+    """Per attribute 0 absent, 1 ambiguous, 2 present; None is left out of the loss."""
 
     answer: str | None = None
     """The assistant's turn, without the token that ends it."""

@@ -88,7 +88,7 @@ def main(num_draws: int, num_copies: int) -> None:
             write_labels(to_labels(columns, len(drawn)), labels, LabelsOrigin("hand"))
             found = guarantee(GuaranteeRequest(labels, RECALL, CONFIDENCE, "prob_private"), root, described, policy)
             nums_labelled.append(found.record.num_private_labelled)
-            num_broken += bool((scores[:NUM_PRIVATE] >= found.bar.threshold).mean() < RECALL)
+            num_broken += bool((scores[:NUM_PRIVATE] >= found.threshold.lowest).mean() < RECALL)
     click.echo(
         f"{num_draws} audits, {num_copies} copies of three pictures, {np.mean(nums_labelled):.0f} private pictures "
         f"labelled: broken in {100 * num_broken / num_draws:.1f} %"

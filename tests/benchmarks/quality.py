@@ -112,7 +112,7 @@ def _other_sets() -> list[str]:
         "count as present.",
         "",
         "- A hash of the names of the packages chose ten sources as the unseen part, before anything was scored. "
-        "Their figures were looked at twice, the second time without 8 pictures that are demo pictures, too: 116 "
+        "Their figures were seen twice, the second time without 8 pictures that are demo pictures, too: 116 "
         "are left, 45 of them private.",
         "- **Private**, unseen: MCC 0.915 (95 % interval 0.835 … 0.982); 45 of 45 private pictures found, 5 of 71 "
         "public ones called private. Expected calibration error, if the answers count as probabilities of 0 and "
@@ -128,18 +128,18 @@ def _other_sets() -> list[str]:
         "",
         "Before: protocol `detectors-3`; now: `detectors-5`.",
         "",
-        "- **Unseen** is the odd half: nobody looked at its pictures or answers, only at figures, and four times. The "
+        "- **Unseen** is the odd half: no one saw its pictures or answers, only figures, and four times. The "
         "first time, with an earlier 8-bit model for text, it had plates 3 of 5 and private MCC 0.737; that model "
         "was then replaced because of the demo pictures. The second time it had property 4 of 11 (see the last change "
         "below), the third time bystanders 5 of 9 (5 of 6 were right), before a fault in the rule for groups was "
         "mended that a reader of the code had found. All else was as it is now. With so few pictures of a kind, one "
         "more or less changes much.",
-        "- Pictures of the even half were looked at; then rules were changed: faces of animals, groups at a table, "
+        "- Pictures of the even half were viewed; then rules were changed: faces of animals, groups at a table, "
         "plates in enlarged vehicles; last, smaller vehicles, people far away or without a face, names and booking "
         "numbers on tickets. Before that the whole set was unseen: plates 5 of 11, bystanders 15 of 20 (15 of 20 were "
         "right), private MCC 0.648 with `detectors-4` and 0.683 with a first `detectors-5`.",
         "- **Private** (0.5 counts as present), MCC before and now: odd half 0.699 and 0.815; all 0.590 and 0.835. "
-        "Errors in pictures that were looked at: drawings and toys with faces, small faces, race labelled by skin "
+        "Errors in pictures that were viewed: drawings and toys with faces, small faces, race labelled by skin "
         "colour alone.",
         "- **Metadata**: labels speak of what can be seen, while the engine also reads EXIF. The 5 pictures of the "
         "even half that it answered 1 against the label hold a person's name, a place or a serial number there.",

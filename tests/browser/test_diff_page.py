@@ -7,7 +7,7 @@ import pytest
 from reports.diff.compute import compare_runs
 from reports.diff.page import render
 from tests.browser.conftest import SIDEWAYS, WIDTH_PHONE_PX, OpenPage
-from tests.reports.comparing_runs.made import PictureRow, make
+from tests.reports.diff.made import PictureRow, make
 from tests.reports.evaluation.conftest import found
 
 

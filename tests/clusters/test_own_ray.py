@@ -70,14 +70,14 @@ def test_a_ray_that_does_not_start_is_one_line_with_rays_own_reason(tmp_path: Pa
 def test_an_end_from_outside_is_reported_in_one_line(tmp_path: Path) -> None:
     """As of Ray's core, which ends the process where the GCS or the raylet is killed."""
     done = python(
-        "import os\nfrom jobs.runtime.cluster import last_word\nwith last_word(): os._exit(1)", folder=tmp_path
+        "import os\nfrom jobs.runtime.cluster import crash_notice\nwith crash_notice(): os._exit(1)", folder=tmp_path
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "privsieve: ended by Ray or from outside, before its work was done; run the same command again to continue "
         "(filter: with --resume)\n"
     )
-    done = python("from jobs.runtime.cluster import last_word\nwith last_word(): pass", folder=tmp_path)
+    done = python("from jobs.runtime.cluster import crash_notice\nwith crash_notice(): pass", folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

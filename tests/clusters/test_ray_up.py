@@ -1,4 +1,4 @@
-"""`cluster.yaml` brought up by `ray up` over ssh, with its own setup and start commands, and taken down again.
+"""`cluster.yaml` brought up by `ray up` over ssh, with its own commands for a head, and taken down again.
 
 Its machine is this one: an sshd that sees no processes of anybody else (`ray stop`, with which the commands begin, ends
 each Ray that it sees), on a network of its own, so that Ray's fixed ports are free. What is changed of the file: the

@@ -2,6 +2,7 @@
 
 import errno
 import importlib
+import socket
 import sys
 from pathlib import Path
 
@@ -111,6 +112,7 @@ def test_an_unknown_protocol_is_named() -> None:
         (PermissionError("secret"), False, "permission denied"),
         (OSError(errno.ENOSPC, "secret"), False, "no space left on device"),
         (OSError("secret"), False, "OSError"),
+        (socket.gaierror(socket.EAI_NONAME, "secret"), False, "no machine of that name is known"),
     ],
 )
 def test_what_passes_by_itself_and_what_does_not(error: OSError, passes: bool, reason: str) -> None:

@@ -187,7 +187,7 @@ def test_a_guarantee_for_a_run_that_asks_for_the_whole_picture(make_run: MakeRun
     root, record = open_run(str(plain))
     by_answer = GuaranteeRequest(str(tmp_path / "labels.parquet"), 0.5, by="private")
     found = guarantee(by_answer, root, record, policy)
-    assert (found.bar.threshold, found.record.num_missed) == (1, 6)
+    assert (found.threshold.lowest, found.record.num_missed) == (1, 6)
 
 
 def test_pictures_on_which_people_differ_are_left_out_and_counted(

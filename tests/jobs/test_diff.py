@@ -11,7 +11,7 @@ from ingest.errors import Fault
 from reports.diff.compute import compare_runs
 from reports.diff.page import render
 from tests.jobs.made import privsieve
-from tests.reports.comparing_runs.made import PictureRow, make
+from tests.reports.diff.made import PictureRow, make
 from tests.reports.evaluation.conftest import found, hash_of
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m=cmd"

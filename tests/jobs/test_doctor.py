@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ingest.errors import PrivsieveError
 from ingest.machine import install_command
 from jobs.doctor.checks import CheckResult, Gpu, ProblemError, check_gpu, gpus, gpus_of
 from jobs.doctor.command import DoctorRequest, run_doctor
+from jobs.runtime.machines import gpus_of_engine
+from scoring.assessment import EngineOptions
 from scoring.engine_facts import LocalModel
 from tests.engines.chat_server import SECRET, ChatServer
 from tests.jobs.made import privsieve, tar
@@ -233,6 +236,16 @@ def test_only_the_gpus_that_a_task_was_given_are_looked_at(monkeypatch: pytest.M
     for nothing in ("", "-1"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", nothing)
         assert check_gpu("some", LARGE) == "none found; the model runs on the CPU, slowly"
+
+
+def test_a_model_that_is_spread_over_two_gpus_gets_both() -> None:
+    spread = EngineOptions(tensor_parallel_size=2)
+    assert [gpus_of_engine("vllm", spread, wanted) for wanted in (None, 0, 2, 4)] == [2, 0, 2, 4]
+    for too_few in (0.5, 1):
+        with pytest.raises(
+            PrivsieveError, match=rf"^--engine-gpus {too_few}: the model is spread over 2 GPUs .*; give 2"
+        ):
+            gpus_of_engine("vllm", spread, too_few)
 
 
 @pytest.mark.usefixtures("eight_gpus")

@@ -35,6 +35,7 @@ def corpus(tmp_path: Path) -> Path:
         ("--stall-seconds inf", "inf is no finite number"),
         ("--engine-cpus nan", "nan is no finite number"),
         ("--engine-gpus nan", "nan is no finite number"),
+        ("--engine-gpus 1.5", "--engine-gpus 1.5: give a part of one GPU, or a whole number of GPUs"),
         ("--sample 2 --seed -1", "-1 is not in the range x>=0"),
         ("--num-engines 3 --max-engines 2", "--max-engines 2 is less than --num-engines 3"),
         ("--sample 7", "--sample 7 of a corpus of 6: leave --sample out to scan all"),

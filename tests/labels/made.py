@@ -4,7 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.jobs.made import jpeg
+import pytest
+
+from tests.jobs.made import jpeg, privsieve
 
 VISPR_LABELS = {
     "2017_1": ["a1_age_approx", "a4_gender", "a9_face_complete", "a2_weight_approx"],
@@ -88,3 +90,13 @@ def places365(root: Path, lists: Mapping[str, str], there: Sequence[str]) -> Pat
     for shade, path in enumerate(there):
         picture(root / path, shade)
     return root
+
+
+def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, root: Path, *options: str) -> str:
+    capsys.readouterr()
+    assert privsieve("labels", "import", name, root, "--out", tmp_path / "no.parquet", "--quiet", *options) == 2
+    captured = capsys.readouterr()
+    assert not (tmp_path / "no.parquet").exists()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    return captured.err.removeprefix("privsieve: ").rstrip("\n")

@@ -1,7 +1,6 @@
 """`privsieve labels import`: what the rows say, which picture they name, and what is refused."""
 
 import hashlib
-import json
 import os
 from pathlib import Path
 
@@ -22,16 +21,6 @@ def _imported(tmp_path: Path, name: str, root: Path, *options: str) -> dict[str,
     out.unlink(missing_ok=True)
     assert privsieve("labels", "import", name, root, "--out", out, "--quiet", *options) == 0
     return {str(row["key"] or row["sha256"]): row for row in read_labels(str(out)).to_pylist()}
-
-
-def _refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, root: Path, *options: str) -> str:
-    capsys.readouterr()
-    assert privsieve("labels", "import", name, root, "--out", tmp_path / "no.parquet", "--quiet", *options) == 2
-    captured = capsys.readouterr()
-    assert not (tmp_path / "no.parquet").exists()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    return captured.err.removeprefix("privsieve: ").rstrip("\n")
 
 
 def _sha256(path: Path) -> str:
@@ -128,10 +117,10 @@ def test_the_own_mapping_replaces_that_of_the_importer(tmp_path: Path, capsys: p
         ("[1]", '"entries"'),
     ):
         mapping.write_text(f"{head}entries: {entries}\n")
-        assert message in _refused(capsys, tmp_path, "privbench", root, "--mapping", str(mapping))
+        assert message in made.refused(capsys, tmp_path, "privbench", root, "--mapping", str(mapping))
     mapping.write_text("a: b: c")
-    assert "is not valid YAML at line 1" in _refused(capsys, tmp_path, "privbench", root, "--mapping", str(mapping))
-    assert 'did you mean "vispr"?' in _refused(capsys, tmp_path, "privbench", root, "--mapping", "vispr2")
+    assert "is not valid YAML at line 1" in made.refused(capsys, tmp_path, "privbench", root, "--mapping", str(mapping))
+    assert 'did you mean "vispr"?' in made.refused(capsys, tmp_path, "privbench", root, "--mapping", "vispr2")
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -201,7 +190,7 @@ def test_batches_of_large_curated_sets_have_two_digits_and_ipd_is_refused(
     found = _imported(tmp_path, "privacyalert-curated", root)
     assert [row["sha256"] for row in found.values()] == [_sha256(root / "imgs" / name) for name in there]
     (root / "annotations/ipd_imgs_curated.json").write_text("{}")
-    assert "whose 0 is private; import PicAlert and VISPR, its parts" in _refused(
+    assert "whose 0 is private; import PicAlert and VISPR, its parts" in made.refused(
         capsys, tmp_path, "privacyalert-curated", root
     )
 
@@ -235,7 +224,7 @@ def test_cprt_bench_gives_scores_and_attributes_of_vispr_pictures(
         ([1], 'cprt_test.json, record 1: has no "id", "binary_labels" of each level and "score"'),
         ([record | {"score": 2}], "cprt_test.json, record 1: a label is not 0 or 1, or the score not from 0 to 1"),
     ):
-        assert _refused(capsys, tmp_path, "cprt-bench", made.cprt_bench(root, wrong)) == message
+        assert made.refused(capsys, tmp_path, "cprt-bench", made.cprt_bench(root, wrong)) == message
 
 
 def test_biv_priv_finds_the_class_in_the_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -338,59 +327,6 @@ def test_what_is_no_picture_file_has_no_hash(tmp_path: Path) -> None:
         "face_2.jpg": True,
         "face_3.jpg": True,
     }
-
-
-def test_paths_out_of_the_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made.picture(tmp_path / "secret.jpg", 1)
-    root = made.vispr(tmp_path / "vispr", {"2017_1": ["a0_safe"]})
-    name = "annotations/test2017/2017_1.json"
-    for path in ("../secret.jpg", "/etc/passwd", "images/../../secret.jpg", "..\\secret.jpg"):
-        (root / name).write_text(json.dumps({"image_path": path, "labels": ["a0_safe"]}))
-        message = f"{name}: the path of the picture leads out of the folder; give paths below it"
-        assert _refused(capsys, tmp_path, "vispr", root) == message
-    (tmp_path / "vispr/labels.csv").write_text("key,private\n../secret.jpg,1\n")
-    assert _refused(capsys, tmp_path, "csv", root).startswith("labels.csv, line 2: the path of the picture leads out")
-    for photo_id in ("../../../secret.jpg", "..", "../train/1"):
-        alert = made.privacyalert(tmp_path / "pa", f"{photo_id},private\n", [])
-        assert "line 1: the " in _refused(capsys, tmp_path, "privacyalert", alert)
-
-
-def test_wrong_files_are_refused_with_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root = made.vispr(tmp_path / "vispr", {"2017_1": ["a0_safe"]})
-    name = "annotations/test2017/2017_1.json"
-    (root / name).write_text('{"labels":\n ["a0_safe" "Jane"]}')
-    assert _refused(capsys, tmp_path, "vispr", root) == f"{name}, line 2: is not JSON"
-    (root / name).write_text('{"labels": ["a0_safe"], "labels": ["a1_age_approx"]}')
-    assert _refused(capsys, tmp_path, "vispr", root) == f'{name}: the key "labels" is in one object twice; keep one'
-    (root / name).write_text('{"labels": "a0_safe"}')
-    assert _refused(capsys, tmp_path, "vispr", root) == f'{name}: has no list of texts named "labels"'
-    (root / name).write_text("[" * 100_000)
-    assert _refused(capsys, tmp_path, "vispr", root).startswith(f"{name}")
-    alert = made.privacyalert(tmp_path / "pa", "id,label\n1,private\n2,Jane Roe\n", [])
-    message = "Dataset_split/test_with_labels_2classes.csv, line 3: the second column is neither private nor public"
-    assert _refused(capsys, tmp_path, "privacyalert", alert) == message
-    curated = made.privacyalert_curated(tmp_path / "c", "Image Name,batch,Label 2-class\n1,1,7\n", [])
-    message = 'annotations/labels_splits.csv, line 2: "Label 2-class" is not 0, 1 or -1'
-    assert _refused(capsys, tmp_path, "privacyalert-curated", curated) == message
-    places = made.places365(tmp_path / "p", {"places365_val.txt": "a.jpg 0\nb.jpg 9\n"}, [])
-    message = "places365_val.txt, line 2: categories_places365.txt has no category 9"
-    assert _refused(capsys, tmp_path, "places365", places) == message
-    bench = made.privbench(tmp_path / "b", ["holiday.jpg"])
-    assert "the file holiday.jpg names no class" in _refused(capsys, tmp_path, "privbench", bench)
-
-
-def test_nothing_to_import_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "empty").mkdir()
-    assert "no labelled picture was found" in _refused(capsys, tmp_path, "privbench", tmp_path / "empty")
-    assert "no labelled picture was found" in _refused(capsys, tmp_path, "vispr", tmp_path / "empty")
-    assert "does not exist" in _refused(capsys, tmp_path, "vispr", tmp_path / "none")
-    assert 'no importer "vipr" (did you mean "vispr"?)' in _refused(capsys, tmp_path, "vipr", tmp_path / "empty")
-
-
-def test_a_hash_that_is_not_that_of_the_picture_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made.picture(tmp_path / "a.jpg", 1)
-    (tmp_path / "labels.csv").write_text(f"key,sha256,private\na.jpg,{'ab' * 32},1\n")
-    assert "labels.csv, line 2: sha256 is not that of the picture" in _refused(capsys, tmp_path, "csv", tmp_path)
 
 
 def test_rows_reconcile_with_what_the_data_set_lists(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from ingest.errors import Fault
 from tests.jobs.made import privsieve
-from tests.reports.comparing_runs.made import make
 from tests.reports.conftest import MakeRun, answer
+from tests.reports.diff.made import make
 from tests.reports.evaluation.conftest import found, hash_of
 
 ROWS = [

@@ -7,7 +7,15 @@ from typing import Any
 import torch
 from transformers import (
     CLIPImageProcessor,
+    Gemma3Config,
+    Gemma3ForConditionalGeneration,
+    Gemma3ImageProcessor,
+    Gemma3Processor,
     GotOcr2ImageProcessor,
+    Idefics3Config,
+    Idefics3ForConditionalGeneration,
+    Idefics3ImageProcessor,
+    Idefics3Processor,
     InternVLConfig,
     InternVLForConditionalGeneration,
     InternVLProcessor,
@@ -181,4 +189,58 @@ def make_mllama(folder: Path) -> None:
         MllamaImageProcessor(size={"height": SIDE_PX, "width": SIDE_PX}, max_image_tiles=4),
         tokenizer,
         chat_template=TEMPLATE.replace(IMAGE, "<|image|>"),
+    ).save_pretrained(folder)
+
+
+def make_idefics3(folder: Path) -> None:
+    """Cuts a picture into tiles, as SmolVLM2 does, whose architecture it shares."""
+    torch.manual_seed(0)
+    tokenizer = make_tokenizer()
+    tiles = [f"<row_{row}_col_{column}>" for row in range(1, 5) for column in range(1, 5)]
+    marks = ["<fake_token_around_image>", "<image>", "<end_of_utterance>", "<global-img>", *tiles]
+    tokenizer.add_special_tokens({"additional_special_tokens": marks})
+    config = Idefics3Config(
+        text_config=_text("llama", tokenizer),
+        vision_config={"model_type": "idefics3_vision", **SMALL, "image_size": 64, "patch_size": 16},
+        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
+        scale_factor=2,
+    )
+    Idefics3ForConditionalGeneration(config).save_pretrained(folder)
+    Idefics3Processor(
+        Idefics3ImageProcessor(size={"longest_edge": 128}, max_image_size={"longest_edge": 64}),
+        tokenizer,
+        image_seq_len=4,
+        chat_template=TEMPLATE.replace(IMAGE, "<image>"),
+    ).save_pretrained(folder)
+
+
+def make_gemma3(folder: Path) -> None:
+    torch.manual_seed(0)
+    names = {"boi_token": "<|vision_start|>", "eoi_token": "<|vision_end|>", "image_token": IMAGE}
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=make_tokenizer()._tokenizer,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        model_max_length=8192,
+        extra_special_tokens=names,
+    )
+    config = Gemma3Config(
+        text_config=_text("gemma3_text", tokenizer) | {"head_dim": 32},
+        vision_config={
+            "model_type": "siglip_vision_model",
+            **SMALL,
+            "image_size": SIDE_PX,
+            "patch_size": PATCH_PX,
+        },
+        mm_tokens_per_image=4,
+        image_token_index=tokenizer.convert_tokens_to_ids(IMAGE),
+        boi_token_index=tokenizer.convert_tokens_to_ids("<|vision_start|>"),
+        eoi_token_index=tokenizer.convert_tokens_to_ids("<|vision_end|>"),
+    )
+    Gemma3ForConditionalGeneration(config).save_pretrained(folder)
+    Gemma3Processor(
+        Gemma3ImageProcessor(size={"height": SIDE_PX, "width": SIDE_PX}),
+        tokenizer,
+        image_seq_length=4,
+        chat_template=TEMPLATE.replace(IMAGE, "<|vision_start|>"),
     ).save_pretrained(folder)

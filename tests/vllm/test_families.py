@@ -1,5 +1,6 @@
 """Which families of models are scored, and that models with code of their own are refused."""
 
+import json
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,12 +52,41 @@ def test_a_processor_that_needs_another_package_says_which(tmp_path: Path) -> No
     assert str(refused.value) == 'the processor of the model "smolvlm" needs a package: pip install num2words'
 
 
-@pytest.mark.parametrize("protocol_name", ["slots", "binary:first"])
-def test_probabilities_of_a_head_that_vllm_does_not_load_are_refused(protocol_name: str, tmp_path: Path) -> None:
-    folder, module = made("internvl", tmp_path / "internvl"), engine_module("vllm")
-    with pytest.raises(EngineError, match=r"^vLLM leaves the head of models of the family internvl uninitialised"):
-        module.describe(EngineOptions(model=str(folder), protocol=protocol_name))
-    assert module.describe(EngineOptions(model=str(folder), protocol="json")).name == "vllm"
+@pytest.mark.parametrize("name", ["internvl", "idefics3", "smolvlm"])
+def test_vllm_reads_probabilities_with_the_head_of_the_model_also_where_it_does_not_load_it(
+    name: str, tmp_path: Path, engine: Callable[..., Any]
+) -> None:
+    if name == "smolvlm" and not find_spec("num2words"):
+        pytest.skip("the processor of SmolVLM2 needs num2words")
+    folder = str(made(name, tmp_path / name))
+    ours, theirs = (probabilities(engine(each, model=folder).assess(VIEWS)) for each in ("transformers", "vllm"))
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    assert np.ptp(theirs, axis=0).max() > 1e-4, "the answers must depend on the picture"
+
+
+def test_a_head_that_the_files_hold_twice_is_refused(tmp_path: Path) -> None:
+    """Such as that of a draft model beside it: which one is meant?"""
+    from safetensors.torch import load_file, save_file
+
+    folder = made("internvl", tmp_path / "internvl")
+    weights = load_file(folder / "model.safetensors")
+    head = next(name for name in weights if name.endswith("embed_tokens.weight"))
+    more = {f"draft.{head}": weights[head].clone(), "draft.lm_head.weight": weights[head].clone()}
+    save_file(weights | more, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(EngineError, match=r"its files do not hold the matrix \S+ once"):
+        engine_module("vllm").load(EngineOptions(model=str(folder), protocol="slots", max_pixels=MAX_PIXELS))
+
+
+def test_probabilities_that_a_model_changes_behind_its_head_are_refused(tmp_path: Path) -> None:
+    folder = made("gemma3", tmp_path / "gemma3")
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"]["final_logit_softcapping"] = 30.0
+    (folder / "config.json").write_text(json.dumps(config))
+    for name in ("transformers", "vllm"):
+        for asked in ("slots", "binary:first"):
+            chosen = EngineOptions(model=str(folder), protocol=asked, max_pixels=MAX_PIXELS)
+            with pytest.raises(EngineError, match=r"changes them behind its head \(final_logit_softcapping\)"):
+                engine_module(name).load(chosen)
 
 
 @pytest.mark.parametrize("model_type", ["internvl_chat", "tinyllava"])

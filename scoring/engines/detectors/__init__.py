@@ -1,13 +1,14 @@
 """Small models on the CPU, and rules: findings are kept by their kind of evidence, never with their content.
 
-    models.py      model files and their hashes       findings.py      evidence -> 22 values
+    models.py      model files and their hashes       findings.py      evidence -> a value per attribute
     faces.py       CenterFace: faces                  scene.py         bystanders, activities, property
     objects.py     NanoDet: people and things         nudity.py        open_nsfw
     without_model.py                                  fingerprints, fundus photographs, radiographs
     barcodes.py    ZXing                              ocr.py           PP-OCR: lines of text and their positions
     plates.py      licence plates                     page.py          the kind of page, its fields and their values
     people.py, rules.py                               rules: text -> evidence, by `scoring.text_rules`
-    engine.py      all steps, view by view
+    engine.py      all steps, view by view        glance.py        a picture's features for the screen
+    covering.py    what to cover of a picture, and whether a second look still finds it
 
 To add a kind of evidence: write a file that turns pixels into `Finding`s, call it in `engine.py`.
 Each model runs on one CPU thread; nothing is downloaded or written.

@@ -1,16 +1,24 @@
 """Loads a model completely: a tensor that is missing from its files is an error, not filled with random numbers."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from safetensors import SafetensorError
+import torch
+from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForImageTextToText
 from transformers.utils import logging
 
 from ingest.errors import EngineError
-from scoring.engines.vlm.checkpoint import Checkpoint
+from scoring.engines.vlm.checkpoint import Checkpoint, safetensors_shapes, weight_files
 
 FAULTS = (ValueError, OSError, LookupError, ImportError, RuntimeError, TypeError, AttributeError, SafetensorError)
 """Errors of loading files that are damaged or of another kind."""
+
+PLAIN = (torch.float32, torch.bfloat16, torch.float16)
+"""Types of numbers that mean what they say, without a scale that is stored elsewhere."""
+
+LATER_CHANGES = {"final_logit_softcapping": None, "logit_scale": 1, "logits_scaling": 1, "lm_head_multiplier": 1}
+"""Settings by which language models change what their vocabulary head gives -> the value that changes nothing."""
 
 
 def model_of(checkpoint: Checkpoint, dtype: str | None) -> Any:
@@ -18,9 +26,53 @@ def model_of(checkpoint: Checkpoint, dtype: str | None) -> Any:
     return _loaded(checkpoint, {"dtype": dtype or "auto"})
 
 
-def check_whole(checkpoint: Checkpoint) -> None:
-    """Raise EngineError if a tensor is missing; reads no weights. vLLM starts without some tensors silently."""
-    _loaded(checkpoint, {"device_map": "meta"})
+def skeleton_of(checkpoint: Checkpoint) -> Any:
+    """Return the model without its weights. EngineError if a tensor is missing: vLLM starts without some silently."""
+    return _loaded(checkpoint, {"device_map": "meta"})
+
+
+def check_head(model: Any, name: str) -> None:
+    """Raise EngineError if the vocabulary head alone does not give the model's probabilities. Engines that read them
+    without generating compute no more than the head."""
+    config = model.config.get_text_config()
+    for setting, neutral in LATER_CHANGES.items():
+        if getattr(config, setting, neutral) not in (neutral, None):
+            raise EngineError(
+                f'probabilities of the model "{name}" cannot be read without generating, since it changes them behind '
+                f"its head ({setting}); choose --protocol severity or binary:lenient"
+            )
+
+
+def head_rows(skeleton: Any, checkpoint: Checkpoint, token_ids: Sequence[int]) -> list[list[float]]:
+    """Read the rows of these tokens in the vocabulary head, which some models share with their input.
+
+    EngineError as in `check_head`, and if the files do not hold it once, as plain numbers, and without a bias."""
+    check_head(skeleton, checkpoint.name)
+    head = skeleton.get_output_embeddings()
+    weight = getattr(head, "weight", None)
+    name = next((name for name, parameter in skeleton.named_parameters() if parameter is weight), "lm_head.weight")
+    ending = "".join(f".{part}" for part in name.split(".")[-2:])  # what stands before it depends on the version
+    shape = None if weight is None else tuple(weight.shape)
+    found = [
+        (file, stored)
+        for file in weight_files(checkpoint.folder)
+        for stored, stored_shape in safetensors_shapes(file).items()
+        if f".{stored}".endswith(ending) and stored_shape == shape
+    ]
+    rows = None
+    if len(found) == 1 and getattr(head, "bias", None) is None:
+        file, stored = found[0]
+        with safe_open(file, framework="pt") as tensors:
+            matrix = tensors.get_slice(stored)
+            rows = torch.cat([matrix[token : token + 1] for token in token_ids])
+    if rows is None or rows.dtype not in PLAIN:
+        raise EngineError(
+            f'vLLM cannot read probabilities of the model "{checkpoint.name}": its files do not hold the matrix '
+            f"{ending[1:]} once, as plain numbers and without a bias; choose --protocol json or binary:lenient, or "
+            "--engine transformers"
+        )
+    made: list[list[float]] = rows.float().tolist()
+    return made
 
 
 def _loaded(checkpoint: Checkpoint, how: dict[str, str]) -> Any:

@@ -44,7 +44,7 @@ class TokenPrompt:
     """The same as tokens."""
 
     slots_from_end: tuple[int, ...] = ()
-    """Positions at which probabilities are read, negative in token_ids: for `Slots` before each of the 22 slots, for
+    """Positions at which probabilities are read, negative in token_ids: for `Slots` before each slot, for
     `FirstToken` at the last token. Empty for `Generate`, whose answer follows the last token."""
 
     candidate_ids: tuple[int, ...] = ()

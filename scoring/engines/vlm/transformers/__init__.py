@@ -9,6 +9,7 @@ from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOpti
 from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, Requirements, package_versions
 from scoring.engines.vlm.checkpoint import weight_bytes
 from scoring.engines.vlm.settings import MACHINE, VlmSettings, costs_of, description, preview_of, settings
+from scoring.protocols.interface import Generate
 
 if TYPE_CHECKING:
     from scoring.engines.vlm.transformers.engine import TransformersEngine
@@ -42,9 +43,13 @@ def costs(options: EngineOptions) -> Costs:
 def load(options: EngineOptions) -> "TransformersEngine":
     """Load the model, seconds to minutes. EngineError if the model or the adapter cannot be loaded whole."""
     chosen = _chosen(options, with_weights=True)
+    from scoring.engines.vlm.loading import check_head
     from scoring.engines.vlm.transformers.engine import TransformersEngine, loaded
 
-    return TransformersEngine(chosen, loaded(chosen.checkpoint, chosen.adapter, chosen.dtype))
+    model = loaded(chosen.checkpoint, chosen.adapter, chosen.dtype)
+    if not isinstance(chosen.protocol.prompt.wanted, Generate):
+        check_head(model, chosen.checkpoint.name)
+    return TransformersEngine(chosen, model)
 
 
 def _chosen(options: EngineOptions, *, with_weights: bool) -> VlmSettings:

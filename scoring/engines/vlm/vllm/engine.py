@@ -26,7 +26,7 @@ from scoring.engines.canary import CircuitBreaker
 from scoring.engines.picture import prepared
 from scoring.engines.vlm.adapter import Adapter, check_taken, plain
 from scoring.engines.vlm.checkpoint import max_tokens, read_json, stored_dtype
-from scoring.engines.vlm.loading import FAULTS
+from scoring.engines.vlm.loading import FAULTS, head_rows
 from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt, generated_tokens, read_answer
 from scoring.engines.vlm.settings import VlmSettings
 from scoring.engines.vlm.vllm.inputs import InputMaker
@@ -45,6 +45,8 @@ from vllm.sampling_params import StructuredOutputsParams
 from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
+
+from scoring.engines.vlm.vllm.head import overrides
 
 PREPARING_THREADS = 2
 """That make the model's inputs, at least."""
@@ -95,7 +97,8 @@ def _lost(error: Exception) -> Unscored:
 
 
 class VllmEngine:
-    def __init__(self, chosen: VlmSettings, setup: VllmSetup):
+    def __init__(self, chosen: VlmSettings, setup: VllmSetup, skeleton: Any = None):
+        """Start vLLM. skeleton: the model without its weights; None if those are random, too."""
         self._protocol = chosen.protocol
         self._max_pixels = chosen.max_pixels
         self._circuit_breaker = CircuitBreaker(chosen.max_pixels)
@@ -109,7 +112,7 @@ class VllmEngine:
         threading.Thread(target=self._loop.run_forever, name="vllm requests", daemon=True).start()
         self._num_outcomes_left = 0
         self._lock = threading.Lock()
-        self._engine = _started(chosen, self.prompter, setup)
+        self._engine = _started(chosen, self.prompter, setup, skeleton)
         self._inputs = InputMaker(self._engine, self.prompter)
         self._adapter = None if chosen.adapter is None else self._loaded(chosen.adapter)
 
@@ -312,20 +315,17 @@ def _structure(wanted: Generate) -> StructuredOutputsParams | None:
     return None if wanted.regex is None else StructuredOutputsParams(regex=wanted.regex)
 
 
-def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup) -> AsyncLLM:
+def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup, skeleton: Any) -> AsyncLLM:
     pooling: dict[str, Any] = {}
     if not isinstance(chosen.protocol.prompt.wanted, Generate):
         # The candidates' rows of the vocabulary head instead of all of it, read at every token of one prefill.
         candidates = prompter.tokens(chosen.protocol.prompt).candidate_ids
-        head = {
-            "classifier_from_token": prompter.tokenizer.convert_ids_to_tokens(list(candidates)),
-            "method": "no_post_processing",
-        }
+        rows = None if skeleton is None else head_rows(skeleton, chosen.checkpoint, candidates)
         pooling = {
             "runner": "pooling",
             "convert": "classify",
             "pooler_config": {"task": "token_classify"},
-            "hf_overrides": {**head, "text_config": head},
+            "hf_overrides": overrides(prompter.tokenizer.convert_ids_to_tokens(list(candidates)), rows),
         }
     adapter: dict[str, Any] = {}
     if chosen.adapter is not None:
@@ -334,7 +334,6 @@ def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup) -> Async
             "max_loras": 1,
             "max_lora_rank": _lora_rank(chosen.adapter.rank),
             "enable_tower_connector_lora": True,
-            "worker_extension_cls": "scoring.engines.vlm.vllm.starting.AdapterReport",
         }
     if current_platform.is_cpu():
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "4")  # GiB; it would take nearly all memory there is
@@ -356,6 +355,7 @@ def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup) -> Async
                 mm_processor_cache_gb=0,  # a corpus shows every picture once
                 structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": True},
                 generation_config="vllm",
+                worker_extension_cls="scoring.engines.vlm.vllm.head.InWorker",
                 **pooling,
                 **adapter,
                 **(standard | setup.arguments()),

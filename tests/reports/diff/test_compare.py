@@ -16,7 +16,7 @@ from reports.diff.words import findings, notes, tables
 from reports.statistics.paired import holm
 from reports.words import percent
 from scoring.table import Verdict
-from tests.reports.comparing_runs.made import PictureRow, level, make, rows_of
+from tests.reports.diff.made import PictureRow, level, make, rows_of
 from tests.reports.evaluation.conftest import ATTRIBUTES, BINARY, REJECTED, SEVERITY, answered, found, scored
 
 

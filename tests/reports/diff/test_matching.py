@@ -16,7 +16,7 @@ from scoring.runs.results import CompactFile, Manifest, RunListing, listing, row
 from scoring.runs.rows import rows_at
 from scoring.table import Facts, Verdict, to_table
 from tests.records import write_result
-from tests.reports.comparing_runs.made import UNREADABLE, PictureRow, level, make, rows_of
+from tests.reports.diff.made import UNREADABLE, PictureRow, level, make, rows_of
 from tests.reports.evaluation.conftest import REJECTED, found, hash_of
 
 

@@ -1,0 +1,47 @@
+"""The head from which vLLM reads probabilities, filled with rows of the model's own vocabulary head.
+
+vLLM fills it from a place that not all families have, and otherwise reads what the memory happens to hold. So its
+workers, which import this module, learn another way to load a model: vLLM's own, and then these rows.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from vllm.model_executor.models.adapters import SEQ_CLS_LOAD_METHODS
+
+from scoring.engines.vlm.vllm.starting import AdapterReport
+
+OF_VLLM, WITH_ROWS = "no_post_processing", "with_given_rows"
+ROWS = "given_rows"
+HEAD = re.compile(r"(.+\.)?score\.weight")
+"""Name in vLLM of a head from which probabilities are read."""
+
+
+class InWorker(AdapterReport):
+    """Mixed into vLLM's worker class (engine argument worker_extension_cls)."""
+
+
+def overrides(tokens: Sequence[str], rows: list[list[float]] | None) -> dict[str, Any]:
+    """Return settings of the model by which vLLM reads the probabilities of these tokens. rows: None if all weights are
+    random."""
+    head: dict[str, Any] = {"classifier_from_token": list(tokens), "method": OF_VLLM}
+    if rows is not None:
+        head |= {"method": WITH_ROWS, ROWS: rows}
+    return {**head, "text_config": head}
+
+
+def _load_with_rows(model: Any, weights: Iterable[tuple[str, torch.Tensor]]) -> Any:
+    loaded = SEQ_CLS_LOAD_METHODS[OF_VLLM](model, weights)
+    rows = torch.tensor(getattr(model.config.get_text_config(), ROWS))
+    heads = [parameter for name, parameter in model.named_parameters() if HEAD.fullmatch(name)]
+    if {head.shape for head in heads} != {rows.shape}:
+        raise ValueError("it has no head for the probabilities of answers; choose --protocol json or binary:lenient")
+    with torch.no_grad():
+        for head in heads:  # that of the language model within, or that of the whole
+            head.copy_(rows)
+    return loaded
+
+
+SEQ_CLS_LOAD_METHODS[WITH_ROWS] = _load_with_rows
