@@ -39,6 +39,7 @@ from jobs.filter.record import ReleasedName, Sha256, UrlCounts, local_file, sha2
 from jobs.filter.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from jobs.takedown.entries import tombstones_of
+from reports.evaluation.may_be_left import MayBeLeft, may_be_left
 from scoring.policies.policy import DAMAGED_SHARD, TAKEDOWN
 from scoring.runs.lease import holder
 
@@ -88,6 +89,9 @@ class VerifyRequest:
     signer: Annotated[Url | None, Option(metavar="ALLOWED_SIGNERS")] = None
     """Who may have signed the release: file with a line `NAME KEYTYPE KEY` for each, as OpenSSH reads it."""
 
+    labels: Annotated[Url | None, Option(metavar="FILE")] = None
+    """Labels of released pictures that were drawn at random: how many may be private after all."""
+
 
 @dataclass(frozen=True)
 class Verified:
@@ -108,6 +112,9 @@ class Verified:
 
     has_unchecked_signature: bool = False
     """There is a signature, and no --signer."""
+
+    left: MayBeLeft | None = None
+    """What labels say of the pictures; None without --labels, and of a release with faults."""
 
 
 def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
@@ -162,7 +169,10 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     faults += signature_faults
     is_unchecked = request.signer is None and root.at(SIGNATURE).exists()
     num_urls = None if written.urls is None else written.urls.num_released
-    return Verified(len(written.sha256), num_pictures, tuple(faults), num_urls, signed_by, is_unchecked)
+    left = None
+    if request.labels is not None and decisions is not None and not faults:
+        left = may_be_left(request.labels, decisions)
+    return Verified(len(written.sha256), num_pictures, tuple(faults), num_urls, signed_by, is_unchecked, left)
 
 
 def _sums_faults(root: Place, written: _Written) -> Iterator[str]:
@@ -357,7 +367,8 @@ def _held(source: Source, shard: str) -> list[str]:
 def verify(request: VerifyRequest, quiet: bool) -> None:
     """Check that RELEASE still is what filter wrote: each file by its hash, each picture by the decisions, all counts.
 
-    It does not judge what the pictures show. The exit code is 1 if anything is wrong.
+    It does not judge what the pictures show; --labels says how many may be private after all. The exit code is 1 if
+    anything is wrong.
     """
     result = run_verify(request, on_terminal(quiet))
     for fault in result.faults[:MAX_FAULTS_PRINTED]:
@@ -378,3 +389,5 @@ def verify(request: VerifyRequest, quiet: bool) -> None:
         write_line(f"signed by {result.signed_by}")
     elif result.has_unchecked_signature:
         write_line("it has a signature, which was not checked; --signer ALLOWED_SIGNERS does that")
+    if result.left is not None:
+        write_line(str(result.left))

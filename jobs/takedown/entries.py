@@ -56,7 +56,7 @@ MAX_LIST_BYTES = 64 * 2**20
 SHA256 = re.compile("[0-9a-fA-F]{64}")
 _URL = re.compile("https?://", re.IGNORECASE)
 _DOMAIN = re.compile(r"domain\s+(\S+)", re.IGNORECASE)
-_PDQ = re.compile(r"pdq\s+([0-9a-f]{64})", re.IGNORECASE)
+_PDQ = re.compile(r"pdq\s+(\S+)", re.IGNORECASE)
 
 MAX_PDQ = 10_000
 """Limit on the PDQ hashes, since each is compared with every picture."""
@@ -163,6 +163,8 @@ def _entry(number: int, line: str, url: str) -> Entry:
     if _URL.match(line):
         return Entry(number, "url", url_sha256_of(line) or "")
     if (pdq := _PDQ.fullmatch(line)) is not None:
+        if not SHA256.fullmatch(pdq[1]):
+            raise PrivsieveError(f"{url}, line {number}: a PDQ hash has 64 hexadecimal digits")
         return Entry(number, "pdq", pdq[1].lower())
     if (named := _DOMAIN.fullmatch(line)) is not None:
         registered = domain_of(f"http://{named[1]}")

@@ -324,6 +324,8 @@ def test_what_cannot_be_done_is_one_line_and_changes_nothing(tars: Path, tmp_pat
     cases = {
         "# nobody\n": "names no picture; write one a line: its sha256, its key, SHARD/KEY, its URL, domain",
         "\udcff": "is not text in UTF-8; write one picture a line",
+        f"a\npdq {'0' * 63}\n": "list.txt, line 2: a PDQ hash has 64 hexadecimal digits",
+        f"pdq {'0' * 128}\n": "list.txt, line 1: a PDQ hash has 64 hexadecimal digits",
     }
     for text, message in cases.items():
         (tmp_path / "list.txt").write_bytes(text.encode("utf-8", "surrogateescape"))
