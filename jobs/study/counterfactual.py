@@ -71,7 +71,8 @@ class CounterfactualResult:
 def run_counterfactual(request: CounterfactualRequest, feedback: Feedback) -> CounterfactualResult:
     """Choose the pictures, scan them twice with each protocol, and compare.
 
-    RunError if no picture qualifies; LabelsError if `out` holds another study; errors of the scans.
+    RunError if no picture qualifies, or no answer can be read; LabelsError if `out` holds another study; errors of the
+    scans.
     """
     folder = folder_of(request.out)
     candidates = _candidates(request.runs, clear_rows(hash_list_of(request.hash_list), feedback))
@@ -90,6 +91,11 @@ def run_counterfactual(request: CounterfactualRequest, feedback: Feedback) -> Co
                 scan_here(str(folder / PICTURES), runs[-1], request.engine, options, feedback)
             changes += _changes(protocol, compare_runs(runs[0], runs[1]))
     num_asked = sum(1 for file in (folder / PICTURES).rglob("*") if file.is_file())
+    if not changes:
+        raise RunError(
+            f"no answer about the {number_of(num_asked, 'picture')} could be read in both questions: look at the "
+            f"runs in {request.out} with privsieve report, or --ask with another protocol"
+        )
     return CounterfactualResult(len(candidates), num_asked, tuple(changes))
 
 

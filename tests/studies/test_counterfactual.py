@@ -78,6 +78,33 @@ def test_attributes_that_go_with_the_faces_are_named(
     assert gov_ids[1:7] == ["gov_ids", "all", "5", "1.000", "1.000", "0.000"]
 
 
+@pytest.mark.slow
+def test_a_study_whose_answers_cannot_be_read_is_one_line(
+    run: Path, server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.default = Reply(text="a fine picture")
+    study = [
+        "study",
+        "counterfactual",
+        run,
+        "--out",
+        tmp_path / "study",
+        "--n",
+        3,
+        "--quiet",
+        "--ask",
+        "severity:taxonomy",
+    ]
+    capsys.readouterr()
+    assert privsieve(*study, "--engine", "openai", "--endpoint", server.url, "--model", "tiny-vl") != 0
+    shown = capsys.readouterr()
+    assert shown.err.strip() == (
+        "privsieve: no answer about the 3 pictures could be read in both questions: look at the runs in "
+        f"{tmp_path / 'study'} with privsieve report, or --ask with another protocol"
+    )
+    assert shown.out == ""
+
+
 def test_runs_that_agree_on_no_picture_are_refused(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
