@@ -64,10 +64,10 @@ def may_be_left(labels: str, decisions: pa.Table) -> MayBeLeft:
         for row in decisions.select(["action", "released_sha256"]).to_pylist()
         if row["action"] != "drop" and row["released_sha256"]
     }
-    found = agreed(read_judged(labels))
-    is_released = np.array([sha256 in of_release for sha256 in found.labels["sha256"].to_pylist()], np.bool_)
-    truth, is_undecided = truth_of(found.labels), np.asarray(found.undecided[:, 0], np.bool_)
-    if num_open := truth_of(found.labels.filter(pa.array(is_released & ~is_undecided))).num_open:
+    judged = agreed(read_judged(labels))
+    is_released = np.array([sha256 in of_release for sha256 in judged.labels["sha256"].to_pylist()], np.bool_)
+    truth, is_undecided = truth_of(judged.labels), np.asarray(judged.undecided[:, 0], np.bool_)
+    if num_open := truth_of(judged.labels.filter(pa.array(is_released & ~is_undecided))).num_open:
         raise LabelsError(
             f"{labels}: of {number_of(num_open, 'labelled picture')} only some of the attributes are labelled that "
             "make a picture private (levels 1 and 2); fill in the column private, or all of these attributes"

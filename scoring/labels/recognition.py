@@ -71,8 +71,8 @@ def kind_of_file(name: str) -> str | None:
     """
     if name.startswith(f"{SHOWN}/"):
         return SHOWN
-    found = _FILE.fullmatch(name)
-    return None if found is None else found[1] or found[2]
+    match = _FILE.fullmatch(name)
+    return None if match is None else match[1] or match[2]
 
 
 def refuse_purged(folder: Place) -> None:

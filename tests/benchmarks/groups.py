@@ -25,7 +25,7 @@ from tests.benchmarks.filter import DROP_ALL, filtered, run_of
 from tests.records import write_result
 
 COPIES = 5
-"""One row in so many is a copy of another one of its shard."""
+"""Every fifth row is a near copy of the one before it."""
 
 CHANGED = {"phash": 4, "pdq": 16}
 """Most bits in which a copy differs."""

@@ -53,15 +53,15 @@ def head_rows(skeleton: Any, checkpoint: Checkpoint, token_ids: Sequence[int]) -
     name = next((name for name, parameter in skeleton.named_parameters() if parameter is weight), "lm_head.weight")
     ending = "".join(f".{part}" for part in name.split(".")[-2:])  # what stands before it depends on the version
     shape = None if weight is None else tuple(weight.shape)
-    found = [
+    matrices = [
         (file, stored)
         for file in weight_files(checkpoint.folder)
         for stored, stored_shape in safetensors_shapes(file).items()
         if f".{stored}".endswith(ending) and stored_shape == shape
     ]
     rows = None
-    if len(found) == 1 and getattr(head, "bias", None) is None:
-        file, stored = found[0]
+    if len(matrices) == 1 and getattr(head, "bias", None) is None:
+        file, stored = matrices[0]
         with safe_open(file, framework="pt") as tensors:
             matrix = tensors.get_slice(stored)
             rows = torch.cat([matrix[token : token + 1] for token in token_ids])

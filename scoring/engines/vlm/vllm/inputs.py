@@ -92,7 +92,7 @@ class InputMaker:
 
 
 def _patches(image: Image, side_px: int, merged: int, frames: int) -> torch.Tensor:
-    """Cut a still picture into patches, shape (patches, 3 * frames * side_px²), in a seventh of the processor's time.
+    """Cut a still picture into patches, shape (patches, 3 * frames * side_px²), in a quarter of the processor's time.
 
     Blocks of merged x merged patches that the model joins follow each other; a patch holds each colour `frames` times.
     """
