@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from ingest.errors import LabelsError, did_you_mean
+from ingest.errors import LabelsError, did_you_mean, number_of
 from ingest.storage.place import place
 from jobs.console.request_options import Names
 from jobs.console.requests import Option, Url, Urls, checked_request
@@ -22,7 +22,8 @@ from reports.statistics.paired import Difference
 from reports.words import number
 from scoring.labels.contradictions import contradictions
 from scoring.labels.table import labels_sha256, read_labels
-from scoring.protocols.binary import EARLIER_WORDINGS, LANGUAGES, WORDINGS
+from scoring.protocols.binary import EARLIER_WORDINGS, LANGUAGES, WORDINGS, BinaryTexts
+from scoring.protocols.texts import parse_mapping
 from scoring.table import Col
 
 Kind = Literal["prompts", "languages"]
@@ -91,6 +92,9 @@ class PromptsResult:
 
     kind: Kind = "prompts"
 
+    num_labelled: tuple[int | None, ...] = ()
+    """Pictures of each run that a label calls private or public; None if there is none."""
+
 
 def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "prompts") -> PromptsResult:
     """Scan with each wording and evaluate. LabelsError if the pictures are also in an evaluation set: a wording that
@@ -111,8 +115,10 @@ def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "promp
     evaluations = [evaluation_of(each) for each in runs]
     rejected = tuple(None if each.private is None else each.private.num_rejected for each in evaluations)
     intervals = tuple({} if each.private is None else each.private.intervals for each in evaluations)
+    labelled = tuple(None if each.private is None else each.private.num_pictures for each in evaluations)
     spread = spread_of(evaluations)
-    return PromptsResult(tuple(protocols.values()), spread, rejected, intervals, _difference(runs, spread), kind)
+    difference = _difference(runs, spread)
+    return PromptsResult(tuple(protocols.values()), spread, rejected, intervals, difference, kind, labelled)
 
 
 def _difference(runs: Sequence[JudgedRun], spread: RunsSpread) -> Difference | None:
@@ -145,7 +151,29 @@ def _protocols(request: PromptsRequest, kind: Kind) -> dict[str, str]:
             protocols[name] = f"binary:{','.join(parts)}"
     if len(protocols) < 2:
         raise LabelsError("one wording in one language has nothing to be compared with; name two of one of them")
+    _refuse_mixed_texts(request, wordings, languages)
     return protocols
+
+
+def _refuse_mixed_texts(request: PromptsRequest, wordings: Sequence[str], languages: Sequence[str]) -> None:
+    """LabelsError if a prompt file replaces some of the wordings alone, or the texts of several languages by one: the
+    figures would then not be those of wordings, or of languages."""
+    if request.asked.options.prompt_file is None:
+        return
+    given = parse_mapping(request.asked.options.prompt_file, "the prompt file")
+    named = {BinaryTexts.EARLIER_NAMES.get(name, name) for name in given}
+    if len(languages) > 1 and named - {"image_first"}:
+        raise LabelsError(
+            "--prompt-file replaces the texts of every language by the same ones; scan with a file for each language, "
+            "and compare the runs with privsieve evaluate --runs"
+        )
+    texts = [wording.replace("-", "_") for wording in wordings]
+    missing = [text for text in texts if text not in named]
+    if 0 < len(missing) < len(texts):
+        raise LabelsError(
+            f"--prompt-file has no {', '.join(missing)}, so shipped wordings would be compared with its own; add what "
+            "is missing, or choose with --wordings"
+        )
 
 
 def _content(request: PromptsRequest, kind: Kind) -> dict[str, object]:
@@ -179,8 +207,14 @@ def prompts_finding(result: PromptsResult) -> str:
     known = sorted((value, wording) for wording, value in pairs if value is not None)
     if name is None or not known:
         return "No wording has a figure."
-    (low, worst), (high, best) = known[0], known[-1]
     what = "wordings" if result.kind == "prompts" else "languages"
+    if result.num_labelled and result.num_labelled == result.num_rejected:
+        asked = number_of(result.num_labelled[0] or 0, "labelled picture")
+        return (
+            f"None of the {what} got a yes or no about any of the {asked}, so all count as wrong; --reading first "
+            "compares the probabilities of the two instead."
+        )
+    (low, worst), (high, best) = known[0], known[-1]
     sampled = ""
     if result.difference is not None and (ends := result.difference.interval) is not None:
         sampled = f"; on other pictures like these, by {number(ends.low)} to {number(ends.high)} (95 %)"
