@@ -1,4 +1,4 @@
-"""What `privsieve labels` does: each command is a function of `run.py`, `build` and `clean` of `building.py`,
+"""What `privsieve labels` does: each command is a function of `run.py` or `building.py`,
 `build dialogues` of `dialogues.py`; `command.py` declares and prints them.
 
 May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.fetch`, `jobs.runtime`, `jobs.screen`,
