@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError, RunError
 from reports.audit.cells import MAX_CATEGORIES, NO_CATEGORY, CellCounts, RawCounts, audit_sql, cell_counts, raw_counts
-from reports.audit.fitting import Basis, fitted, looks_of, weighted
-from reports.audit.labelled import labelled
+from reports.audit.fitting import Basis, fitted, labelled, looks_of, weighted
 from reports.audit.population import category_weights, with_quarantined
 from reports.audit.results import (
     ALL_LABELLED,

@@ -6,14 +6,14 @@ import pyarrow as pa
 from ingest.errors import LabelsError, RunError
 from reports.audit.cells import audit_sql, cell_counts, raw_counts
 from reports.audit.compute import category_row
-from reports.audit.labelled import LabelledSample, labelled
+from reports.audit.fitting import LabelledSample, labelled
 from reports.audit.population import with_quarantined
 from reports.audit.results import FEW_LABELS, NO_LABELS, NOT_IDENTIFIED, SCORED, Audit, CategoryRates, SubjectRates
 from reports.labels.agreed import in_words, num_undecided_of
 from reports.run.warehouse import STALE_AUDIT, Run
+from reports.statistics.agreement import NONE
 from reports.statistics.estimates import IS_YES, Counts, Estimate, Flags, Numbers, evidence
 from reports.statistics.rogan_gladen import Errors, counted_errors, errors_of, rogan_gladen, weighted_errors
-from reports.statistics.second_looks import NONE
 from scoring.labels.table import JudgedLabels
 from scoring.privacy import private_condition
 from scoring.runs.audit_files import MIN_LABELS, PRIVATE, SUBJECTS, has_sample, read_sample

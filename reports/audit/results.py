@@ -5,9 +5,9 @@ from typing import Literal
 
 import pyarrow as pa
 
+from reports.statistics.agreement import SecondLooks
 from reports.statistics.category_rates import ShiftTest
 from reports.statistics.estimates import Estimate
-from reports.statistics.second_looks import SecondLooks
 from scoring.runs.audit_files import CORRECTED_SCHEMA
 
 Method = Literal["difference", "composite", "prior shift", "rogan-gladen"]

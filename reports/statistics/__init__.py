@@ -4,7 +4,7 @@
     binary.py, calibration.py, correlation.py   how good answers and probabilities are
     recall_bound.py                             thresholds that labels prove
     agreement.py, paired.py                     people, or two runs, on the same pictures
-    estimates.py, category_rates.py, rogan_gladen.py, second_looks.py   rates corrected by labels
+    estimates.py, category_rates.py, rogan_gladen.py   rates corrected by labels
     likeness.py                                 how alike two pictures are
 
 May import: nothing of other folders.
