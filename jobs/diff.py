@@ -43,7 +43,7 @@ def run_diff(request: DiffRequest, feedback: Feedback = SILENT) -> "RunDifferenc
     from jobs.runtime.hash_list import hash_list_of
     from jobs.runtime.pictures import clear_rows
     from reports.diff.compute import compare_runs
-    from reports.diff.page import render
+    from reports.diff.words import render
     from reports.pages import write_page
 
     hash_list = hash_list_of(request.hash_list)
