@@ -58,8 +58,7 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
     from reports.labels.agreed import agreed, num_undecided_of
     from reports.labels.joining import labelled_rows
     from reports.report.opened import open_run
-    from scoring.labels.contradictions import contradictions
-    from scoring.labels.table import read_judged
+    from scoring.labels.table import contradictions, read_judged
 
     if request.out is not None:
         refuse_existing(request.out)

@@ -88,9 +88,8 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Eval
     from jobs.runtime.hash_list import NOTHING, hash_list_of
     from reports.evaluation.comparing import compare, spread_of
     from reports.evaluation.compute import EvaluationOptions, evaluation_of, judged, wrong_answers
-    from scoring.labels.contradictions import contradictions
     from scoring.labels.reviews import caution_of_chosen
-    from scoring.labels.table import read_labels_and_origin
+    from scoring.labels.table import contradictions, read_labels_and_origin
 
     hash_list = hash_list_of(request.hash_list) if request.errors else NOTHING
     labels, origin = read_labels_and_origin(request.labels)

@@ -20,14 +20,13 @@ from jobs.runtime.progress import SILENT, Feedback
 from reports.labels.agreement import AgreementTable, agreement_table
 from reports.report.opened import open_run
 from scoring.labels.consensus import Consensus, consensus
-from scoring.labels.contradictions import contradictions
 from scoring.labels.importers import importer_of
 from scoring.labels.importing import Imported, import_labels, load_mapping
 from scoring.labels.judgements import CHECKS, AttentionChecks, Judgements, judgements, without_inattentive
 from scoring.labels.label_files import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
 from scoring.labels.reviews import caution_of_chosen, is_reviews
-from scoring.labels.table import read_labels, to_labels, write_labels
+from scoring.labels.table import contradictions, read_labels, to_labels, write_labels
 from scoring.privacy import ROW_COLUMNS, private_of_rows
 from scoring.table import LISTED, Col
 from scoring.taxonomy import KEYS

@@ -25,8 +25,7 @@ from jobs.tune_set.labelled_pictures import (
     targets_of,
 )
 from jobs.tune_set.writing import set_folder, write_shards
-from scoring.labels.contradictions import contradictions_of
-from scoring.labels.table import labels_sha256, read_labels
+from scoring.labels.table import contradictions_of, labels_sha256, read_labels
 from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol, ProtocolOptions
 from scoring.taxonomy import KEYS

@@ -106,7 +106,7 @@ def num_concordant(truth: Numbers, predicted: Numbers) -> int:
     if num_values < 2:
         return 0
     # τ-c = 2 (concordant − discordant) / n² · k / (k − 1), where k is the smaller number of different values.
-    tau_c = kendalltau(truth, predicted, variant="c").statistic
+    tau_c = float(kendalltau(truth, predicted, variant="c").statistic)
     difference = round(tau_c * len(truth) ** 2 * (num_values - 1) / (2 * num_values))
     num_both_differ = num_ordered(truth) + num_ordered(predicted) - num_ordered(truth + 1j * predicted)
     return (num_both_differ + difference) // 2
