@@ -12,7 +12,7 @@ from ingest.errors import LabelsError
 from reports.audit.cells import CellCounts, RawCounts
 from reports.audit.population import CategoryWeights
 from reports.audit.results import LabelCounts
-from reports.labels.agreed import agreed
+from reports.labels.agreed import agreed, in_words, num_undecided_of
 from reports.labels.joining import join
 from reports.statistics.agreement import NONE, SecondLooks, allowing_for, allowing_for_part, second_looks
 from reports.statistics.category_rates import CategoryEstimate, LabelsOfCategories, can_tell, category_estimates
@@ -58,6 +58,11 @@ class LabelledSample:
     """Subject -> people who say no, shape (m,)."""
 
     counts: LabelCounts
+
+    @property
+    def undecided_in_words(self) -> str:
+        """Return the number of undecided pictures of each subject that has any; empty if none has."""
+        return in_words(num_undecided_of(np.stack(list(self.undecided.values()), axis=1)))
 
 
 def labelled(
