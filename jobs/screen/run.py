@@ -32,7 +32,7 @@ from reports.screening.evaluation import ScreenEvaluation, evaluated
 from reports.screening.pictures import LabelledFeatures
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.shares import Row, evenly_taken
-from scoring.labels.picture_index import PictureIndex
+from scoring.labels.picture_index import PictureIndex, picture_names
 from scoring.labels.table import contradictions, labels_sha256, read_judged
 from scoring.runs.record import open_run
 from scoring.screen.heads import HEAD_KINDS
@@ -52,6 +52,9 @@ class ScreenPictures:
     pictures: LabelledFeatures
     drawn: str
     """evenly or audit."""
+
+    names: tuple[str, ...]
+    """The name of each picture in the labels (`picture_names`)."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +186,8 @@ def _found(
         groups=np.asarray(near_duplicate_groups(phashes), dtype=np.int64),
         views=tuple(views),
     )
-    return ScreenPictures(pictures, "evenly" if labels.rows is None else labels.rows.drawn)
+    names = picture_names(labels.agreed.labels).take(pa.array(numbers)).to_pylist()
+    return ScreenPictures(pictures, "evenly" if labels.rows is None else labels.rows.drawn, tuple(names))
 
 
 def _drawn(rows: LabelledRows | None, hashes: list[str]) -> tuple[Numbers, Flags]:
