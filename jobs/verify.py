@@ -39,7 +39,7 @@ from jobs.filter.record import ReleasedName, Sha256, UrlCounts, local_file, sha2
 from jobs.filter.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from jobs.takedown.entries import tombstones_of
-from reports.evaluation.may_be_left import MayBeLeft, may_be_left
+from reports.evaluation.answers import MayBeLeft, may_be_left
 from scoring.policies.policy import DAMAGED_SHARD, TAKEDOWN
 from scoring.runs.lease import holder
 
