@@ -15,8 +15,7 @@ import pyarrow as pa
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ingest.errors import PrivsieveError
-from jobs.review.queue import Kind
-from jobs.review.request import Judged
+from jobs.review.queue import Judged, Kind
 from jobs.review.screen import Screen, ScreenedPicture
 from reports.evaluation.answers import answers_of
 from reports.report.evidence import first_frame_boxes

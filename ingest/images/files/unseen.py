@@ -1,21 +1,28 @@
 """What a file holds beyond the pictures that are scanned. A release ships the file, all of it.
 
 One walker per format (`jpeg`, `png`, …) says what each part of the file is, and `unseen_in` judges the parts. Padding
-does not count, nor does a smaller copy of what was scanned. Damage never raises; parts that a walker does not reach
-count as unseen. Content inside the compressed pixels is not found, such as rows beyond those that the header states.
+does not count, nor does a smaller copy of what was scanned. Pictures inside a part are found by how they begin, and
+compared with what was scanned. Damage never raises; parts that a walker does not reach count as unseen. Content inside
+the compressed pixels is not found, such as rows beyond those that the header states.
 """
 
+import base64
+import binascii
+import io
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Literal
 
-from PIL import ImageFile
+import numpy as np
+from PIL import Image, ImageFile
 
-from ingest.images.files import avif, bare, gif, jpeg, png, tiff, webp
+from ingest.images.files import avif, gif, jpeg, png, tiff, webp
 from ingest.images.files.copies import Scanned
 from ingest.images.files.jpeg import Stream
-from ingest.images.files.pictures import Inner, InnerPictures, PictureSearch, inner_pictures
+from ingest.images.files.magic import BMP_HEADER, HEAD_BYTES, picture_in_place_of_text
 from ingest.images.files.pieces import (
     EMBEDDED_IMAGE,
     FRAMES,
@@ -25,8 +32,179 @@ from ingest.images.files.pieces import (
     TRAILING_DATA,
     UNKNOWN_CHUNK,
     Piece,
+    Range,
     unclaimed,
 )
+from ingest.images.files.tiff import second_directory
+
+_MAGICS: tuple[tuple[bytes, int, str], ...] = (
+    (b"\xff\xd8\xff", 0, "JPEG"),
+    (b"\x89PNG\r\n\x1a\n", 0, "PNG"),
+    (b"GIF87a", 0, "GIF"),
+    (b"GIF89a", 0, "GIF"),
+    (b"WEBPVP8", 8, "WEBP"),
+    (b"ftypavif", 4, "AVIF"),
+    (b"ftypavis", 4, "AVIF"),
+    (b"II*\0", 0, "TIFF"),
+    (b"MM\0*", 0, "TIFF"),
+    (b"ftypheic", 4, ""),
+    (b"ftypheix", 4, ""),
+    (b"ftypmif1", 4, ""),
+    (b"JXL \r\n\x87\n", 4, ""),
+    (b"jP  \r\n\x87\n", 4, ""),
+)
+"""Mark of a picture, its offset from the picture's beginning, and Pillow's name; "" for formats that are not decoded.
+
+Only marks long enough to be searched anywhere; the beginning of a piece is left to `ingest.images.files.magic`.
+"""
+_IN_PIXELS = _MAGICS[:2]
+_HEADERS = (("BMP", BMP_HEADER),)
+"""Patterns of formats whose fixed bytes are too short to be searched for."""
+_DECODED = frozenset([*(name for *_, name in _MAGICS), *(name for name, _ in _HEADERS)])
+_SURE = frozenset(["JPEG", "PNG", "WEBP", "AVIF"])
+"""Formats whose readable header proves a picture; for the others the pixels must decode as well."""
+_BASE64 = re.compile(rb"(?:/9j/|iVBORw0KGgo|UklGR|R0lGOD)(?:[A-Za-z0-9+/=\s]|&#x?[0-9aAdD]{1,2};)*+")
+_ENTITY = re.compile(rb"&#x?[0-9aAdD]{1,2};|\s")
+
+_HEAD_BYTES = 16
+_MAX_CANDIDATES = 64
+_MAX_COMPARED = 8
+"""Limit of pictures compared in one file; any further one counts as new."""
+
+Outcome = Literal["none", "copy", "new"]
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A position inside a file where a picture may begin."""
+
+    held: bytes
+    """Part of the file, as stored or unpacked."""
+
+    first: int
+    """Where the picture begins in `held`."""
+
+    format: str
+    """Pillow's name of the format; empty for a format that is not decoded."""
+
+    offset: int
+    """Offset in the part of the file that was searched."""
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether a readable header of the format proves that this is a picture."""
+        return self.format in _SURE or not self.format
+
+    def files(self) -> Iterator[bytes]:
+        """Yield the pictures as files of their own: a TIFF such as EXIF may hold one in its second directory."""
+        yield self.held[self.first :]
+        second = second_directory(self.held[self.first :]) if self.format == "TIFF" else None
+        if second is not None:
+            yield second
+
+
+@dataclass(frozen=True)
+class InnerPictures:
+    """Pictures in some bytes."""
+
+    new: int | None = None
+    """Offset of the first picture that shows anything but what was scanned; None if there is none."""
+
+    copies: tuple[Range, ...] = ()
+    """Ranges of copies of what was scanned."""
+
+
+class PictureSearch:
+    """Looks for pictures in the parts of one file, within bounds for all of them together."""
+
+    def __init__(self, scanned: Scanned):
+        self._scanned = scanned
+        self._candidates_left = _MAX_CANDIDATES
+        self._compared_left = _MAX_COMPARED
+
+    def look(self, content: bytes, is_pixels: bool) -> InnerPictures:
+        """Search for the pictures of `inner_pictures`, up to the first new one."""
+        copies = list[Range]()
+        for inner in inner_pictures(content, is_pixels):
+            outcome = self._judged(inner)
+            if outcome == "new":
+                return InnerPictures(inner.offset)
+            if outcome == "copy" and inner.format == "JPEG" and inner.held is content:
+                parts = _plain_parts(content[inner.first :])
+                copies.extend((inner.first + first, inner.first + last) for first, last in parts)
+        return InnerPictures(None, tuple(copies))
+
+    def is_copy(self, content: bytes) -> bool:
+        """Return whether a picture file shows only what was scanned."""
+        return any(self._compared(content, name) == "copy" for name in ("TIFF", "PPM"))
+
+    def _judged(self, inner: Inner) -> Outcome:
+        self._candidates_left -= 1
+        if self._candidates_left < 0 or not inner.format:
+            return "new"
+        outcomes = [self._compared(file, inner.format) for file in inner.files()]
+        return "new" if "new" in outcomes else "copy" if "copy" in outcomes else "none"
+
+    def _compared(self, content: bytes, format_name: str) -> Outcome:
+        """Compare a picture. One with more pixels than the scanned image is not decoded and counts as new."""
+        outcome: Outcome = "none"
+        try:
+            picture = Image.open(io.BytesIO(content), formats=(format_name,))
+            outcome = "new" if format_name in _SURE else "none"
+            self._compared_left -= 1
+            if self._compared_left < 0 or not self._scanned.is_larger_than(picture.size):
+                return "new"
+            return "copy" if self._scanned.holds(picture) and getattr(picture, "n_frames", 1) == 1 else "new"
+        except Exception:  # the edge, as in ingest.images.decode: hostile bytes make the parsers raise anything
+            return outcome
+
+
+def inner_pictures(content: bytes, is_pixels: bool) -> Iterator[Inner]:
+    """Yield pictures anywhere in some bytes, including base 64; in pixel data only JPEG and PNG."""
+    for offset, format_name in _candidates(content, _IN_PIXELS if is_pixels else _MAGICS):
+        yield Inner(content, offset, format_name, offset)
+    if is_pixels:
+        return
+    # Formats that are recognised only at the beginning, not in the middle of other bytes.
+    name = picture_in_place_of_text(content[:HEAD_BYTES]) if len(content) > IGNORED_BYTES else None
+    if name is not None and name not in _DECODED:
+        yield Inner(content, 0, name if name == "PPM" else "", 0)
+    for text in _BASE64.finditer(content):
+        decoded = _from_base64(text[0])
+        heads = [name for offset, name in _candidates(decoded[:_HEAD_BYTES], _MAGICS) if offset == 0]
+        yield from (Inner(decoded, 0, name, text.start()) for name in heads)
+
+
+def _candidates(content: bytes, magics: Sequence[tuple[bytes, int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield the offsets where pictures may begin, and the format."""
+    for magic, num_before, format_name in magics:
+        offset = content.find(magic)
+        while offset >= 0:
+            if offset >= num_before:
+                yield offset - num_before, format_name
+            offset = content.find(magic, offset + 1)
+    for format_name, header in () if magics is _IN_PIXELS else _HEADERS:
+        match = header.search(content)
+        while match:
+            yield match.start(), format_name
+            match = header.search(content, match.start() + 1)
+
+
+def _plain_parts(content: bytes) -> list[Range]:
+    """Return the range of the JPEG at the start of `content`; none if it holds much that is neither pixels nor
+    metadata."""
+    stream = jpeg.streams(content, [0])[0]
+    num_unknown = sum(len(p.content) for p in jpeg.pieces(content[: stream.last], [stream]) if p.kind != METADATA)
+    return [(0, stream.last)] if num_unknown <= IGNORED_BYTES else []
+
+
+def _from_base64(text: bytes) -> bytes:
+    digits = _ENTITY.sub(b"", text).rstrip(b"=")
+    try:
+        return base64.b64decode(digits[: len(digits) - (len(digits) % 4 == 1)] + b"==")  # too much padding is harmless
+    except binascii.Error:
+        return b""
+
 
 MAX_INNER = 64
 """Limit of `Unseen.pictures` of one file; a None at the end means that there are more."""
@@ -63,9 +241,9 @@ def pieces_of(image: ImageFile.ImageFile, encoded: bytes, num_seen: int, streams
         case "AVIF":
             return avif.pieces(encoded, num_seen, has_alpha=image.mode == "RGBA")
         case "BMP":
-            return bare.bmp_pieces(encoded)
+            return bmp_pieces(encoded)
         case _:
-            return bare.ppm_pieces(encoded)
+            return ppm_pieces(encoded)
 
 
 def unseen_in(
@@ -99,3 +277,101 @@ def unseen_in(
         pictures = [*pictures[:MAX_INNER], None]
     size = min(sum(num_bytes[kind] for kind in kinds), len(encoded))
     return Unseen(tuple(sorted(kinds)), size, tuple(pictures))
+
+
+_COMMENT = re.compile(rb"#[^\r\n]*")
+_WHITESPACE = b" \t\n\x0b\x0c\r"
+_IS_WORD = bytes(value not in _WHITESPACE for value in range(256))
+
+_FILE_HEADER_BYTES, _MAX_INFO_BYTES, _MASK_BYTES = 14, 124, 16
+_LINKED_PROFILE = b"DEBM"
+_END_OF_LINE, _END_OF_BITMAP, _JUMP = range(3)
+
+
+def bmp_pieces(encoded: bytes) -> Iterator[Piece]:
+    """Yield the parts of a BMP. The header's size of run-length coded pixels is not trusted."""
+    image = _opened(encoded)
+    decoder, _, pixels, arguments = image.tile[0]
+    info_bytes = min(_MAX_INFO_BYTES, _number(encoded, 14, 4))
+    num_colours = 2 ** _number(encoded, 28, 2) if info_bytes > 12 and _number(encoded, 28, 2) <= 8 else 0
+    header = _FILE_HEADER_BYTES + info_bytes + _MASK_BYTES + 4 * (num_colours or 256 * (info_bytes <= 12))
+    if decoder == "raw" and isinstance(arguments, tuple):
+        num_bytes = int(arguments[1]) * image.height
+    else:
+        is_four_bit = isinstance(arguments, tuple) and bool(arguments[1])
+        num_bytes = _end_of_runs(encoded, pixels, image.size, is_four_bit) - pixels
+    profile = (0, 0)
+    if info_bytes == _MAX_INFO_BYTES and encoded[70:74] == _LINKED_PROFILE:
+        first = _FILE_HEADER_BYTES + _number(encoded, 126, 4)
+        profile = (first, first + _number(encoded, 130, 4))
+        yield Piece(METADATA, encoded[slice(*profile)])
+    for first, last in unclaimed([(0, header), (pixels, pixels + num_bytes), profile], len(encoded)):
+        yield Piece(TRAILING_DATA if last == len(encoded) else UNKNOWN_CHUNK, encoded[first:last])
+
+
+def _end_of_runs(encoded: bytes, offset: int, size: tuple[int, int], is_four_bit: bool) -> int:
+    """Return where Pillow stops reading: after the end mark, or after the last pixel."""
+    width, num_pixels = size[0], size[0] * size[1]
+    column = num_read = 0
+    while num_read < num_pixels and offset + 2 <= len(encoded):
+        count, value = encoded[offset], encoded[offset + 1]
+        offset += 2
+        if count:
+            count = min(count, max(0, width - column))
+            num_read += count
+            column += count
+        elif value == _END_OF_LINE:
+            num_read += -num_read % width
+            column = 0
+        elif value == _END_OF_BITMAP:
+            break
+        elif value == _JUMP:
+            num_read += _number(encoded, offset, 1) + _number(encoded, offset + 1, 1) * width
+            column = num_read % width
+            offset += 2
+        else:
+            num_bare = min(value, num_pixels - num_read)
+            num_read += num_bare
+            column += value
+            offset += (num_bare + 1) // 2 if is_four_bit else num_bare
+            offset += offset % 2
+    return offset
+
+
+def _opened(encoded: bytes) -> ImageFile.ImageFile:
+    """Open the image without loading it, since that empties `tile`."""
+    return Image.open(io.BytesIO(encoded), formats=("BMP", "PPM"))
+
+
+def _number(encoded: bytes, offset: int, num_bytes: int) -> int:
+    return int.from_bytes(encoded[offset : offset + num_bytes], "little")
+
+
+def ppm_pieces(encoded: bytes) -> Iterator[Piece]:
+    image = _opened(encoded)
+    decoder, _, first, given = image.tile[0]
+    arguments = given if isinstance(given, tuple) else (given,)
+    mode = str(arguments[0])
+    header = encoded[:first]
+    num_values = image.width * image.height * Image.getmodebands(image.mode)
+    if decoder == "ppm_plain":
+        yield Piece(UNKNOWN_CHUNK, b"".join(_COMMENT.findall(encoded, first)))
+        words = _COMMENT.sub(lambda comment: b" " * len(comment[0]), encoded[first:])
+        last = first + _end_of_word(words, num_values, is_digit=image.mode == "1")
+    elif mode.startswith("1"):
+        last = first + -(-image.width // 8) * image.height
+    else:
+        is_wide = mode.startswith("I;16") or (decoder == "ppm" and arguments[1] > 255)
+        last = first + num_values * (4 if mode.startswith("F") else 2 if is_wide else 1)
+    yield Piece(UNKNOWN_CHUNK, b"".join(_COMMENT.findall(header)))
+    yield Piece(TRAILING_DATA, encoded[last:])
+
+
+def _end_of_word(words: bytes, number: int, is_digit: bool) -> int:
+    """Return where word `number` ends; each digit of a bitmap is a word, even without spaces."""
+    is_word = np.frombuffer(words.translate(_IS_WORD), np.uint8)
+    is_end = is_word.copy()
+    if not is_digit:
+        is_end[:-1] &= is_word[1:] == 0
+    ends = np.flatnonzero(is_end)
+    return int(ends[number - 1]) + 1 if 0 < number <= len(ends) else len(words)
