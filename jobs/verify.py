@@ -40,7 +40,7 @@ from jobs.filter.record import ReleasedName, Sha256, UrlCounts, local_file, sha2
 from jobs.filter.tombstones import tombstones_of
 from jobs.filter.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
-from reports.evaluation.may_be_left import MayBeLeft, may_be_left
+from reports.evaluation.answers import MayBeLeft, may_be_left
 from scoring.policies.policy import DAMAGED_SHARD, TAKEDOWN
 from scoring.runs.lease import holder
 
@@ -146,13 +146,8 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     faults = [*_file_faults(root, written, feedback)]
     decisions, decision_faults = _decisions(root, written)
     faults += decision_faults
-    records = {
-        REDACTIONS: written.redactions_sha256,
-        REMOVED: written.removed_sha256,
-        CHANGES: written.changes_sha256,
-        MADE_FROM: written.made_from_sha256,
-    }
-    for name, sha256 in records.items():
+    for name in (REDACTIONS, REMOVED, CHANGES, MADE_FROM):
+        sha256 = getattr(written, f"{name.removesuffix('.parquet')}_sha256")
         if sha256 is not None and not root.at(name).exists():
             faults.append(f"{name}: it is not there")
         elif (sha256_of(root.at(name)) if root.at(name).exists() else None) != sha256:
