@@ -21,8 +21,7 @@ from reports.evaluation.compute import engine_name
 from reports.labels.agreed import agreed, num_undecided_of
 from reports.labels.joining import labelled_rows
 from reports.report.opened import open_run
-from scoring.labels.contradictions import contradictions
-from scoring.labels.table import read_judged
+from scoring.labels.table import contradictions, read_judged
 from scoring.taxonomy import KEYS
 
 

@@ -11,9 +11,8 @@ from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.pictures import clear_rows
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from reports.diff.compute import compare_runs
-from reports.diff.page import render
 from reports.diff.results import RunDifference, as_json
-from reports.diff.words import document
+from reports.diff.words import document, render
 from reports.pages import write_page
 
 MAX_GROUPS = 20

@@ -27,9 +27,8 @@ from reports.evaluation.results import Evaluation, WrongAnswer, as_json
 from reports.evaluation.words import document
 from reports.pages import write_page
 from reports.report.opened import open_run
-from scoring.labels.contradictions import contradictions
 from scoring.labels.reviews import caution_of_chosen
-from scoring.labels.table import read_labels, read_labels_and_origin
+from scoring.labels.table import contradictions, read_labels, read_labels_and_origin
 
 MAX_DRAWS = 100_000
 MAX_ERRORS = 60

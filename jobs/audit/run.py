@@ -27,10 +27,9 @@ from reports.audit.results import Audit, as_table
 from reports.report.opened import OpenRun
 from reports.run.design import SAMPLES, SourceSizes, design_of
 from reports.run.warehouse import Run, open_run
-from scoring.labels.contradictions import contradictions
 from scoring.labels.label_files import LABELS_SCHEMA, as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
-from scoring.labels.table import JudgedLabels, checked, read_judged, to_labels
+from scoring.labels.table import JudgedLabels, checked, contradictions, read_judged, to_labels
 from scoring.runs.audit_files import (
     AuditSample,
     LabelGaps,

@@ -21,7 +21,6 @@ from jobs.runtime.progress import SILENT, Feedback
 from reports.labels.agreement import AgreementTable, agreement_table
 from reports.report.opened import open_run
 from scoring.labels.consensus import Consensus, Method, consensus
-from scoring.labels.contradictions import contradictions
 from scoring.labels.importers import importer_of
 from scoring.labels.importing import Imported, import_labels, load_mapping
 from scoring.labels.judgements import CHECKS, AttentionChecks, Judgements, judgements, without_inattentive
@@ -29,7 +28,7 @@ from scoring.labels.label_files import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
 from scoring.labels.picture_index import PictureIndex
 from scoring.labels.reviews import caution_of_chosen, is_reviews
-from scoring.labels.table import LabelsOrigin, attribute_values, read_labels, to_labels, write_labels
+from scoring.labels.table import LabelsOrigin, attribute_values, contradictions, read_labels, to_labels, write_labels
 from scoring.privacy import ROW_COLUMNS, private_of_labels, private_of_rows
 from scoring.table import LISTED, Col
 from scoring.taxonomy import KEYS

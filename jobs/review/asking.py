@@ -19,6 +19,7 @@ from jobs.review.queue import Judged, Kind
 from jobs.review.screen import Screen, ScreenedPicture
 from reports.evaluation.answers import answers_of
 from reports.report.evidence import first_frame_boxes
+from scoring.labels.label_files import PRIVATE_VOTES, VOTES
 from scoring.labels.reviews import (
     ANSWERS,
     MAX_BOXES_CHARS,
@@ -31,7 +32,6 @@ from scoring.labels.reviews import (
     ReviewedBox,
     standing,
 )
-from scoring.labels.votes import PRIVATE_VOTES, VOTES
 from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
 

@@ -18,13 +18,12 @@ from jobs.console.requests import Count, HashListUrl, Name, Option, RunUrl, Seed
 from jobs.console.terminal import write_line
 from jobs.review.asking import Asking
 from jobs.review.local_server import LocalServer, local_server, refuse_missing
-from jobs.review.progress import ReviewerTally, not_shown, tallies, tally_of
+from jobs.review.progress import ReviewerTally, estimate_of, not_shown, tallies, tally_of
 from jobs.review.queue import Judged, Queue, assignment, known_answers, mixed, people_of, queue_of
 from jobs.review.screen import Screen
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.pictures import READS_AGAIN, PictureRef, Pictures, listings, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
-from reports.audit.review_progress import estimate_of
 from reports.report.opened import OpenRun
 from reports.run.warehouse import open_run
 from scoring.labels.judgements import checked_name

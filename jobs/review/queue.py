@@ -23,11 +23,10 @@ from jobs.runtime.progress import SILENT, Feedback
 from reports.evaluation.answers import ROW_COLUMNS, truth_of
 from reports.labels.joining import join
 from reports.report.opened import OpenRun
-from scoring.labels.contradictions import contradictions
 from scoring.labels.judgements import CHECKS, checked_name
 from scoring.labels.label_files import LABELS_SCHEMA
 from scoring.labels.source_files import csv_rows
-from scoring.labels.table import read_labels, to_labels
+from scoring.labels.table import contradictions, read_labels, to_labels
 from scoring.privacy import DECISIVE_KEYS, MIN_PRIVATE_SCORE, PRIVATE_LEVELS, PROBABILITY_SQL
 from scoring.runs.audit_files import AuditSample, has_sample, read_sample
 from scoring.sql.expressions import boolean_expression

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from ingest.errors import LabelsError, PrivsieveError
 from ingest.sample import printable
+from scoring.labels.label_files import steps_of
 from scoring.labels.picture_index import hashes_by_name
 from scoring.labels.table import attribute_values
-from scoring.labels.votes import steps_of
 from scoring.severity import levels_with_gaps
 from scoring.taxonomy import KEYS
 
