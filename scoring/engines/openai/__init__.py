@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from scoring.engines.openai.engine import OpenAIEngine
 
 
+def refuse_wrong(options: EngineOptions) -> None:
+    settings(options)
+
+
 def describe(options: EngineOptions) -> EngineDescription:
     return description(settings(options))
 
