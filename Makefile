@@ -54,10 +54,10 @@ demo: $(VENV)/.installed-demo
 # One thread: more of them slow a model of this size down.
 demo-tune: export OMP_NUM_THREADS := 1
 demo-tune: $(TUNE_VENV)/.installed
-	@rm -rf $(DEMO_OUT)/tune $(DEMO_OUT)/tune.json
+	@rm -rf $(DEMO_OUT)/tune
 	@mkdir -p $(DEMO_OUT)/tune
-	$(TUNE_BIN)/python -m jobs.demo.tuning.signs $(DEMO_OUT)/tune/pictures --seed 1 --per-class 4 --grain 0.6
-	$(TUNE_BIN)/python -m jobs.demo.tuning.signs $(DEMO_OUT)/tune/unseen-pictures --seed 2 --grain 0.6
+	$(TUNE_BIN)/python -m jobs.demo.signs $(DEMO_OUT)/tune/pictures --seed 1 --per-class 4 --grain 0.6
+	$(TUNE_BIN)/python -m jobs.demo.signs $(DEMO_OUT)/tune/unseen-pictures --seed 2 --grain 0.6
 	$(TUNE_BIN)/privsieve labels import privbench $(DEMO_OUT)/tune/pictures --out $(DEMO_OUT)/tune/labels.parquet
 	$(TUNE_BIN)/privsieve labels import privbench $(DEMO_OUT)/tune/unseen-pictures --out $(DEMO_OUT)/tune/unseen.parquet
 	$(TUNE_BIN)/privsieve scan $(DEMO_OUT)/tune/unseen-pictures --run $(DEMO_OUT)/tune/before --engine transformers \
@@ -70,9 +70,6 @@ demo-tune: $(TUNE_VENV)/.installed
 	  --model $(TUNE_DEMO)/base --adapter $(DEMO_OUT)/tune/adapter --protocol binary:ours-1,first --executor inline
 	$(TUNE_BIN)/privsieve evaluate $(DEMO_OUT)/tune/after --labels $(DEMO_OUT)/tune/unseen.parquet \
 	  --compare $(DEMO_OUT)/tune/before --errors 24 --html $(DEMO_OUT)/tune/evaluation.html
-	@echo
-	@$(TUNE_BIN)/python -m jobs.demo.tuning.before_and_after $(DEMO_OUT)/tune/before $(DEMO_OUT)/tune/after \
-	  --labels $(DEMO_OUT)/tune/unseen.parquet --out $(DEMO_OUT)/tune.json
 	@echo "Open  $(DEMO_OUT)/tune/evaluation.html (what is still wrong is shown as pictures), $(DEMO_OUT)/tune/adapter/README.md"
 
 # The protocols of docs/papers.md on one labelled set: MODEL, PICTURES and LABELS as scan and evaluate take them;

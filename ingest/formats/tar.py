@@ -2,7 +2,7 @@
 
 Python's tarfile reads the headers; unlike it, this walker does not take a damaged header for the end of the
 archive and does not stop at it: it looks for the next header and says which bytes it could not read. The stream is
-read forward, with steps back of at most `SEARCHED_BYTES` (`ingest.formats.compressed` depends on it).
+read forward, with steps back of at most `SEARCHED_BYTES` (`ingest.formats.tar_samples` depends on it).
 """
 
 import hashlib

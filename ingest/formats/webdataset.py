@@ -18,7 +18,6 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from ingest.errors import Fault
-from ingest.formats.compressed import codec_of
 from ingest.formats.members import (
     MAX_LISTED_BYTES,
     ArchiveNames,
@@ -31,7 +30,16 @@ from ingest.formats.members import (
 from ingest.formats.released import FLAGS, Kept, RewriteRecord, Written, changed
 from ingest.formats.shard import files_below, opened
 from ingest.formats.tar import BLOCK, END, Member, TarDamage, header
-from ingest.formats.tar_samples import MAX_MEMBERS, Group, content, damaged, groups, key_and_extension, members
+from ingest.formats.tar_samples import (
+    MAX_MEMBERS,
+    Group,
+    codec_of,
+    content,
+    damaged,
+    groups,
+    key_and_extension,
+    members,
+)
 from ingest.sample import Locator, Sample, Slice, caption_of, cut, domain_of, printable, url_sha256_of
 from ingest.storage.place import NewFile, Place
 

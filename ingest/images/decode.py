@@ -21,8 +21,8 @@ from ingest.images.files import jpeg, tiff, unseen
 from ingest.images.files.copies import Scanned
 from ingest.images.files.magic import HEAD_BYTES, picture_format
 from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
-from ingest.images.files.pictures import Inner
 from ingest.images.files.pieces import UNKNOWN_CHUNK, Piece
+from ingest.images.files.unseen import Inner
 from ingest.images.pdq import pdq_of
 from ingest.images.pixels import ImageLimits, Pixels
 

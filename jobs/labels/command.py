@@ -1,20 +1,36 @@
 """The verb `labels`: what people, benchmarks and models say about pictures, as one table."""
 
-from typing import TYPE_CHECKING
-
 import click
 
 from ingest.errors import PrivsieveError, number_of
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, Names, takes
 from jobs.console.terminal import answered_yes, write_line, write_table, wrote_json
-from jobs.labels.build_commands import build
-from jobs.labels.request import AgreementRequest, CleanRequest, ConsensusRequest, ExportRequest, ImportRequest
+from jobs.labels.building import (
+    run_build_balanced,
+    run_build_benchmark,
+    run_build_by_keywords,
+    run_build_vispr,
+    run_clean,
+)
+from jobs.labels.dialogues import run_build_dialogues
+from jobs.labels.request import (
+    AgreementRequest,
+    BalancedRequest,
+    BenchmarkRequest,
+    CleanRequest,
+    ConsensusRequest,
+    DialoguesRequest,
+    ExportRequest,
+    ImportRequest,
+    KeywordsRequest,
+    VisprRequest,
+)
+from jobs.labels.run import run_agreement, run_consensus, run_export, run_import
 from jobs.runtime.progress import on_terminal
+from reports.evaluation.words import FEW_NOTE, interval_cell
+from reports.labels.agreement import Agreement
 from reports.words import number, percent
-
-if TYPE_CHECKING:
-    from reports.labels.agreement import Agreement
-    from scoring.taxonomy import PlacingQuestion
+from scoring.taxonomy import QUESTIONS, PlacingQuestion, level_of_answers, placed
 
 MAX_SHOWN = 12
 """Limit on the unmapped labels that are printed on one line; the footer of the file has them all."""
@@ -37,8 +53,6 @@ def import_(request: ImportRequest, quiet: bool) -> None:
 
     Example: privsieve labels import privbench PrivBench --out labels.parquet
     """
-    from jobs.labels.run import run_import
-
     result = run_import(request, on_terminal(quiet))
     origin = result.origin
     num_pictures, num_rows = result.num_listed, result.labels.num_rows
@@ -67,8 +81,6 @@ def consensus(request: ConsensusRequest) -> None:
 
     Example: privsieve labels consensus run-a run-b --out labels.parquet
     """
-    from jobs.labels.run import run_consensus
-
     result = run_consensus(request, on_terminal(quiet=True))
     num_rows = result.labels.num_rows
     write_line(f"{number_of(num_rows, 'picture')} in {request.out}, {result.num_shared} with a row of every annotator")
@@ -93,9 +105,6 @@ def agreement(request: AgreementRequest, output: str) -> None:
 
     Example: privsieve labels agreement run-a run-b people.parquet
     """
-    from jobs.labels.run import run_agreement
-    from reports.evaluation.words import FEW_NOTE
-
     result = run_agreement(request, on_terminal(quiet=True))
     if wrote_json(result, output):
         return
@@ -151,8 +160,6 @@ def place(what: str, answers: tuple[str, ...] | None) -> None:
 
     Example: privsieve labels place "library card number" --answers no,yes
     """
-    from scoring.taxonomy import QUESTIONS, level_of_answers, placed
-
     if answers is not None:
         level = level_of_answers(iter(_as_yes_or_no(answers, len(QUESTIONS))))
     else:
@@ -160,7 +167,7 @@ def place(what: str, answers: tuple[str, ...] | None) -> None:
     write_line(f"{what} belongs to {placed(level)}")
 
 
-def _answered(question: "PlacingQuestion") -> bool:
+def _answered(question: PlacingQuestion) -> bool:
     write_line(f"Yes, for example: {', '.join(question.worked_cases)}.")
     return answered_yes(question.text)
 
@@ -190,8 +197,6 @@ def clean(request: CleanRequest, output: str, quiet: bool) -> None:
 
     Example: privsieve labels clean photos/ --labels labels.csv --out suspicious.parquet
     """
-    from jobs.labels.building import run_clean
-
     result = run_clean(request, on_terminal(quiet))
     if wrote_json(result, output):
         return
@@ -226,8 +231,6 @@ def export(request: ExportRequest) -> None:
 
     Example: privsieve labels export my-run --format label-studio --out tasks.json
     """
-    from jobs.labels.run import run_export
-
     result = run_export(request, on_terminal(quiet=True))
     if result.left_out:
         write_line(result.left_out)
@@ -242,9 +245,7 @@ def _points(difference: float) -> str:
     return number(100 * difference, "+.1f")
 
 
-def _agreement_cells(row: "Agreement") -> list[str]:
-    from reports.evaluation.words import interval_cell
-
+def _agreement_cells(row: Agreement) -> list[str]:
     fewest, most = row.fewest_judged_by_pair, row.most_judged_by_pair
     of_cohen, of_alpha = (interval_cell(row.intervals.get(name)) for name in ("cohen", "alpha_nominal"))
     return [
@@ -257,4 +258,124 @@ def _agreement_cells(row: "Agreement") -> list[str]:
     ]
 
 
-labels.add_command(build)
+@labels.group()
+def build() -> None:
+    """List pictures for benchmarks like those of the papers, or write conversations. No picture is copied."""
+
+
+@build.command("vispr")
+@takes(VisprRequest)
+@QUIET
+def build_vispr(request: VisprRequest, quiet: bool) -> None:
+    """Candidates of VISPR: pictures with labels of levels 1 and 2, and safe ones for levels 3 and 4.
+
+    Test pictures are for evaluation, validation pictures for tuning. The level of a safe picture is known only once it
+    is annotated: annotate the candidates, then draw with --like-paper --labels.
+    """
+    result = run_build_vispr(request, on_terminal(quiet))
+    for use, classes in result.num_found.items():
+        write_line(f"candidates for {use}: " + ", ".join(f"{name} {count:,}" for name, count in classes.items()))
+    write_line(f"{number_of(result.labels.num_rows, 'picture')} in {request.out}")
+    for line in result.too_few:
+        write_line(f"too few of {line}")
+
+
+@build.command("privbench")
+@takes(KeywordsRequest)
+def build_privbench(request: KeywordsRequest) -> None:
+    """Candidates by words in captions, for the eight private classes, public and hard public pictures.
+
+    METADATA is Parquet, CSV or TSV with URLs and captions. A word only makes a candidate: people decide.
+    """
+    _build_by_keywords(request, "privbench")
+
+
+@build.command("privacyalert")
+@takes(KeywordsRequest)
+def build_privacyalert(request: KeywordsRequest) -> None:
+    """Candidates by words in captions, for the ten categories of PrivacyAlert.
+
+    METADATA is Parquet, CSV or TSV with URLs and captions, or tags as text. A word only makes a candidate: people
+    decide, and both sides occur in every category.
+    """
+    _build_by_keywords(request, "privacyalert")
+
+
+def _build_by_keywords(request: KeywordsRequest, data_set: str) -> None:
+    result = run_build_by_keywords(request, data_set)
+    rows = [
+        [class_, word, f"{count:,}", percent(count / result.num_rows if result.num_rows else None)]
+        for class_, words in result.hits.items()
+        for word, count in words.items()
+    ]
+    write_table(["class", "keyword", "captions", "of all"], rows, {2, 3})
+    write_line(
+        f"{result.num_rows:,} rows; in {request.out}: " + ", ".join(f"{k} {n:,}" for k, n in result.num_chosen.items())
+    )
+
+
+@build.command("benchmark")
+@takes(BenchmarkRequest)
+def build_benchmark(request: BenchmarkRequest) -> None:
+    """Draw PrivBench's numbers of pictures from candidates that people accepted, and write what is given away.
+
+    Of a private class the pictures that people call private are accepted, of public and hard public ones those that
+    they do not. The folder holds URLs, labels and a datasheet, and no picture.
+
+    Example: privsieve labels build benchmark candidates.parquet --run run --accepted run/reviews --out benchmark
+    """
+    result = run_build_benchmark(request)
+    rows = [[name, f"{num:,}", f"{result.num_drawn.get(name, 0):,}"] for name, num in result.num_accepted.items()]
+    write_table(["class", "accepted", "drawn"], rows, {1, 2})
+    write_line(f"in {request.out}: {', '.join(result.files)}")
+    write_line(f"next: privsieve evaluate {request.run} --labels {request.out}/{result.files[0]}")
+
+
+@build.command("balanced")
+@takes(BalancedRequest)
+def build_balanced(request: BalancedRequest) -> None:
+    """All private pictures of LABELS, and as many random public ones, as BIV-Priv is drawn for evaluations.
+
+    --public 3 takes three times as many, as PrivacyAlert does.
+
+    Example: privsieve labels build balanced biv-priv.parquet --out drawn.parquet
+    """
+    num_private, num_public = run_build_balanced(request)
+    write_line(f"{number_of(num_private, 'private picture')} and {num_public:,} public ones in {request.out}")
+
+
+@build.command("dialogues")
+@takes(DialoguesRequest)
+@QUIET
+def build_dialogues(request: DialoguesRequest, quiet: bool) -> None:
+    """Let a model write a conversation about each labelled picture of CORPUS, for tune-set --target dialogue.
+
+    The model is given the picture, whether people call it private, and its class. What it writes is left out if it
+    holds text that may be read in the picture, does not speak of privacy, or is no conversation. Without --yes the
+    command only says what would be sent where, and what it would cost. The same command continues.
+
+    Example: privsieve labels build dialogues photos/ --labels labels.csv --engine openai --endpoint URL --model NAME
+    --out dialogues.jsonl
+    """
+    result = run_build_dialogues(request, on_terminal(quiet))
+    write_line(
+        f"{number_of(result.num_pictures, 'labelled picture')}: {result.num_private:,} private, "
+        f"{result.num_pictures - result.num_private:,} public; {result.num_done:,} asked about before, "
+        f"{result.num_left:,} to ask about"
+    )
+    write_line(f"they go to {result.where}")
+    write_line(
+        f"about {result.num_prompt_tokens:,} tokens to read and {result.num_answer_tokens:,} to write"
+        + ("" if result.cost is None else f", cost about {result.cost:,.2f}")
+    )
+    if not request.yes:
+        write_line("nothing was sent; --yes sends the pictures")
+        return
+    reasons = "".join(f", {num:,} {reason}" for reason, num in result.left_out.items())
+    write_line(f"{number_of(result.num_written, 'conversation')} in {request.out}{reasons}")
+    if result.usage:
+        write_line("tokens as reported: " + ", ".join(f"{kind} {num:,}" for kind, num in result.usage.items()))
+    write_line(
+        f"next: privsieve tune-set {request.source} --labels {request.labels} --target dialogue --dialogues "
+        f"{request.out} --out SET"
+    )

@@ -18,7 +18,7 @@ from ingest.sample import Sample, printable
 from ingest.storage.place import BLOCK_BYTES
 from jobs.runtime.progress import Meter
 from jobs.scan.batch import BatchScorer, picture_views
-from jobs.scan.selection import draw, selected
+from jobs.scan.slice_tasks import draw, selected
 from scoring.assessment import Engine
 from scoring.engine_facts import RecordedHostCost, RecordedSpeed
 from scoring.engines.picture import prepared

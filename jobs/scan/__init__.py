@@ -2,14 +2,14 @@
 
 request.py        what is asked, with what, and what came of it
 run.py            `run_scan`: the steps in order
-prepared.py       its source and lists, opened; selection.py draws samples
+prepared.py       its source and lists, opened
 recording.py      what run.json says of it, and why images have no row
 first_look.py     before the run: a machine of the cluster is asked; `--dry-run`
-slice_tasks.py    shards -> slices without a result
+slice_tasks.py    drawn samples; shards -> slices without a result; the watchdog
 on_ray.py, inline.py   the two executors, with one signature
 handed_back.py    machines of a cluster that have no engine
 slice_scanner.py  one slice -> its result file; engine_host.py, batch.py on the way
-isolation.py, watchdog.py   pictures that kill or hang their worker
+isolation.py      pictures that kill or hang their worker
 
 May import: `ingest`, `reports.screening`, `scoring`, `jobs.console`, `jobs.doctor`, `jobs.runtime`.
 Start at: `run.py`.

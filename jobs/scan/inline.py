@@ -23,9 +23,8 @@ from queue import SimpleQueue
 
 from ingest.errors import PrivsieveError
 from jobs.scan.isolation import ChildProcess
-from jobs.scan.selection import Chosen
 from jobs.scan.slice_scanner import SliceScanner, WorkerCrash
-from jobs.scan.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
+from jobs.scan.slice_tasks import Chosen, ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS
 from scoring.runs.ledger import Ledger
 

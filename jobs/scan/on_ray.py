@@ -29,8 +29,7 @@ from jobs.runtime.machines import num_slicers
 from jobs.runtime.on_worker import code_hash
 from jobs.scan import slice_scanner
 from jobs.scan.handed_back import MAX_PASSES, HandedBack, engine_actor, on_same_program
-from jobs.scan.selection import Chosen
-from jobs.scan.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
+from jobs.scan.slice_tasks import Chosen, ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
 from scoring.runs.attempts import EngineTime
 from scoring.runs.ledger import Ledger, only_shards
 from scoring.runs.results import results

@@ -20,7 +20,7 @@ from ingest.storage.place import place
 from jobs.runtime.cluster import Executor
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.scan.request import ScanRequest, ScanResources
-from jobs.scan.selection import Chosen, draw, draw_per_category, draw_shards, first
+from jobs.scan.slice_tasks import Chosen, draw, draw_per_category, draw_shards, first
 from scoring.assessment import EngineDescription, EngineModule
 from scoring.engines import engine_module
 from scoring.protocols import name_to_continue

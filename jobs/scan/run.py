@@ -27,9 +27,7 @@ from jobs.scan.prepared import (
 )
 from jobs.scan.recording import category_notices, incomplete, record_of, refuse_other_shards
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
-from jobs.scan.selection import Chosen
-from jobs.scan.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts
-from jobs.scan.watchdog import heard
+from jobs.scan.slice_tasks import Chosen, ScanSettings, ShowUnderWay, SliceCounts, heard
 from scoring.assessment import EngineDescription, EngineOptions, RemoteEngineModule
 from scoring.runs.attempts import Attempts, EngineTime, EngineTimeFile
 from scoring.runs.coverage import tally

@@ -1,24 +1,120 @@
-"""The work of a scan by slices: what every worker must know, what is listed of a shard, what a worker answers."""
+"""The work of a scan by slices: which samples are chosen, what every worker must know, what is listed of a shard, what
+a worker answers, and the watchdog that ends it.
 
-from collections.abc import Callable, Iterator, Mapping
+All samples are chosen, the first N, or a uniform random N: of the whole corpus, of each category, or of shards that
+were drawn before. A draw needs the number of samples in each shard, so the shards are listed once before. The same
+source, N and seed always give the same samples.
+"""
+
+import faulthandler
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
-from ingest.errors import PrivsieveError, StorageError
+import numpy as np
+
+from ingest.errors import PrivsieveError, SourceError, StorageError
 from ingest.formats import Source
 from ingest.images.pixels import ImageLimits
-from ingest.sample import Slice, printable
+from ingest.sample import MAX_BYTES, Slice, cut, printable
 from ingest.storage.place import Place
 from jobs.runtime.hash_list import NOTHING, HashList
-from jobs.scan.selection import Chosen, selected
-from jobs.scan.watchdog import Watchdog
 from scoring.assessment import EngineOptions
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
 from scoring.runs.layout import ATTEMPTS
 from scoring.runs.ledger import Ledger, file_name, has_result, shard_id_in
 from scoring.screen.model import FittedScreen
+
+Item = TypeVar("Item")
+
+Chosen = dict[str, list[int]] | None
+"""Shard -> ascending indices of its chosen samples; None: all samples of all shards."""
+
+
+def first(shards: Sequence[str], counts: Sequence[int], limit: int) -> dict[str, list[int]]:
+    """Return the first `limit` samples in the order of the shards; empty shards among them are chosen, too."""
+    chosen: dict[str, list[int]] = {}
+    for shard, count in zip(shards, counts, strict=True):
+        taken = min(count, limit)
+        if taken or not count:
+            chosen[shard] = list(range(taken))
+        limit -= taken
+    return chosen
+
+
+def draw(shards: Sequence[str], counts: Sequence[int], num_samples: int, seed: int) -> dict[str, list[int]]:
+    """Draw a uniform sample without replacement (numpy's PCG64). SourceError if the shards hold fewer."""
+    total = sum(counts)
+    if num_samples > total:
+        raise SourceError(f"--sample {num_samples} of a corpus of {total}: leave --sample out to scan all")
+    ordinals = np.sort(np.random.default_rng(seed).choice(total, num_samples, replace=False, shuffle=False))
+    ends = np.cumsum(counts)
+    chosen: dict[str, list[int]] = {}
+    for shard, end, count in zip(shards, ends, counts, strict=True):
+        inside = ordinals[(ordinals >= end - count) & (ordinals < end)] - (end - count)
+        if len(inside):
+            chosen[shard] = [int(i) for i in inside]
+    return chosen
+
+
+def draw_shards(shards: Sequence[str], num_shards: int, seed: int) -> list[str]:
+    """Draw shards uniformly without replacement, in their order. SourceError unless it leaves some out.
+
+    The generator (numpy's PCG64) is not that of `draw`, so that which images are drawn does not depend on it.
+    """
+    if num_shards >= len(shards):
+        raise SourceError(f"--shards {num_shards} of a source of {len(shards)}: leave --shards out to draw from all")
+    drawn = np.random.default_rng([seed, num_shards]).choice(len(shards), num_shards, replace=False, shuffle=False)
+    return [shards[n] for n in np.sort(drawn)]
+
+
+def draw_per_category(
+    shards: Sequence[str], categories: Sequence[Sequence[str | None]], num_samples: int, seed: int
+) -> tuple[dict[str, list[int]], int]:
+    """Draw `num_samples` images of each category uniformly, all of a smaller one; count images without a category.
+
+    categories: of each sample of each shard. Each category is drawn with a generator of its own (numpy's PCG64, seeded
+    with `seed` and a hash of the category), so that other categories do not change which of its images are drawn.
+    Images without a category are not drawn. SourceError if no image has one.
+    """
+    places: dict[str, list[tuple[int, int]]] = {}
+    num_without = 0
+    for number, of_shard in enumerate(categories):
+        for index, category in enumerate(of_shard):
+            if category is None:
+                num_without += 1
+            else:
+                places.setdefault(category, []).append((number, index))
+    if not places:
+        raise SourceError("--per-category, but no image has a category: name what gives it with --category or --labels")
+    drawn: list[tuple[int, int]] = []
+    for category, members in places.items():
+        own = int.from_bytes(hashlib.sha256(category.encode()).digest()[:8], "big")
+        size = min(num_samples, len(members))
+        taken = np.random.default_rng([seed, own]).choice(len(members), size, replace=False, shuffle=False)
+        drawn += [members[n] for n in taken]
+    chosen: dict[str, list[int]] = {}
+    for number, index in sorted(drawn):
+        chosen.setdefault(shards[number], []).append(index)
+    return chosen, num_without
+
+
+def selected(slices: Iterator[Slice], shard: str, indices: list[int] | None) -> Iterator[Slice]:
+    """Return the slices of a shard, or, with chosen indices, slices of these samples only.
+
+    The size of a single sample is no longer known; it counts as its share of the most that its slice may hold.
+    """
+    if indices is None:
+        return slices
+    wanted = frozenset(indices)
+    weighed = ((locator, MAX_BYTES // len(slice_.locators)) for slice_ in slices for locator in slice_.locators)
+    return cut(shard, ((locator, num_bytes) for locator, num_bytes in weighed if locator["index"] in wanted))
 
 
 @dataclass(frozen=True)
@@ -145,7 +241,7 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledg
     listed, or if its listing killed one worker after another.
     """
     source, attempts = settings.source, Attempts(settings.run.at(ATTEMPTS))
-    listing, watchdog, before = listing_of(shard_id_in(shard, ledger)), Watchdog(settings.stall_s), sha256()
+    listing, watchdog, before = listing_of(shard_id_in(shard, ledger)), Watchdog(settings.stall_s), hashlib.sha256()
     try:
         if attempts.begin(listing).deaths >= GIVE_UP_AFTER_DEATHS:
             raise StorageError(f"{printable(shard)}: its listing has killed a worker {GIVE_UP_AFTER_DEATHS} times")
@@ -163,3 +259,68 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledg
         with suppress(StorageError):
             attempts.fail(listing, str(error))
         raise
+
+
+_lock = threading.Lock()
+_deadlines: dict[object, float] = {}
+"""Deadlines of all work that any watchdog of this process watches."""
+
+
+class Watchdog:
+    """Ends the process if some work makes no progress for too long.
+
+    The timer is C's (`faulthandler.dump_traceback_later`) and needs no Python lock, so no image can delay it. A process
+    has only one; if several slices are under way, it is set to the earliest of their deadlines.
+    """
+
+    def __init__(self, stall_s: float):
+        self._stall_s = stall_s
+
+    def watch(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield the items as they come. Each may take `stall_s` seconds; the time of the caller does not count."""
+        work, source = object(), iter(items)
+        while True:
+            _set(work, time.monotonic() + self._stall_s)
+            try:
+                item = next(source)
+            except StopIteration:
+                return
+            finally:
+                _set(work, None)
+            yield item
+
+
+@cache
+def _nowhere() -> int:
+    """Return the file descriptor that the timer writes to when it fires."""
+    return os.open(os.devnull, os.O_WRONLY)
+
+
+def _set(work: object, deadline: float | None) -> None:
+    with _lock:
+        _deadlines.pop(work, None)
+        if deadline is not None:
+            _deadlines[work] = deadline
+        faulthandler.cancel_dump_traceback_later()
+        if _deadlines:
+            left_s = max(0.01, min(_deadlines.values()) - time.monotonic())
+            faulthandler.dump_traceback_later(left_s, exit=True, file=_nowhere())
+
+
+def heard(items: Iterable[Item], limit_s: float, tell: Callable[[], object]) -> Iterator[Item]:
+    """Yield the items as they come. Call `tell`, in another thread, if the next one takes longer than `limit_s`.
+
+    The driver needs it since a worker that is stopped (SIGSTOP) cannot be ended by its own watchdog.
+    """
+    source = iter(items)
+    while True:
+        timer = threading.Timer(limit_s, tell)
+        timer.daemon = True
+        timer.start()
+        try:
+            item = next(source)
+        except StopIteration:
+            return
+        finally:
+            timer.cancel()
+        yield item

@@ -22,7 +22,7 @@ from jobs.console.requests import refuse_existing
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.scan.batch import picture_views
-from jobs.scan.selection import selected
+from jobs.scan.slice_tasks import selected
 from jobs.screen.request import EvaluateScreenRequest, FitRequest, LookRequest, SeenRequest
 from reports.evaluation.answers import truth_of
 from reports.labels.agreed import AgreedLabels, agreed

@@ -1,15 +1,16 @@
 """How much the answers depend on the words and the language of the question, as in Samson et al., Tables 6 and 12."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from ingest.errors import LabelsError, did_you_mean
 from ingest.storage.place import place
+from jobs.console.request_options import Names
+from jobs.console.requests import Option, Url, Urls, checked_request
 from jobs.runtime.progress import Feedback
-from jobs.study.points import folder_of, in_folder, scan_here
-from jobs.study.request import PromptsRequest
+from jobs.study.points import AskedEngine, folder_of, in_folder, scan_here
 from jobs.study.studies import FIGURES
 from jobs.tune_set.labelled_pictures import evaluation_pictures
 from reports.evaluation.comparing import compare, spread_of
@@ -31,6 +32,39 @@ ASKED: Mapping[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "languages": (WORDINGS[:1], LANGUAGES),
 }
 """Wordings and languages of a study that names none."""
+
+
+@checked_request
+class PromptsRequest:
+    """Which model is asked about which pictures, in which words. `study.json` holds some of these fields, so their
+    names stay."""
+
+    source: Annotated[Url, Option(argument="SOURCE")]
+    """Pictures to ask about."""
+
+    labels: Url
+    """Labels of SOURCE."""
+
+    out: Url
+    """Folder of the study on this machine; continued if it exists."""
+
+    wordings: Annotated[tuple[str, ...] | None, Option(kind=Names())] = None
+    """Wordings of the binary protocol, such as ours-1,ours-3. [default: all four for prompts, ours-1 for languages]"""
+
+    languages: Annotated[tuple[str, ...] | None, Option(kind=Names())] = None
+    """Languages, such as en,de. [default: en for prompts, all four for languages]"""
+
+    private_list: Literal["class-names", "classes"] | None = None
+    """Say what is private: by names, or by definitions."""
+
+    reading: Literal["lenient", "first"] | None = None
+    """How answers are read; strictly by default."""
+
+    evaluation: Annotated[Urls, Option("--exclude", metavar="RUN|LABELS")] = ()
+    """An evaluation set, as a run or labels file; SOURCE must share nothing with it."""
+
+    asked: AskedEngine = AskedEngine()
+    """What answers."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +104,7 @@ def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "promp
     with in_folder(folder, _content(request, kind), request.out):
         for name, protocol in protocols.items():
             run = str(folder / name)
-            options = replace(request.options, protocol=protocol)
-            scan_here(request.source, run, request.engine, options, feedback)
+            scan_here(request.source, run, request.asked, protocol, feedback)
             if not runs:
                 _refuse_shared(request, run)
             runs.append(judged(run, labels))

@@ -1,7 +1,6 @@
 """`privsieve study …`: what tuning brings and costs, each figure measured through a scan."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
@@ -9,19 +8,15 @@ from jobs.console.request_options import QUIET, TEXT_OR_JSON, Numbers, takes
 from jobs.console.terminal import write_line, write_table, wrote_json
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import on_terminal, weights_shown
-from jobs.study.request import (
-    CostRequest,
-    CounterfactualRequest,
-    LabelQualityRequest,
-    PromptsRequest,
-    ReasonsRequest,
-    StudyRequest,
-)
+from jobs.study.asking_again import Kind, PromptsRequest, prompts_finding, run_prompts
+from jobs.study.counterfactual import CounterfactualRequest, counterfactual_finding, run_counterfactual
+from jobs.study.label_quality import LabelQualityRequest, label_quality_finding, run_label_quality
+from jobs.study.points import PointResult, StudyRequest
+from jobs.study.reasons import ReasonsRequest, run_reasons
+from jobs.study.studies import CostRequest, curve_finding, leave_one_out_finding, run_cost, run_curve, run_leave_one_out
+from reports.evaluation.words import interval_cell
+from reports.statistics.paired import interval_of_mean
 from reports.words import number
-
-if TYPE_CHECKING:
-    from jobs.study.asking_again import Kind
-    from jobs.study.points import PointResult
 
 
 @click.group()
@@ -36,8 +31,6 @@ def study() -> None:
 @click.option("--sizes", type=Numbers(), default="0,10,50,100", show_default=True, help="Pictures; 0 is untuned.")
 def curve(request: StudyRequest, sizes: tuple[int, ...], output: str, quiet: bool) -> None:
     """Tune on more and more pictures of SOURCE, and evaluate each model."""
-    from jobs.study.studies import curve_finding, run_curve
-
     with command_session(), weights_shown(on_terminal(quiet)):
         result = run_curve(request, sizes, on_terminal(quiet))
     if wrote_json(result, output):
@@ -56,8 +49,6 @@ def curve(request: StudyRequest, sizes: tuple[int, ...], output: str, quiet: boo
 )
 def leave_one_class_out(request: StudyRequest, classes: tuple[str, ...], output: str, quiet: bool) -> None:
     """Tune without one class of SOURCE at a time: is it still found?"""
-    from jobs.study.studies import leave_one_out_finding, run_leave_one_out
-
     with command_session(), weights_shown(on_terminal(quiet)):
         result = run_leave_one_out(request, classes, on_terminal(quiet))
     if wrote_json(result, output):
@@ -97,14 +88,11 @@ def languages(request: PromptsRequest, output: str, quiet: bool) -> None:
     _asked_in_words(request, "languages", output, quiet)
 
 
-def _asked_in_words(request: PromptsRequest, kind: "Kind", output: str, quiet: bool) -> None:
-    from jobs.study.asking_again import prompts_finding, run_prompts
-
+def _asked_in_words(request: PromptsRequest, kind: Kind, output: str, quiet: bool) -> None:
     with command_session(), weights_shown(on_terminal(quiet)):
         result = run_prompts(request, on_terminal(quiet), kind)
     if wrote_json(result, output):
         return
-    from reports.evaluation.words import interval_cell
 
     write_line(prompts_finding(result))
     heads = ["figure", *(name.partition(":")[2] for name in result.wordings), "mean", "sd"]
@@ -127,8 +115,6 @@ def counterfactual(request: CounterfactualRequest, output: str, quiet: bool) -> 
 
     The pictures are copied to the folder of the study.
     """
-    from jobs.study.counterfactual import counterfactual_finding, run_counterfactual
-
     with command_session(), weights_shown(on_terminal(quiet)):
         result = run_counterfactual(request, on_terminal(quiet))
     if wrote_json(result, output):
@@ -161,8 +147,6 @@ def reasons(request: ReasonsRequest, output: str, quiet: bool) -> None:
     The sentences are stored nowhere. Those with signs of text that is read in a picture are not sent: quotations,
     numbers, words with a capital that may be names.
     """
-    from jobs.study.reasons import run_reasons
-
     with command_session(), weights_shown(on_terminal(quiet)):
         result = run_reasons(request, on_terminal(quiet))
     if wrote_json(result, output):
@@ -187,8 +171,6 @@ def label_quality(request: LabelQualityRequest, output: str) -> None:
 
     Right is what at least three people, and more than half of those who judged a picture, say of it.
     """
-    from jobs.study.label_quality import label_quality_finding, run_label_quality
-
     result = run_label_quality(request)
     if wrote_json(result, output):
         return
@@ -213,9 +195,6 @@ def cost(request: CostRequest, output: str) -> None:
 
     With --benchmark also how many of its questions are answered right before and after tuning.
     """
-    from jobs.study.studies import run_cost
-    from reports.statistics.paired import interval_of_mean
-
     with command_session(), weights_shown(on_terminal(quiet=False)):
         result = run_cost(request)
     if wrote_json(result, output):
@@ -237,7 +216,7 @@ def cost(request: CostRequest, output: str) -> None:
     write_line("this says that the model has changed, not that it has become worse")
 
 
-def _write_points(points: "Sequence[PointResult]") -> None:
+def _write_points(points: Sequence[PointResult]) -> None:
     names = {
         "mcc": "MCC",
         "f1": "F1",

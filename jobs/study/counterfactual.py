@@ -10,16 +10,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import pyarrow as pa
 
 from ingest.errors import RunError, number_of
 from ingest.storage.place import place
+from jobs.console.request_options import Names
+from jobs.console.requests import Count, HashListUrl, Option, Seed, Url, Urls, checked_request
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.pictures import PictureRef, Pictures, clear_rows
 from jobs.runtime.progress import Feedback
-from jobs.study.points import folder_of, in_folder, scan_here
-from jobs.study.request import CounterfactualRequest
+from jobs.study.points import AskedEngine, folder_of, in_folder, scan_here
 from reports.diff.compute import compare_runs
 from reports.diff.results import AttributeChange, RunDifference
 from reports.report.opened import MayName, open_run
@@ -34,6 +36,38 @@ VARIANT = "counterfactual"
 PICTURES = "pictures"
 WHOLE = "level 1"
 """Group of pictures for which the runs judge no attribute."""
+
+
+@checked_request
+class CounterfactualRequest:
+    """Which pictures are asked about again, with the warning that faces are anonymised. `study.json` holds some of
+    these fields, so their names stay."""
+
+    runs: Annotated[Urls, Option(argument="RUN...")]
+    """Runs of the same pictures; those that all of them call level 1 are candidates, the most confident first."""
+
+    out: Url
+    """Folder of the study on this machine, with copies of the pictures; continued if it exists."""
+
+    ask: Annotated[tuple[str, ...], Option(kind=Names(";"), metavar="PROTOCOL;…")] = (
+        "severity:zero-shot",
+        "severity:taxonomy",
+        "json",
+    )
+    """What is asked, once as it is and once with the warning: protocols with a variant counterfactual, with ; between
+    them. [default: severity:zero-shot;severity:taxonomy;json]"""
+
+    num_pictures: Annotated[Count, Option("--n")] = 100
+    """Pictures."""
+
+    seed: Seed = 0
+    """Seed of the draw among equally confident pictures."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is left out."""
+
+    asked: AskedEngine = AskedEngine()
+    """What answers."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +121,7 @@ def run_counterfactual(request: CounterfactualRequest, feedback: Feedback) -> Co
             runs = []
             for name in (protocol, f"{protocol}{',' if ':' in protocol else ':'}{VARIANT}"):
                 runs.append(str(folder / name.replace(":", "-").replace(",", "-")))
-                options = replace(request.options, protocol=name)
-                scan_here(str(folder / PICTURES), runs[-1], request.engine, options, feedback)
+                scan_here(str(folder / PICTURES), runs[-1], request.asked, name, feedback)
             changes += _changes(protocol, compare_runs(runs[0], runs[1]))
     num_asked = sum(1 for file in (folder / PICTURES).rglob("*") if file.is_file())
     if not changes:

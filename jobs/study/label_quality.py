@@ -6,6 +6,7 @@ after they have read the data set's own definition of private. The second comman
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +14,8 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError, number_of
 from ingest.storage.place import place
+from jobs.console.requests import Count, Option, Seed, Url, Urls, checked_request
 from jobs.labels.run import labels_of
-from jobs.study.request import LabelQualityRequest
 from reports.labels.agreement import agreement
 from reports.statistics.intervals import Draws, Interval, of_share
 from scoring.labels.judgements import Judgements, judgements
@@ -28,6 +29,26 @@ TO_LABEL = "to label"
 
 MIN_ANSWERS = 3
 """People who must say the same of a picture, and be more than half of those who judged it."""
+
+
+@checked_request
+class LabelQualityRequest:
+    """Which labels people check."""
+
+    labels: Annotated[Url, Option(argument="LABELS")]
+    """Labels file of the data set."""
+
+    out: Url
+    """File of the drawn pictures without labels: .parquet, or .csv. Written by the first command."""
+
+    answers: Annotated[Urls, Option(metavar="LABELS|RUN")] = ()
+    """What people say of the drawn pictures: labels files, or the reviews of a run; repeatable."""
+
+    num_per_side: Annotated[Count, Option("--n")] = 25
+    """Private pictures that are drawn, and as many public ones."""
+
+    seed: Seed = 0
+    """Seed of the draw."""
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,26 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
+
+import click
+from pydantic import Field
 
 from ingest.errors import IncompleteError, LabelsError, PrivsieveError
 from ingest.formats import open_source
 from ingest.storage.place import place
+from jobs.console.engine_options import HEADING, EngineName
+from jobs.console.request_options import Numbers
+from jobs.console.requests import Below, Count, Option, Url, checked_request
 from jobs.runtime.progress import Feedback
 from jobs.scan.request import ScanRequest, ScanResources, Supervision
 from jobs.scan.run import run_scan
-from jobs.study.request import StudyRequest
 from jobs.tune.command import TuneRequest, installed_packages, run_tune
 from jobs.tune_set.command import TuneSetRequest, run_tune_set
 from reports.evaluation.compute import EvaluationOptions, evaluate_run
 from reports.evaluation.results import Evaluation
-from scoring.assessment import EngineOptions
+from scoring.assessment import SET_BY_SCANS, EngineOptions
+from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import ENGINE
 from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.labels.contradictions import contradictions
@@ -28,6 +35,67 @@ from scoring.runs.layout import SCORES
 from scoring.tuning.drawing import Draw
 from scoring.tuning.recipe import other_setting, recipe
 from scoring.tuning.targets import PROTOCOLS
+
+TARGETS = [name for name in PROTOCOLS if name != "dialogue"]
+PatchesAtLeast = Annotated[int, Field(ge=28 * 28, lt=2**63)]
+
+
+@checked_request
+class StudyRequest:
+    """What all points of a study share. `study.json` holds these fields, so their names stay."""
+
+    source: Annotated[Url, Option(argument="SOURCE")]
+    """Pictures to tune on."""
+
+    labels: Url
+    """Labels of SOURCE."""
+
+    evaluation_source: Annotated[Url, Option("--evaluation")]
+    """Pictures to evaluate on. None of them, nor a near duplicate, is tuned on."""
+
+    evaluation_labels: Url
+    """Labels of the pictures of --evaluation."""
+
+    target: Annotated[str, Option(kind=click.Choice(TARGETS))]
+    """What the model learns to answer."""
+
+    model: Url
+    """A folder, or a hub name such as owner/name."""
+
+    recipe: Url
+    """Hyper-parameters: a shipped name or a YAML file, as in tune."""
+
+    out: Url
+    """Folder of the study on this machine; continued if it exists."""
+
+    protocol: str | None = None
+    """Protocol of the scans, such as binary:ours-1,first; that of the target by default."""
+
+    prompt_file: bytes | None = None
+    """YAML file with wordings that replace the protocol's own, as in scan."""
+
+    max_pixels: PatchesAtLeast = DEFAULT_MAX_PIXELS
+    """Width x height of pictures, as in scan."""
+
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0, lt=2**32)], ...], Option(kind=Numbers(), default="0")] = (0,)
+    """One draw and one tuning each, such as 0,1,2; 0 by default."""
+
+    micro_batch_size: Count = 8
+    """Pictures in the memory at once, as in tune."""
+
+
+@checked_request
+class AskedEngine:
+    """What answers in studies that choose the protocol themselves."""
+
+    engine: EngineName = ENGINE
+    """What answers: {}"""
+
+    options: Annotated[EngineOptions, HEADING, Below({}, left_out=SET_BY_SCANS | {"protocol", "thresholds"})] = field(
+        default_factory=EngineOptions
+    )
+    """What the engine is given."""
+
 
 RECORD = "study.json"
 RESULT = "point.json"
@@ -101,9 +169,9 @@ def folder_of(out: str) -> Path:
     return Path(where.path)
 
 
-def scan_here(source: str, run: str, engine: str, options: EngineOptions, feedback: Feedback) -> None:
+def scan_here(source: str, run: str, asked: AskedEngine, protocol: str, feedback: Feedback) -> None:
     """Scan in this process, as every study does, or continue the scan. Errors as of `run_scan`."""
-    request = ScanRequest(source, run, engine=engine, options=options)
+    request = ScanRequest(source, run, engine=asked.engine, options=replace(asked.options, protocol=protocol))
     run_scan(request, ScanResources(executor="inline"), Supervision(), feedback)
 
 
@@ -212,11 +280,11 @@ def _measured(
     options = EngineOptions(
         model=request.model,
         adapter=adapter,
-        protocol=request.protocol or PROTOCOLS[request.target],
         prompt_file=request.prompt_file,
         max_pixels=request.max_pixels,
     )
-    scan_here(request.evaluation_source, str(folder / RUN), ENGINE, options, feedback)
+    protocol = request.protocol or PROTOCOLS[request.target]
+    scan_here(request.evaluation_source, str(folder / RUN), AskedEngine(options=options), protocol, feedback)
     labels = read_labels(request.evaluation_labels)
     evaluation = evaluate_run(str(folder / RUN), labels, EvaluationOptions(num_draws=0))
     result = _with_figures(point, evaluation)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
 from ingest.machine import install_command
 from ingest.storage.place import place
+from jobs.console.requests import Count, Option, Seed, Url, Urls, checked_request
 from jobs.runtime.progress import Feedback
-from jobs.study.points import PointResult, begin, draw_set, tuned, untuned
-from jobs.study.request import CostRequest, StudyRequest
+from jobs.study.points import PatchesAtLeast, PointResult, StudyRequest, begin, draw_set, tuned, untuned
 from jobs.tune_set.labelled_pictures import labels_by_picture
 from reports.words import number
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
@@ -30,10 +30,45 @@ from scoring.engines.vlm.adapter import adapter, check_fits, read_card
 from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.tuning.drawing import Draw
 from scoring.tuning.targets import is_private
-from scoring.tuning.vqa import NEUTRAL, Asked, VqaQuestion, vqa_questions
+from scoring.tuning.vqa import NEUTRAL, Asked, BenchmarkName, VqaQuestion, vqa_questions
 
 if TYPE_CHECKING:
     from scoring.tuning.outcome import Cost
+
+
+@checked_request
+class CostRequest:
+    """Which adapter is compared with its base model, on what."""
+
+    adapter: Annotated[Url, Option(argument="ADAPTER")]
+    """Folder of a tuned adapter."""
+
+    model: Url
+    """A folder, a hub name such as owner/name, or a URL."""
+
+    pictures: Url
+    """Corpus of neutral pictures, unlike those of the tuning; with --benchmark the folder of its pictures."""
+
+    num_pictures: Annotated[Count, Option("--n")] = 200
+    """Pictures that are drawn; with --benchmark, questions."""
+
+    benchmark: BenchmarkName | None = None
+    """Ask its questions, and compare the answers with the right ones, too."""
+
+    questions: Annotated[Urls, Option(metavar="FILE")] = ()
+    """Files of --benchmark: of vqav2 the questions, then the annotations; of pope one file; of scienceqa
+    problems.json."""
+
+    seed: Seed = 0
+    """Seed of the draw of pictures."""
+
+    max_pixels: PatchesAtLeast | None = None
+    """Width x height of pictures, as in scan; default what the adapter was tuned with."""
+
+    def __post_init__(self) -> None:
+        if (self.benchmark is None) != (not self.questions):
+            raise LabelsError("--benchmark and --questions belong together: give both, or neither")
+
 
 FIGURES = {"mcc": "MCC", "spearman": "Spearman ρ", "macro_f1": "macro F1"}
 """Metrics of a point. The first that is defined is the one of the study's target."""

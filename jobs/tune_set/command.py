@@ -1,16 +1,23 @@
-"""`privsieve tune-set SOURCE --labels FILE --target T --out SET`: a training set for `tune`."""
+"""`privsieve tune-set SOURCE --labels FILE --target T --out SET`: a training set for `tune`.
 
+Two passes: the first chooses among the labelled pictures, the second writes the folder of the set.
+"""
+
+import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import click
 
 from ingest import __version__
-from ingest.errors import LabelsError, number_of
-from ingest.formats import open_source
-from ingest.storage.place import place
+from ingest.errors import EngineError, LabelsError, StorageError, number_of
+from ingest.formats import Source, open_source
+from ingest.machine import install_command
+from ingest.storage.place import place, reason_of
 from jobs.console.request_options import QUIET, EitherOr, takes
 from jobs.console.requests import Below, HashListUrl, Option, Url, Urls, checked_request
 from jobs.console.terminal import write_line
@@ -24,7 +31,6 @@ from jobs.tune_set.labelled_pictures import (
     labels_by_picture,
     targets_of,
 )
-from jobs.tune_set.writing import set_folder, write_shards
 from scoring.labels.contradictions import contradictions_of
 from scoring.labels.table import labels_sha256, read_labels
 from scoring.protocols import protocol
@@ -32,7 +38,19 @@ from scoring.protocols.interface import Protocol, ProtocolOptions
 from scoring.taxonomy import KEYS
 from scoring.tuning.drawing import Candidate, Draw, drawn, splits
 from scoring.tuning.targets import PROTOCOLS, WITHOUT, differ
-from scoring.tuning.training_set import DROP_LIST, FORMAT_VERSION, RECORD, SPLITS, UNFINISHED, SetRecord
+from scoring.tuning.training_set import (
+    DROP_LIST,
+    FORMAT_VERSION,
+    RECORD,
+    SHARD_NAME,
+    SPLITS,
+    UNFINISHED,
+    SetRecord,
+    described,
+    file_sha256,
+)
+
+PICTURES_PER_SHARD = 1_000
 
 
 @checked_request
@@ -256,6 +274,90 @@ def _num_values(chosen: Sequence[Candidate]) -> dict[str, dict[str, int]]:
     slots = [c.target.slots for c in chosen if c.target.slots is not None]
     counts_of = {key: Counter(names[slot[number]] for slot in slots) for number, key in enumerate(KEYS)}
     return {key: dict(sorted(counts.items())) for key, counts in counts_of.items()}
+
+
+def set_folder(out: str) -> Path:
+    """Return the folder. LabelsError if it holds anything but what an interrupted tune-set left."""
+    where = place(out)
+    if not where.is_local:
+        raise StorageError(f"{out}: a training set is written to a folder of this machine; copy it from there")
+    folder = Path(where.path)
+    try:
+        names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    except OSError as error:
+        raise StorageError(f"--out {out}: {reason_of(error)}; name another folder") from None
+    if not names or (UNFINISHED in names and all(map(SHARD_NAME.fullmatch, names - {UNFINISHED}))):
+        return folder
+    raise LabelsError(f"{out} already exists and is not empty; name another --out, or remove it")
+
+
+def write_shards(
+    source: Source, parts: Mapping[str, Sequence[Candidate]], out: Path, feedback: Feedback
+) -> dict[str, str]:
+    """Write the shards in the order of the corpus. Return shard -> sha256. The mark `UNFINISHED` stays in the folder.
+
+    LabelsError if the corpus changed meanwhile, StorageError if the shards cannot be written; then none is left.
+    """
+    if num_removed := _remove_shards(out):
+        feedback.notice(f"{out}: {number_of(num_removed, 'shard')} of an interrupted tune-set removed")
+    existed = out.exists()
+    place(str(out / UNFINISHED)).write(b"")
+    try:
+        _write(source, parts, out, feedback)
+        return {file.name: file_sha256(file) for file in sorted(out.glob("*.tar"))}
+    except BaseException as error:
+        with suppress(OSError):
+            _remove_shards(out)
+            (out / UNFINISHED).unlink()
+            if not existed:
+                out.rmdir()
+        if isinstance(error, OSError):
+            raise StorageError(f"cannot write {out}: {reason_of(error)}") from None
+        raise
+
+
+def _write(source: Source, parts: Mapping[str, Sequence[Candidate]], out: Path, feedback: Feedback) -> None:
+    try:
+        from webdataset import ShardWriter
+    except ImportError:
+        raise EngineError(f"tune-set needs the package webdataset: {install_command('tune')}") from None
+    where = {(c.shard, c.index): (split, c) for split, chosen in parts.items() for c in chosen}
+    writers = {
+        split: ShardWriter(
+            str(out / f"{split}-%06d.tar"), maxcount=PICTURES_PER_SHARD, verbose=0, mtime=0, user="root", group="root"
+        )
+        for split, chosen in parts.items()
+        if chosen
+    }
+    numbers: Counter[str] = Counter()
+    try:
+        with feedback.meter("writing", len(where)) as meter:
+            for sample in source.samples():
+                if (entry := where.get((sample.shard, sample.index))) is None:
+                    continue
+                split, c = entry
+                if hashlib.sha256(sample.encoded).hexdigest() != c.sha256:
+                    raise LabelsError(f"{sample.shard}: a picture has changed while the set was made; start again")
+                content = described(c.target, c.class_name, c.key, c.sha256, c.group)
+                key = f"{numbers[split]:09d}"
+                writers[split].write({"__key__": key, c.extension: sample.encoded, "json": content})
+                numbers[split] += 1
+                meter.advance(1)
+    finally:
+        for writer in writers.values():
+            writer.close()
+    if sum(numbers.values()) != len(where):
+        raise LabelsError("pictures of the source have gone while the set was made; start again")
+
+
+def _remove_shards(out: Path) -> int:
+    """Remove shards, only if the mark says that they are of an interrupted tune-set. Return how many."""
+    if not (out / UNFINISHED).exists():
+        return 0
+    shards = [file for file in out.iterdir() if SHARD_NAME.fullmatch(file.name)]
+    for file in shards:
+        file.unlink()
+    return len(shards)
 
 
 @click.command(name="tune-set")

@@ -31,7 +31,7 @@ import numpy as np
 from ingest.formats import open_source
 from ingest.formats.stated_counts import stated_counts
 from ingest.storage.place import place
-from jobs.scan.selection import draw_shards
+from jobs.scan.slice_tasks import draw_shards
 from scoring.runs.footers import write_result
 from scoring.runs.ledger import file_name, finished, ledger_of, shard_id_of
 from scoring.table import Facts, to_table

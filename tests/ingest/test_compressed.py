@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest import sample as sample_module
-from ingest.formats import compressed, open_source
-from ingest.formats.compressed import Decompressed, codec_of
+from ingest.formats import open_source, tar_samples
+from ingest.formats.tar_samples import Decompressed, codec_of
 from ingest.sample import Sample
 from tests.ingest.made import jpeg, samples_of, slices_of, tar_bytes
 
@@ -120,7 +120,7 @@ def test_a_stream_of_nothing_but_a_header_is_a_row(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
 def test_a_bomb_is_stopped(tmp_path: Path, codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compressed, "MIN_LIMIT_BYTES", 2**20)
+    monkeypatch.setattr(tar_samples, "MIN_LIMIT_BYTES", 2**20)
     bomb = tar_bytes([("0.jpg", jpeg(0)), ("1.jpg", b"\0" * 2**24), ("2.jpg", jpeg(2))])
     samples = read(tmp_path / "a.tar.gz", packed(bomb, codec))
     assert [(s.key, s.fault and s.fault.reason) for s in samples] == [

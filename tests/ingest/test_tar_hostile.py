@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from ingest import sample as sample_module
 from ingest.formats import open_source, tar, tar_samples, webdataset
-from ingest.formats.compressed import Decompressed
 from ingest.formats.tar import Member, TarDamage, walk
+from ingest.formats.tar_samples import Decompressed
 from ingest.sample import Sample
 from tests.ingest.made import jpeg, samples_of, slices_of, tar_bytes
 from tests.ingest.raw_tar import header, member, pax, sparse

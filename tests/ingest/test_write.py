@@ -14,8 +14,8 @@ import pytest
 
 from ingest.errors import IncompleteError, StorageError
 from ingest.formats import FORMATS, open_source
-from ingest.formats.compressed import codec_of
 from ingest.formats.released import Kept
+from ingest.formats.tar_samples import codec_of
 from ingest.storage.place import Place, place
 from tests.ingest.made import jpeg, parquet_file, raw_members, samples_of, tar_bytes
 from tests.ingest.releasing import check_hashes, folders, sha256, small_disk, write

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 
-from jobs.scan.watchdog import heard
+from jobs.scan.slice_tasks import heard
 
 
 def test_silence_is_reported_and_the_items_come_all_the_same() -> None:

@@ -9,8 +9,8 @@ import yaml
 from PIL import Image
 
 from jobs.cli import main
-from jobs.demo.tuning import signs
-from jobs.demo.tuning.signs import CLASSES, drawn
+from jobs.demo import signs
+from jobs.demo.signs import CLASSES, drawn
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.taxonomy import KEYS
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import LabelsError
-from jobs.study.request import CostRequest
-from jobs.study.studies import run_cost
+from jobs.study.studies import CostRequest, run_cost
 from tests.tuning.made import BASE, MAX_PIXELS, Pictures, privsieve
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from jobs.demo.tuning import signs
+from jobs.demo import signs
 from reports.evaluation.compute import EvaluationOptions, evaluate_run
 from reports.evaluation.results import Evaluation
 from scoring.assessment import EngineOptions, View

@@ -11,12 +11,11 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from ingest.errors import LabelsError
-from jobs.demo.tuning.signs import PRIVATE, UNMARKED, drawn
+from jobs.demo.signs import PRIVATE, UNMARKED, drawn
 from jobs.runtime.progress import SILENT
-from jobs.study.asking_again import run_prompts
-from jobs.study.points import PointResult
-from jobs.study.request import CostRequest, PromptsRequest, StudyRequest
-from jobs.study.studies import StudyPoints, run_cost, run_curve, run_leave_one_out
+from jobs.study.asking_again import PromptsRequest, run_prompts
+from jobs.study.points import AskedEngine, PointResult, StudyRequest
+from jobs.study.studies import CostRequest, StudyPoints, run_cost, run_curve, run_leave_one_out
 from reports.labels.agreement import agreement_table
 from scoring.assessment import EngineOptions
 from scoring.labels.judgements import judgements
@@ -177,7 +176,7 @@ def test_the_four_wordings_are_asked_and_their_spread_given(
         labels=request_.evaluation_labels,
         out=str(tmp_path / "out"),
         reading="first",
-        options=EngineOptions(model=request_.model, adapter=adapter),
+        asked=AskedEngine(options=EngineOptions(model=request_.model, adapter=adapter)),
     )
     found = run_prompts(asked, SILENT)
     assert found.wordings == tuple(f"binary:ours-{n},first" for n in (1, 2, 3, 4))

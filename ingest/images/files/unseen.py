@@ -1,21 +1,27 @@
 """What a file holds beyond the pictures that are scanned. A release ships the file, all of it.
 
 One walker per format (`jpeg`, `png`, …) says what each part of the file is, and `unseen_in` judges the parts. Padding
-does not count, nor does a smaller copy of what was scanned. Damage never raises; parts that a walker does not reach
-count as unseen. Content inside the compressed pixels is not found, such as rows beyond those that the header states.
+does not count, nor does a smaller copy of what was scanned. Pictures inside a part are found by how they begin, and
+compared with what was scanned. Damage never raises; parts that a walker does not reach count as unseen. Content inside
+the compressed pixels is not found, such as rows beyond those that the header states.
 """
 
+import base64
+import binascii
+import io
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Literal
 
-from PIL import ImageFile
+from PIL import Image, ImageFile
 
 from ingest.images.files import avif, bare, gif, jpeg, png, tiff, webp
 from ingest.images.files.copies import Scanned
 from ingest.images.files.jpeg import Stream
-from ingest.images.files.pictures import Inner, InnerPictures, PictureSearch, inner_pictures
+from ingest.images.files.magic import BMP_HEADER, HEAD_BYTES, picture_in_place_of_text
 from ingest.images.files.pieces import (
     EMBEDDED_IMAGE,
     FRAMES,
@@ -25,8 +31,179 @@ from ingest.images.files.pieces import (
     TRAILING_DATA,
     UNKNOWN_CHUNK,
     Piece,
+    Range,
     unclaimed,
 )
+from ingest.images.files.tiff import second_directory
+
+_MAGICS: tuple[tuple[bytes, int, str], ...] = (
+    (b"\xff\xd8\xff", 0, "JPEG"),
+    (b"\x89PNG\r\n\x1a\n", 0, "PNG"),
+    (b"GIF87a", 0, "GIF"),
+    (b"GIF89a", 0, "GIF"),
+    (b"WEBPVP8", 8, "WEBP"),
+    (b"ftypavif", 4, "AVIF"),
+    (b"ftypavis", 4, "AVIF"),
+    (b"II*\0", 0, "TIFF"),
+    (b"MM\0*", 0, "TIFF"),
+    (b"ftypheic", 4, ""),
+    (b"ftypheix", 4, ""),
+    (b"ftypmif1", 4, ""),
+    (b"JXL \r\n\x87\n", 4, ""),
+    (b"jP  \r\n\x87\n", 4, ""),
+)
+"""Mark of a picture, its offset from the picture's beginning, and Pillow's name; "" for formats that are not decoded.
+
+Only marks long enough to be searched anywhere; the beginning of a piece is left to `ingest.images.files.magic`.
+"""
+_IN_PIXELS = _MAGICS[:2]
+_HEADERS = (("BMP", BMP_HEADER),)
+"""Patterns of formats whose fixed bytes are too short to be searched for."""
+_DECODED = frozenset([*(name for *_, name in _MAGICS), *(name for name, _ in _HEADERS)])
+_SURE = frozenset(["JPEG", "PNG", "WEBP", "AVIF"])
+"""Formats whose readable header proves a picture; for the others the pixels must decode as well."""
+_BASE64 = re.compile(rb"(?:/9j/|iVBORw0KGgo|UklGR|R0lGOD)(?:[A-Za-z0-9+/=\s]|&#x?[0-9aAdD]{1,2};)*+")
+_ENTITY = re.compile(rb"&#x?[0-9aAdD]{1,2};|\s")
+
+_HEAD_BYTES = 16
+_MAX_CANDIDATES = 64
+_MAX_COMPARED = 8
+"""Limit of pictures compared in one file; any further one counts as new."""
+
+Outcome = Literal["none", "copy", "new"]
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A position inside a file where a picture may begin."""
+
+    held: bytes
+    """Part of the file, as stored or unpacked."""
+
+    first: int
+    """Where the picture begins in `held`."""
+
+    format: str
+    """Pillow's name of the format; empty for a format that is not decoded."""
+
+    offset: int
+    """Offset in the part of the file that was searched."""
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether a readable header of the format proves that this is a picture."""
+        return self.format in _SURE or not self.format
+
+    def files(self) -> Iterator[bytes]:
+        """Yield the pictures as files of their own: a TIFF such as EXIF may hold one in its second directory."""
+        yield self.held[self.first :]
+        second = second_directory(self.held[self.first :]) if self.format == "TIFF" else None
+        if second is not None:
+            yield second
+
+
+@dataclass(frozen=True)
+class InnerPictures:
+    """Pictures in some bytes."""
+
+    new: int | None = None
+    """Offset of the first picture that shows anything but what was scanned; None if there is none."""
+
+    copies: tuple[Range, ...] = ()
+    """Ranges of copies of what was scanned."""
+
+
+class PictureSearch:
+    """Looks for pictures in the parts of one file, within bounds for all of them together."""
+
+    def __init__(self, scanned: Scanned):
+        self._scanned = scanned
+        self._candidates_left = _MAX_CANDIDATES
+        self._compared_left = _MAX_COMPARED
+
+    def look(self, content: bytes, is_pixels: bool) -> InnerPictures:
+        """Search for the pictures of `inner_pictures`, up to the first new one."""
+        copies = list[Range]()
+        for inner in inner_pictures(content, is_pixels):
+            outcome = self._judged(inner)
+            if outcome == "new":
+                return InnerPictures(inner.offset)
+            if outcome == "copy" and inner.format == "JPEG" and inner.held is content:
+                parts = _plain_parts(content[inner.first :])
+                copies.extend((inner.first + first, inner.first + last) for first, last in parts)
+        return InnerPictures(None, tuple(copies))
+
+    def is_copy(self, content: bytes) -> bool:
+        """Return whether a picture file shows only what was scanned."""
+        return any(self._compared(content, name) == "copy" for name in ("TIFF", "PPM"))
+
+    def _judged(self, inner: Inner) -> Outcome:
+        self._candidates_left -= 1
+        if self._candidates_left < 0 or not inner.format:
+            return "new"
+        outcomes = [self._compared(file, inner.format) for file in inner.files()]
+        return "new" if "new" in outcomes else "copy" if "copy" in outcomes else "none"
+
+    def _compared(self, content: bytes, format_name: str) -> Outcome:
+        """Compare a picture. One with more pixels than the scanned image is not decoded and counts as new."""
+        outcome: Outcome = "none"
+        try:
+            picture = Image.open(io.BytesIO(content), formats=(format_name,))
+            outcome = "new" if format_name in _SURE else "none"
+            self._compared_left -= 1
+            if self._compared_left < 0 or not self._scanned.is_larger_than(picture.size):
+                return "new"
+            return "copy" if self._scanned.holds(picture) and getattr(picture, "n_frames", 1) == 1 else "new"
+        except Exception:  # the edge, as in ingest.images.decode: hostile bytes make the parsers raise anything
+            return outcome
+
+
+def inner_pictures(content: bytes, is_pixels: bool) -> Iterator[Inner]:
+    """Yield pictures anywhere in some bytes, including base 64; in pixel data only JPEG and PNG."""
+    for offset, format_name in _candidates(content, _IN_PIXELS if is_pixels else _MAGICS):
+        yield Inner(content, offset, format_name, offset)
+    if is_pixels:
+        return
+    # Formats that are recognised only at the beginning, not in the middle of other bytes.
+    name = picture_in_place_of_text(content[:HEAD_BYTES]) if len(content) > IGNORED_BYTES else None
+    if name is not None and name not in _DECODED:
+        yield Inner(content, 0, name if name == "PPM" else "", 0)
+    for text in _BASE64.finditer(content):
+        decoded = _from_base64(text[0])
+        heads = [name for offset, name in _candidates(decoded[:_HEAD_BYTES], _MAGICS) if offset == 0]
+        yield from (Inner(decoded, 0, name, text.start()) for name in heads)
+
+
+def _candidates(content: bytes, magics: Sequence[tuple[bytes, int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield the offsets where pictures may begin, and the format."""
+    for magic, num_before, format_name in magics:
+        offset = content.find(magic)
+        while offset >= 0:
+            if offset >= num_before:
+                yield offset - num_before, format_name
+            offset = content.find(magic, offset + 1)
+    for format_name, header in () if magics is _IN_PIXELS else _HEADERS:
+        match = header.search(content)
+        while match:
+            yield match.start(), format_name
+            match = header.search(content, match.start() + 1)
+
+
+def _plain_parts(content: bytes) -> list[Range]:
+    """Return the range of the JPEG at the start of `content`; none if it holds much that is neither pixels nor
+    metadata."""
+    stream = jpeg.streams(content, [0])[0]
+    num_unknown = sum(len(p.content) for p in jpeg.pieces(content[: stream.last], [stream]) if p.kind != METADATA)
+    return [(0, stream.last)] if num_unknown <= IGNORED_BYTES else []
+
+
+def _from_base64(text: bytes) -> bytes:
+    digits = _ENTITY.sub(b"", text).rstrip(b"=")
+    try:
+        return base64.b64decode(digits[: len(digits) - (len(digits) % 4 == 1)] + b"==")  # too much padding is harmless
+    except binascii.Error:
+        return b""
+
 
 MAX_INNER = 64
 """Limit of `Unseen.pictures` of one file; a None at the end means that there are more."""
