@@ -86,6 +86,7 @@ def screen_fit(
     modality: Sequence[str] = (),
     encoder: Url | Sequence[Url] = (),
     cache: Url | None = None,
+    head: Sequence[str] = (),
     guard: float = 0.01,
     hash_list: Url | None = None,
     seed: int = 0,

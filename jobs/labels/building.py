@@ -141,7 +141,8 @@ def run_clean(request: CleanRequest, feedback: Feedback = SILENT) -> SuspiciousL
     """List suspicious labels. Errors in one line; nothing is written then. LabelsError as of `suspicious_labels`."""
     refuse_existing(request.out)
     encoders = encoders_of(request.sees)
-    modalities = loaded_modalities(modalities_of(request.sees), encoders, cache_of(request.look, encoders))
+    names = modalities_of(request.sees)
+    modalities = loaded_modalities(names, encoders, cache_of(request.look, names))
     labelled = labelled_pictures(request.look, modalities, feedback)
     lengths = {name: modality.length for name, modality in modalities.items()}
     result = suspicious_labels(labelled.pictures, lengths, request.max_share, request.percentile, request.seed)

@@ -4,7 +4,7 @@ import click
 
 from ingest.errors import PrivsieveError, number_of
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, Names, takes
-from jobs.console.terminal import answered_yes, write_line, write_table, wrote_json
+from jobs.console.terminal import answered_yes, write_document, write_line, write_table, wrote_json
 from jobs.labels.building import (
     run_build_balanced,
     run_build_benchmark,
@@ -26,9 +26,11 @@ from jobs.labels.request import (
     VisprRequest,
 )
 from jobs.labels.run import run_agreement, run_consensus, run_export, run_import
+from jobs.labels.same_tags import SameTagsRequest, run_same_tags
 from jobs.runtime.progress import on_terminal
 from reports.evaluation.words import FEW_NOTE, interval_cell
 from reports.labels.agreement import Agreement
+from reports.labels.same_tags import document
 from reports.words import number, percent
 from scoring.taxonomy import QUESTIONS, PlacingQuestion, level_of_answers, placed
 
@@ -219,6 +221,20 @@ def clean(request: CleanRequest, output: str, quiet: bool) -> None:
         f"{limited}): {request.out}, the most suspicious first"
     )
     write_line(f"next: privsieve review RUN --queue {request.out}, or privsieve tune-set … --drop-list {request.out}")
+
+
+@labels.command("same-tags")
+@takes(SameTagsRequest)
+@TEXT_OR_JSON
+@QUIET
+def same_tags(request: SameTagsRequest, output: str, quiet: bool) -> None:
+    """Compare the labels of pictures of CORPUS with the same tags, which are the words of the caption in any order.
+
+    Example: privsieve labels same-tags photos/ --labels votes.parquet --out distinct.parquet
+    """
+    result = run_same_tags(request, on_terminal(quiet))
+    if not wrote_json(result, output):
+        write_document(document(result, request.out))
 
 
 @labels.command()

@@ -32,8 +32,8 @@ def fit(request: FitRequest, output: str, quiet: bool) -> None:
 
     result = run_screen_fit(request, on_terminal(quiet))
     if output == "json":
-        choices = [asdict(each) for each in result.made.choices]
-        write_json({"screen": result.screen.record.model_dump(), "choices": choices}, indent=1)
+        heads, fusions = ([asdict(each) for each in made] for made in (result.made.heads, result.made.fusions))
+        write_json({"screen": result.screen.record.model_dump(), "heads": heads, "choices": fusions}, indent=1)
         return
 
     write_document(fit_document(result.made, result.num_labelled))

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field
 from ingest.errors import LabelsError
 from jobs.console.requests import HashListUrl, Name, Option, Seed, Url, Urls, checked_request
 from reports.labels.joining import Drawn
+from scoring.screen.heads import HEAD_KINDS
 from scoring.screen.record import ENCODERS, MODALITIES
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -45,7 +46,7 @@ class LookRequest:
     """JSON field (a.b: inside of a), cls, or Parquet column that names a picture's class."""
 
     cache: Annotated[Url | None, Option(metavar="FOLDER")] = None
-    """Keep the embeddings of --encoder in this folder of this machine, by picture, for the next time."""
+    """Keep what the modalities see of pictures, not of captions, in this folder of this machine for the next time."""
 
     hash_list: HashListUrl = None
     """File of hashes (sha256 or PDQ, one a line); no picture on it is shown to the screen."""
@@ -60,8 +61,8 @@ class SeenRequest:
     """What is seen of a picture."""
 
     modality: Annotated[Urls, Option(metavar="NAME", offers=ASKED)] = ()
-    """thumbnail, caption or encoder: what is seen of a picture; repeatable. [default: thumbnail, and encoder if
-    --encoder is given]"""
+    """thumbnail, frozen, detectors, caption or encoder: what is seen of a picture; repeatable. [default: thumbnail, and
+    encoder if --encoder is given]"""
 
     encoder: Annotated[Urls, BeforeValidator(_several), Option(metavar="FILE.onnx")] = ()
     """ONNX model of one picture, (1, 3, side, side) float32; a screen holds a copy of it. Up to three, such as one for
@@ -102,11 +103,19 @@ class FitRequest:
 
     sees: SeenRequest = SeenRequest()
 
+    head: Annotated[Urls, Option(metavar="KIND", offers=HEAD_KINDS)] = ()
+    """logistic, svm or hidden (a network with one hidden layer): what learns from each modality; repeatable.
+    [default: all, and the best on validation pictures is taken]"""
+
     guard: Annotated[float, Field(gt=0, le=1)] = 0.01
     """Share of the pictures left out that scans give to the engine all the same, to notice a change."""
 
     seed: Seed = 0
     """Seed of what is drawn."""
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(set(self.head) - set(HEAD_KINDS)):
+            raise LabelsError(f'there is no head "{unknown[0]:.80}"; there are: {", ".join(HEAD_KINDS)}')
 
 
 @checked_request

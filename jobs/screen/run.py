@@ -3,7 +3,7 @@
 import hashlib
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,12 +33,13 @@ from reports.screening.pictures import LabelledFeatures
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.recall_bound import Row, evenly_taken
 from scoring.labels.contradictions import contradictions
-from scoring.labels.picture_index import PictureIndex
+from scoring.labels.picture_index import PictureIndex, picture_names
 from scoring.labels.table import labels_sha256, read_judged
 from scoring.runs.record import open_run
+from scoring.screen.heads import HEAD_KINDS
 from scoring.screen.modalities import MAX_ENCODER_BYTES, Modality
 from scoring.screen.model import Encoders, FittedScreen, Vectors, identity_of, loaded_modalities, refuse_other_features
-from scoring.screen.record import ENCODERS, MODALITIES, ModalityName
+from scoring.screen.record import ENCODERS, MODALITIES, OF_CAPTIONS, ModalityName
 from scoring.screen.screen_file import learnt_mark, learnt_pictures, read_screen, write_screen
 
 LIMITS = ImageLimits()
@@ -52,6 +53,9 @@ class ScreenPictures:
     pictures: LabelledFeatures
     drawn: str
     """evenly or audit."""
+
+    names: tuple[str, ...]
+    """The name of each picture in the labels (`picture_names`)."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +187,8 @@ def _found(
         groups=np.asarray(near_duplicate_groups(phashes), dtype=np.int64),
         views=tuple(views),
     )
-    return ScreenPictures(pictures, "evenly" if labels.rows is None else labels.rows.drawn)
+    names = picture_names(labels.agreed.labels).take(pa.array(numbers)).to_pylist()
+    return ScreenPictures(pictures, "evenly" if labels.rows is None else labels.rows.drawn, tuple(names))
 
 
 def _drawn(rows: LabelledRows | None, hashes: list[str]) -> tuple[Numbers, Flags]:
@@ -228,7 +233,7 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
     encoders = encoders_of(request.sees)
     names = modalities_of(request.sees)
     identities = {name: identity_of(name, encoders) for name in names}
-    modalities = loaded_modalities(names, encoders, cache_of(request.look, encoders))
+    modalities = loaded_modalities(names, encoders, cache_of(request.look, names))
     labelled = labelled_pictures(request.look, modalities, feedback)
     settings = FitSettings(
         target_miss=request.target_miss,
@@ -236,6 +241,7 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
         target_miss_level_1=request.target_miss_level_1,
         is_per_category=request.per_category,
         guard_share=request.guard,
+        heads=tuple(kind for kind in HEAD_KINDS if kind in (request.head or HEAD_KINDS)),
         seed=request.seed,
     )
     lengths = {name: modality.length for name, modality in modalities.items()}
@@ -256,9 +262,8 @@ def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SIL
     those that the screen has learnt from."""
     screen = read_screen(request.screen)
     refuse_other_features(screen)
-    modalities = loaded_modalities(
-        tuple(screen.predictor.heads), screen.encoders, cache_of(request.look, screen.encoders)
-    )
+    names = tuple(screen.predictor.heads)
+    modalities = loaded_modalities(names, screen.encoders, cache_of(request.look, names))
     if labels_sha256(request.look.labels) == screen.record.labels_sha256:
         feedback.notice(
             "caution: the thresholds were chosen by these labels, so what they miss here proves nothing new"
@@ -295,12 +300,13 @@ def encoders_of(request: SeenRequest) -> Encoders:
     return encoders
 
 
-def cache_of(request: LookRequest, encoders: Encoders) -> Path | None:
-    """Return the folder of the cache. LabelsError without an encoder; StorageError if it is not of this machine."""
+def cache_of(request: LookRequest, names: Sequence[ModalityName]) -> Path | None:
+    """Return the folder of the cache. LabelsError if only captions are seen; StorageError if it is not of this
+    machine."""
     if request.cache is None:
         return None
-    if not encoders:
-        raise LabelsError("--cache keeps the embeddings of an encoder, and there is none; leave it out")
+    if set(names) <= set(OF_CAPTIONS):
+        raise LabelsError("--cache keeps what is seen of pictures, and only captions are seen; leave it out")
     folder = place(request.cache)
     if not folder.is_local:
         raise StorageError(f"--cache {request.cache}: give a folder of this machine")

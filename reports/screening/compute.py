@@ -1,11 +1,12 @@
 """Makes a screen from labelled pictures: the parts, the predictor, its thresholds, and its record.
 
 Heads learn from the training pictures. They are compared on the validation pictures, on which the curves are fitted,
-too. Fusions are compared by the log loss over five folds of the validation pictures, each predicted by a fit on the
-others. Otherwise stacking and gate would be judged by the pictures that they have learnt from.
+too: a curve has two numbers, and without it the margins of an SVM are no probabilities. Fusions are compared by the log
+loss over five folds of the validation pictures, each predicted by a fit on the others. Otherwise stacking and gate
+would be judged by the pictures that they have learnt from.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,7 +28,7 @@ from reports.statistics.calibration import NUM_FOLDS, Points, folds_of, logits, 
 from reports.statistics.recall_bound import num_needed
 from reports.words import percent
 from scoring.screen.fusion import KINDS, Fusion, FusionKind, fitted_fusion, log_loss
-from scoring.screen.heads import Head, balanced, fitted_heads
+from scoring.screen.heads import FittedHead, Head, HeadKind, fitted_heads
 from scoring.screen.modalities import Features
 from scoring.screen.model import Predictor, Vectors, curved
 from scoring.screen.record import LogisticCurve, MissBound, ModalityName, ModalityRecord, ScreenRecord
@@ -41,6 +42,24 @@ ASSUMPTION = {
     "audit": "the scanned pictures are those of the run whose audit drew the labelled ones, and of the drawn pictures "
     f"those without a label are like the others; {ONCE}",
 }
+
+
+@dataclass(frozen=True)
+class HeadChoice:
+    """How the best head of a kind does on the validation pictures, on which its curve was fitted."""
+
+    modality: ModalityName
+    head: str
+    """Kind and penalty, such as "svm, 0.01"."""
+
+    log_loss: float
+    """Smaller is better; the smallest of the modality is taken."""
+
+    f1: float | None
+    """F1 of private where the probability is 0.5 or more."""
+
+    accuracy: float | None
+    is_taken: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,25 +83,35 @@ class FusionChoice:
     is_taken: bool = False
 
 
+@dataclass(frozen=True)
+class FittedPredictor:
+    predictor: Predictor
+    heads: tuple[HeadChoice, ...]
+    fusions: tuple[FusionChoice, ...]
+
+
 def fitted_predictor(
     pictures: LabelledFeatures,
     part: Groups,
     identities: Mapping[ModalityName, Mapping[str, str]],
     lengths: Mapping[ModalityName, int],
     target_miss: float,
+    kinds: Sequence[HeadKind],
     seed: int,
-) -> tuple[Predictor, tuple[FusionChoice, ...]]:
-    """Fit the predictor of a screen; also return the fusions among which it was chosen.
+) -> FittedPredictor:
+    """Fit the predictor of a screen.
 
-    part: of `parts`. identities, lengths: of each modality. LabelsError if too few pictures have a modality.
+    part: of `parts`. identities, lengths: of each modality. kinds: heads that are compared. LabelsError if too few
+    pictures have a modality, or no head of these kinds is for it.
     """
     training, validation = part == TRAINING, part == VALIDATION
-    records, heads = list[ModalityRecord](), dict[ModalityName, Head]()
+    records, heads, head_choices = list[ModalityRecord](), dict[ModalityName, Head](), list[HeadChoice]()
     for name, identity in identities.items():
-        label, head, curve = _fitted_head(name, pictures, training, validation, lengths[name], seed)
-        heads[name] = head
+        fitted, curve, compared = _best_head(name, pictures, training, validation, lengths[name], kinds, seed)
+        heads[name] = fitted.head
+        head_choices += compared
         records.append(
-            ModalityRecord(name=name, identity=dict(identity), length=lengths[name], head=label, curve=curve)
+            ModalityRecord(name=name, identity=dict(identity), length=lengths[name], head=fitted.name, curve=curve)
         )
     flat = LogisticCurve(slope=1.0, intercept=0.0)
     before = Predictor(tuple(records), heads, Fusion("mean", {}), flat)
@@ -91,16 +120,16 @@ def fitted_predictor(
     is_seen = ~np.isnan(singles).all(axis=1)
     truth, weights = pictures.is_private[validation][is_seen], pictures.weights[validation][is_seen]
     singles, groups = singles[is_seen], pictures.groups[validation][is_seen]
-    kinds: tuple[FusionKind, ...] = KINDS if len(records) > 1 else ("single",)
-    choices = [_choice(kind, singles, truth, weights, groups, target_miss, seed) for kind in kinds]
+    joins: tuple[FusionKind, ...] = KINDS if len(records) > 1 else ("single",)
+    choices = [_choice(kind, singles, truth, weights, groups, target_miss, seed) for kind in joins]
     best = int(np.argmin([choice.log_loss for choice in choices]))
-    fusion = fitted_fusion(kinds[best], singles, truth, weights, seed)
+    fusion = fitted_fusion(joins[best], singles, truth, weights, seed)
     curve = _curve(fusion.joined(singles), truth, weights)
     named = [
         replace(choice, name=_named(kind, singles, truth, weights, records, seed), is_taken=number == best)
-        for number, (kind, choice) in enumerate(zip(kinds, choices, strict=True))
+        for number, (kind, choice) in enumerate(zip(joins, choices, strict=True))
     ]
-    return Predictor(tuple(records), heads, fusion, curve), tuple(named)
+    return FittedPredictor(Predictor(tuple(records), heads, fusion, curve), tuple(head_choices), tuple(named))
 
 
 def _named(
@@ -112,10 +141,16 @@ def _named(
     return f"single: {records[int(fusion.parameters['modality'][0])].name}"
 
 
-def _fitted_head(
-    name: ModalityName, pictures: LabelledFeatures, training: Flags, validation: Flags, length: int, seed: int
-) -> tuple[str, Head, LogisticCurve]:
-    """Return the name of the head that is best on validation, the head, and its curve."""
+def _best_head(
+    name: ModalityName,
+    pictures: LabelledFeatures,
+    training: Flags,
+    validation: Flags,
+    length: int,
+    kinds: Sequence[HeadKind],
+    seed: int,
+) -> tuple[FittedHead, LogisticCurve, list[HeadChoice]]:
+    """Return the head that is best on validation, its curve, and the best head of each kind."""
     has = np.array([views[0].get(name) is not None for views in pictures.views], dtype=np.bool_)
     for members, of_part in ((training, "learn from"), (validation, "choose by")):
         for is_private, what in ((True, "private"), (False, "public")):
@@ -127,12 +162,32 @@ def _fitted_head(
                 )
     vectors = _vectors(pictures, has & training, name)
     own, held = has & training, has & validation
-    heads = fitted_heads(vectors, length, pictures.is_private[own], pictures.weights[own], seed)
+    fitted = fitted_heads(vectors, length, pictures.is_private[own], pictures.weights[own], seed, kinds)
+    if not fitted:
+        raise LabelsError(f"--head hidden is not for the modality {name}, which is a table of words; add --head svm")
     truth, weights = pictures.is_private[held], pictures.weights[held]
     of_validation = _vectors(pictures, held, name)
-    answers = [expit([head.logit(each) for each in of_validation]) for _, head in heads]
-    best = int(np.argmin([log_loss(each, truth, balanced(truth, weights)) for each in answers]))
-    return heads[best][0], heads[best][1], _curve(answers[best], truth, weights)
+    compared = list[tuple[HeadChoice, FittedHead, LogisticCurve]]()
+    for each in fitted:
+        answers = expit([each.head.logit(vector) for vector in of_validation])
+        curve = _curve(answers, truth, weights)
+        meant = np.array([curved(logit, curve) for logit in logits(answers).tolist()])
+        choice = HeadChoice(
+            name, each.name, log_loss(meant, truth, weights / weights.sum()), *_f1(meant, truth, weights)
+        )
+        compared.append((choice, each, curve))
+    best = min(compared, key=lambda each: each[0].log_loss)
+    of_kinds = [
+        min((each for each in compared if each[1].kind == kind), key=lambda each: each[0].log_loss)
+        for kind in dict.fromkeys(each.kind for each in fitted)
+    ]
+    return best[1], best[2], [replace(each[0], is_taken=each is best) for each in of_kinds]
+
+
+def _f1(probabilities: Numbers, truth: Flags, weights: Numbers) -> tuple[float | None, float | None]:
+    """Return F1 of private and the accuracy, where 0.5 or more is private."""
+    counts = (cells(truth, probabilities >= 0.5) * weights[:, None]).sum(axis=0)
+    return known(rates(counts)["f1"]), known(rates(counts)["accuracy"])
 
 
 def _vectors(pictures: LabelledFeatures, members: Flags, name: ModalityName) -> list[Features]:
@@ -158,13 +213,11 @@ def _choice(
         fusion = fitted_fusion(kind, singles[~held], truth[~held], weights[~held], seed)
         curve = _curve(fusion.joined(singles[~held]), truth[~held], weights[~held])
         joined[held] = [curved(logit, curve) for logit in logits(fusion.joined(singles[held])).tolist()]
-    counts = (cells(truth, joined >= 0.5) * weights[:, None]).sum(axis=0)
     threshold = np.quantile(joined[truth], target_miss)
     return FusionChoice(
         kind,
         log_loss(joined, truth, weights / weights.sum()),
-        known(rates(counts)["f1"]),
-        known(rates(counts)["accuracy"]),
+        *_f1(joined, truth, weights),
         float(weights[joined >= threshold].sum() / weights.sum()),
     )
 
@@ -183,6 +236,9 @@ class FitSettings:
     target_miss_level_1: float | None
     is_per_category: bool
     guard_share: float
+    heads: tuple[HeadKind, ...]
+    """Kinds that are compared."""
+
     seed: int
 
 
@@ -194,7 +250,8 @@ class MadeScreen:
     record: ScreenRecord
     """Without hashes."""
 
-    choices: tuple[FusionChoice, ...]
+    heads: tuple[HeadChoice, ...]
+    fusions: tuple[FusionChoice, ...]
     num_training: int
     num_validation: int
     learnt: tuple[str, ...]
@@ -215,7 +272,8 @@ def made_screen(
     missing.
     """
     part = parts(pictures, settings.target_miss, settings.confidence, settings.seed)
-    predictor, choices = fitted_predictor(pictures, part, identities, lengths, settings.target_miss, settings.seed)
+    fitted = fitted_predictor(pictures, part, identities, lengths, settings.target_miss, settings.heads, settings.seed)
+    predictor = fitted.predictor
     members = np.asarray(part == BOUND)
     scores = scores_of(pictures, predictor)
     bound, categories = _bounds(pictures, members, scores, settings)
@@ -254,7 +312,8 @@ def made_screen(
     return MadeScreen(
         predictor=predictor,
         record=record,
-        choices=choices,
+        heads=fitted.heads,
+        fusions=fitted.fusions,
         num_training=int((part == TRAINING).sum()),
         num_validation=int((part == VALIDATION).sum()),
         learnt=tuple(pictures.sha256[number] for number in np.flatnonzero(is_learnt).tolist()),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ingest.sample import printable
-from reports.screening.compute import FusionChoice, MadeScreen
+from reports.screening.compute import FusionChoice, HeadChoice, MadeScreen
 from reports.screening.evaluation import IS_PRIVATE_FROM, PredictorRates, ScreenEvaluation
 from reports.statistics.binary import SideRates
 from reports.words import Document, Table, number, percent, shortened, spread, table
@@ -22,7 +22,9 @@ def fit_document(made: MadeScreen, num_labelled: int) -> Document:
         f"looks at {', '.join(heads)}",
         *bound_lines(record),
     ]
-    return Document(lines, [_choices(made.choices)], [NOT_BUILT, f"the bound holds if {record.assumption}"])
+    return Document(
+        lines, [_heads(made.heads), _fusions(made.fusions)], [NOT_BUILT, f"the bound holds if {record.assumption}"]
+    )
 
 
 def bound_lines(record: ScreenRecord) -> Iterator[str]:
@@ -66,7 +68,19 @@ def _category(name: str) -> str:
     return shortened(printable(name), 40)
 
 
-def _choices(choices: tuple[FusionChoice, ...]) -> Table:
+def _heads(choices: tuple[HeadChoice, ...]) -> Table:
+    return table(
+        "Heads, on validation pictures, which also fitted their curves; the smallest log loss is taken",
+        ["modality", "head", "log loss", "F1 private", "accuracy", "taken"],
+        [
+            [each.modality, each.head, each.log_loss, each.f1, each.accuracy, "yes" if each.is_taken else ""]
+            for each in choices
+        ],
+        (0, 1, 5),
+    )
+
+
+def _fusions(choices: tuple[FusionChoice, ...]) -> Table:
     return table(
         "Fusion, on validation pictures that it was not fitted on; the smallest log loss is taken",
         ["fusion", "log loss", "F1 private", "accuracy", "passes at the target", "taken"],

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from scoring.screen.heads import Flags, Numbers, logistic_weights, minimised
+from scoring.screen.heads import Flags, Numbers, cross_entropy, linear_weights, minimised
 
 FusionKind = Literal["single", "mean", "mean of logits", "stacking", "gate"]
 KINDS: tuple[FusionKind, ...] = ("single", "mean", "mean of logits", "stacking", "gate")
@@ -63,7 +63,8 @@ def fitted_fusion(kind: FusionKind, probabilities: Numbers, truth: Flags, weight
         errors = [log_loss(column, truth, weights) for column in probabilities.T]
         return Fusion(kind, {"modality": np.array([float(np.argmin(errors))])})
     if kind == "stacking":
-        return Fusion(kind, {"weights": logistic_weights(_stacked_inputs(probabilities), truth, weights, PENALTY)})
+        inputs = _stacked_inputs(probabilities)
+        return Fusion(kind, {"weights": linear_weights(inputs, truth, weights, PENALTY, cross_entropy)})
     if kind == "gate":
         return Fusion(kind, _gate(probabilities, truth, weights, seed))
     return Fusion(kind, {})

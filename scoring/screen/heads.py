@@ -1,13 +1,18 @@
-"""Heads: features of one modality -> the logit of private. A logistic regression, or a network with one hidden layer.
+"""Heads: features of one modality -> a number that rises with the probability of private, here called its logit.
+
+- `logistic`: a logistic regression.
+- `svm`: a linear support vector machine with the squared hinge loss, as Zhao et al. put on the features of objects,
+  scenes and tags ("PrivacyAlert: A Dataset for Image Privacy Prediction", table 3). Its logit is the margin.
+- `hidden`: a network with one hidden layer. It is for features that are given in full: for the table of words it would
+  have a million weights and a few thousand captions to learn them from.
 
 Both classes weigh the same while a head is fitted, whatever their numbers, since private pictures are few; a curve that
-is fitted afterwards makes probabilities of the logits. The network is for features that are given in full: for the
-table of words it would have a million weights and a few thousand captions to learn them from.
+is fitted afterwards makes probabilities of the logits.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +21,9 @@ from scoring.screen.modalities import Features
 
 Numbers = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+
+HeadKind = Literal["logistic", "svm", "hidden"]
+HEAD_KINDS: tuple[HeadKind, ...] = ("logistic", "svm", "hidden")
 
 NUM_UNITS = 16
 
@@ -38,7 +46,7 @@ class Head:
     """Shape as `mean`."""
 
     hidden: Numbers
-    """Shape (d + 1, units), the last row the biases; (0, 0) for a logistic regression."""
+    """Shape (d + 1, units), the last row the biases; (0, 0) for `logistic` and `svm`."""
 
     output: Numbers
     """Shape (d + 1,) or (units + 1,), the last the bias."""
@@ -50,10 +58,6 @@ class Head:
         if self.hidden.size:
             inputs = np.tanh((inputs[:, None] * self.hidden[:-1]).sum(axis=0) + self.hidden[-1])
         return float((inputs * self.output[:-1]).sum() + self.output[-1])
-
-    @property
-    def kind(self) -> str:
-        return "hidden" if self.hidden.size else "logistic"
 
     def fits(self, length: int) -> bool:
         """Return whether the shapes belong to features of this length."""
@@ -68,34 +72,50 @@ def balanced(truth: Flags, weights: Numbers) -> Numbers:
     return np.asarray(np.where(truth, weights / of_private, weights / of_public) / 2, dtype=np.float64)
 
 
+@dataclass(frozen=True)
+class FittedHead:
+    kind: HeadKind
+    penalty: float
+    """One of `PENALTIES`."""
+
+    head: Head
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}, {self.penalty:g}"
+
+
 def fitted_heads(
-    pictures: Sequence[Features], length: int, truth: Flags, weights: Numbers, seed: int
-) -> list[tuple[str, Head]]:
-    """Return the heads that are worth a comparison, each with its name.
+    pictures: Sequence[Features],
+    length: int,
+    truth: Flags,
+    weights: Numbers,
+    seed: int,
+    kinds: Sequence[HeadKind] = HEAD_KINDS,
+) -> list[FittedHead]:
+    """Return the heads that are worth a comparison, none if no kind is for these features.
 
     pictures: n of one modality, all given alike. length: of their vectors. truth: shape (n,), private; both classes.
     weights: shape (n,), how many pictures each one represents. seed: of the network's first weights.
     """
     masses = balanced(truth, weights)
+    inputs: Any
     if pictures[0].places is not None:
-        table = _sparse(pictures, length)
-        nothing = np.empty(0)
-        return [
-            (
-                f"logistic, {penalty:g}",
-                Head(nothing, nothing, np.empty((0, 0)), logistic_weights(table, truth, masses, penalty)),
-            )
-            for penalty in PENALTIES
-        ]
-    stacked = np.stack([picture.values for picture in pictures]).astype(np.float64)
-    mean, scale = scaling(stacked)
-    inputs = (stacked - mean) / scale
-    heads = list[tuple[str, Head]]()
+        inputs, mean, scale = _sparse(pictures, length), np.empty(0), np.empty(0)
+        kinds = [kind for kind in kinds if kind != "hidden"]
+    else:
+        stacked = np.stack([picture.values for picture in pictures]).astype(np.float64)
+        mean, scale = scaling(stacked)
+        inputs = (stacked - mean) / scale
+    heads = list[FittedHead]()
     for penalty in PENALTIES:
-        output = logistic_weights(inputs, truth, masses, penalty)
-        heads.append((f"logistic, {penalty:g}", Head(mean, scale, np.empty((0, 0)), output)))
-        hidden, output = _network(inputs, truth, masses, penalty, seed)
-        heads.append((f"hidden, {penalty:g}", Head(mean, scale, hidden, output)))
+        for kind in kinds:
+            if kind == "hidden":
+                hidden, output = _network(inputs, truth, masses, penalty, seed)
+            else:
+                loss = cross_entropy if kind == "logistic" else squared_hinge
+                hidden, output = np.empty((0, 0)), linear_weights(inputs, truth, masses, penalty, loss)
+            heads.append(FittedHead(kind, penalty, Head(mean, scale, hidden, output)))
     return heads
 
 
@@ -114,12 +134,15 @@ def _sparse(pictures: Sequence[Features], length: int) -> Any:
     return csr_matrix((values, np.concatenate(places), ends), shape=(len(pictures), length))
 
 
-def logistic_weights(inputs: Any, truth: Flags, weights: Numbers, penalty: float) -> Numbers:
-    """Fit a logistic regression; shape (d + 1,). inputs: shape (n, d), dense or sparse. weights: sum to 1."""
+Loss = Callable[[Numbers, Flags, Numbers], tuple[float, Numbers]]
+"""Logits, truth and weights that sum to 1, all of shape (n,) -> the loss, and its slope by each logit, shape (n,)."""
+
+
+def linear_weights(inputs: Any, truth: Flags, weights: Numbers, penalty: float, of_logits: Loss) -> Numbers:
+    """Fit weights and a bias; shape (d + 1,). inputs: shape (n, d), dense or sparse. weights: sum to 1."""
 
     def loss(parameters: Numbers) -> tuple[float, Numbers]:
-        logits = inputs @ parameters[:-1] + parameters[-1]
-        error, slopes = _cross_entropy(logits, truth, weights)
+        error, slopes = of_logits(inputs @ parameters[:-1] + parameters[-1], truth, weights)
         gradient = np.append(inputs.T @ slopes, slopes.sum())
         gradient[:-1] += penalty * parameters[:-1]
         return error + penalty / 2 * float(parameters[:-1] @ parameters[:-1]), gradient
@@ -140,7 +163,7 @@ def _network(inputs: Numbers, truth: Flags, weights: Numbers, penalty: float, se
     def loss(parameters: Numbers) -> tuple[float, Numbers]:
         hidden, output = parameters[:num_hidden].reshape(shape), parameters[num_hidden:]
         units = np.tanh(inputs @ hidden[:-1] + hidden[-1])
-        error, slopes = _cross_entropy(units @ output[:-1] + output[-1], truth, weights)
+        error, slopes = cross_entropy(units @ output[:-1] + output[-1], truth, weights)
         inner = slopes[:, None] * output[:-1] * (1 - units**2)
         of_hidden = np.vstack([inputs.T @ inner + penalty * hidden[:-1], inner.sum(axis=0)])
         of_output = np.append(units.T @ slopes + penalty * output[:-1], slopes.sum())
@@ -151,12 +174,19 @@ def _network(inputs: Numbers, truth: Flags, weights: Numbers, penalty: float, se
     return parameters[:num_hidden].reshape(shape), parameters[num_hidden:]
 
 
-def _cross_entropy(logits: Numbers, truth: Flags, weights: Numbers) -> tuple[float, Numbers]:
-    """Return the loss, and its slope by each logit, shape (n,). The weights sum to 1."""
+def cross_entropy(logits: Numbers, truth: Flags, weights: Numbers) -> tuple[float, Numbers]:
+    """The loss of a logistic regression, as `Loss`."""
     from scipy.special import expit
 
     error = float((weights * (np.logaddexp(0, logits) - truth * logits)).sum())
     return error, np.asarray(weights * (expit(logits) - truth), dtype=np.float64)
+
+
+def squared_hinge(margins: Numbers, truth: Flags, weights: Numbers) -> tuple[float, Numbers]:
+    """The loss of a support vector machine, as `Loss`: the square of what a margin lacks to 1 on its own side."""
+    sides = np.where(truth, 1.0, -1.0)
+    lacking = np.maximum(0.0, 1 - sides * margins)
+    return float((weights * lacking**2).sum()), np.asarray(-2 * weights * sides * lacking, dtype=np.float64)
 
 
 def minimised(loss: Callable[[Numbers], tuple[float, Numbers]], first: Numbers) -> Numbers:

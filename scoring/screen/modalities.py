@@ -1,6 +1,6 @@
 """Modalities: ways to look at a picture for a screen, and what each says of it, as numbers.
 
-- `thumbnail`: a look at a copy of at most 480 px. No text is read, which is most of what the detectors do.
+- `thumbnail`, `frozen`, `detectors`: `detected.py`.
 - `caption`: hashed words and pairs of words, and the kinds of evidence in the caption. Words are hashed, so a screen
   holds weights of places in a table and no word. The table can be asked for a word, though: who has the screen can see
   how it weighs a word that they name.
@@ -10,13 +10,9 @@
 """
 
 import hashlib
-import math
-import os
 import re
-import uuid
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Protocol
 from zlib import crc32
 
@@ -122,9 +118,9 @@ def encoder_identity(content: bytes) -> dict[str, str]:
 class OnnxEncoder:
     """Embeddings of an ONNX model on one CPU thread."""
 
-    def __init__(self, content: bytes, cache: Path | None = None) -> None:
-        """content: of the ONNX file; files that it refers to are not read. cache: a folder that keeps the embeddings
-        of each picture by its sha256; None keeps none. EngineError if the file is no model of this kind."""
+    def __init__(self, content: bytes) -> None:
+        """content: of the ONNX file; files that it refers to are not read. EngineError if the file is no model of this
+        kind."""
         try:
             self._session: Any = session_of(content, LOGS_NOTHING)
         except ImportError as error:
@@ -136,28 +132,10 @@ class OnnxEncoder:
             ) from None
         self._side = _side(self._session.get_inputs())
         self._name = self._session.get_inputs()[0].name
-        self._cache = None if cache is None else cache / hashlib.sha256(content).hexdigest()[:32] / ENCODER_VERSION
         self.length = len(self._embedding(np.zeros((8, 8, 3), np.uint8)))
 
     def features(self, seen: PictureView) -> Features:
-        kept = self._kept_file(seen)
-        if kept is not None and kept.exists():
-            values = _read(kept)
-            if values is not None and values.shape == (self.length,):
-                return Features(values)
-        values = self._embedding(seen.view.pixels)
-        if kept is not None:
-            _write(kept, values)
-        return Features(values)
-
-    def _kept_file(self, seen: PictureView) -> Path | None:
-        """Return where its embedding is kept. The frames of a picture share its hash, so the bytes of a frame are part
-        of the name."""
-        if self._cache is None:
-            return None
-        pixels = seen.view.pixels
-        name = hashlib.sha256(f"{seen.view.sha256} {pixels.shape}".encode() + pixels.tobytes()).hexdigest()
-        return self._cache / name[:2] / f"{name}.npy"
+        return Features(self._embedding(seen.view.pixels))
 
     def _embedding(self, pixels: Pixels) -> npt.NDArray[np.float32]:
         from PIL import Image
@@ -184,68 +162,3 @@ def _side(inputs: Any) -> int:
     if (isinstance(batch, int) and batch != 1) or (isinstance(channels, int) and channels != 3) or len(set(fixed)) > 1:
         raise EngineError(f"the encoder takes {inputs[0].shape}; it must take one RGB picture, (1, 3, side, side)")
     return fixed[0] if fixed else DEFAULT_SIDE_PX
-
-
-def _read(file: Path) -> npt.NDArray[np.float32] | None:
-    """Return None for a file that is damaged, which is then written again."""
-    try:
-        return np.asarray(np.load(file, allow_pickle=False), dtype=np.float32)
-    except (OSError, ValueError, EOFError):
-        return None
-
-
-def _write(file: Path, values: npt.NDArray[np.float32]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    aside = file.with_name(f".{uuid.uuid4().hex}.npy")
-    np.save(aside, values, allow_pickle=False)
-    os.replace(aside, file)
-
-
-THUMBNAIL_VERSION = "thumbnail-1"
-"""Changes with any of the features: a screen of another version is refused."""
-
-LONGER_SIDE_PX = 480
-
-METADATA_KINDS = ("artist", "camera", "copyright", "datetime", "description", "gps", "serial", "unread")
-"""Kinds of embedded metadata, which decoding finds anyway."""
-
-NUM_TEXTURE = 14
-NUM_OF_FILE = 3 + len(METADATA_KINDS)
-
-
-def thumbnail_identity() -> dict[str, str]:
-    """Return what decides the features: their version, and model file -> sha256. EngineError if a package or model
-    file is missing."""
-    try:
-        from scoring.engines.detectors.glance import glance_models
-    except ImportError as error:
-        raise _missing(error) from error
-    return {"features": THUMBNAIL_VERSION, **glance_models()}
-
-
-class Thumbnail:
-    """Faces, people, things, a nudity signal, entropy, edges and colour; the picture's size and kinds of metadata."""
-
-    def __init__(self) -> None:
-        try:
-            from scoring.engines.detectors.glance import NUM_GLANCE, Glance, texture, thumbnail
-        except ImportError as error:
-            raise _missing(error) from error
-        self._glance = Glance()
-        self._texture, self._thumbnail = texture, thumbnail
-        self.length = NUM_GLANCE + NUM_TEXTURE + NUM_OF_FILE
-
-    def features(self, seen: PictureView) -> Features:
-        small = self._thumbnail(seen.view.pixels, LONGER_SIDE_PX)
-        width, height = max(seen.width, 1), max(seen.height, 1)
-        of_file = [math.log(width / height), math.log(width * height), float(max(width, height) > LONGER_SIDE_PX)]
-        kinds = [float(kind in seen.view.metadata) for kind in METADATA_KINDS]
-        values = np.array([*self._glance.numbers(small), *self._texture(small), *of_file, *kinds], dtype=np.float32)
-        assert len(values) == self.length
-        return Features(values)
-
-
-def _missing(error: ImportError) -> EngineError:
-    return EngineError(
-        f"the modality thumbnail of a screen needs the package {error.name}: {install_command('detectors')}"
-    )

@@ -1,27 +1,34 @@
 """A screen: a picture -> `prob_screen`, its probability of being private, and whether it is screened out."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from ingest.errors import EngineError
+from scoring.screen.detected import (
+    DetectorAnswers,
+    Frozen,
+    Thumbnail,
+    detectors_identity,
+    frozen_identity,
+    thumbnail_identity,
+)
 from scoring.screen.fusion import Fusion
 from scoring.screen.heads import Head, Numbers
+from scoring.screen.kept import KeptModality
 from scoring.screen.modalities import (
     Caption,
     Features,
     Modality,
     OnnxEncoder,
     PictureView,
-    Thumbnail,
     caption_identity,
     encoder_identity,
-    thumbnail_identity,
 )
-from scoring.screen.record import ENCODERS, LogisticCurve, ModalityName, ModalityRecord, ScreenRecord
+from scoring.screen.record import ENCODERS, OF_CAPTIONS, LogisticCurve, ModalityName, ModalityRecord, ScreenRecord
 
 EDGE = 1e-6
 """A joined probability nearer to 0 or 1 counts as this near, as where its curve was fitted."""
@@ -94,26 +101,40 @@ class FittedScreen:
         return "caption" in self.predictor.heads
 
 
+_IDENTITIES: Mapping[ModalityName, Callable[[], dict[str, str]]] = {
+    "thumbnail": thumbnail_identity,
+    "frozen": frozen_identity,
+    "detectors": detectors_identity,
+    "caption": caption_identity,
+}
+
+_LOADED: Mapping[ModalityName, Callable[[], Modality]] = {
+    "thumbnail": Thumbnail,
+    "frozen": Frozen,
+    "detectors": DetectorAnswers,
+    "caption": Caption,
+}
+
+
 def identity_of(name: ModalityName, encoders: Encoders) -> dict[str, str]:
     """Return what decides the features of a modality on this machine. EngineError if a package or file is missing."""
-    if name == "thumbnail":
-        return thumbnail_identity()
-    return caption_identity() if name == "caption" else encoder_identity(encoders[name])
+    return encoder_identity(encoders[name]) if name in ENCODERS else _IDENTITIES[name]()
 
 
 def loaded_modalities(
     names: Sequence[ModalityName], encoders: Encoders, cache: Path | None = None
 ) -> dict[ModalityName, Modality]:
-    """Load the models of modalities. cache: keeps embeddings; None keeps none.
+    """Load the models of modalities. cache: keeps what they see of pictures; None keeps nothing.
 
     EngineError if a package or model file is missing or wrong.
     """
     modalities = dict[ModalityName, Modality]()
     for name in names:
-        if name in ENCODERS:
-            modalities[name] = OnnxEncoder(encoders[name], cache)
+        loaded = OnnxEncoder(encoders[name]) if name in ENCODERS else _LOADED[name]()
+        if cache is None or name in OF_CAPTIONS:
+            modalities[name] = loaded
         else:
-            modalities[name] = Thumbnail() if name == "thumbnail" else Caption()
+            modalities[name] = KeptModality(loaded, cache, identity_of(name, encoders))
     return modalities
 
 

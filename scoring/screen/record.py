@@ -6,10 +6,16 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scoring.screen.fusion import FusionKind
 
-ModalityName = Literal["thumbnail", "caption", "encoder", "encoder-2", "encoder-3"]
-MODALITIES: tuple[ModalityName, ...] = ("thumbnail", "caption", "encoder", "encoder-2", "encoder-3")
-ENCODERS = MODALITIES[2:]
+ModalityName = Literal["thumbnail", "frozen", "detectors", "caption", "encoder", "encoder-2", "encoder-3"]
+MODALITIES: tuple[ModalityName, ...] = (
+    *("thumbnail", "frozen", "detectors", "caption"),
+    *("encoder", "encoder-2", "encoder-3"),
+)
+ENCODERS = MODALITIES[4:]
 """One modality for each ONNX file that the user names, in the order in which they are named."""
+
+OF_CAPTIONS: tuple[ModalityName, ...] = ("caption",)
+"""Modalities that look at captions, and not at pictures."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

@@ -15,6 +15,7 @@ from reports.screening.bounds import broken_bound, drifted_share
 from reports.screening.compute import FitSettings, MadeScreen, is_screened, made_screen, scores_of
 from reports.screening.pictures import LabelledFeatures
 from scoring.screen.guard import GuardCounts
+from scoring.screen.heads import HEAD_KINDS
 from scoring.screen.modalities import Features
 from scoring.screen.model import Vectors
 from scoring.screen.record import ModalityName
@@ -70,7 +71,7 @@ def fitted(
     names: tuple[ModalityName, ...] = NAMES,
 ) -> MadeScreen:
     identities = {name: {"features": "planted"} for name in names}
-    settings = FitSettings(target, 0.95, None, False, 0.01, seed)
+    settings = FitSettings(target, 0.95, None, False, 0.01, HEAD_KINDS, seed)
     labelled = planted(generator, num_private, num_public)
     return made_screen(labelled, identities, dict.fromkeys(names, LENGTH), settings, "0" * 64, "evenly")
 

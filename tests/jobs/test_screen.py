@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -197,12 +198,14 @@ def test_objects_scenes_and_captions_are_three_predictors_that_are_fused(
         encoders += ["--encoder", tmp_path / f"{name}.onnx"]
     labels = ("--labels", corpus / "labels.csv")
     screen = tmp_path / "screen"
-    fit = ("screen", "fit", corpus / "shards", *labels, "--target-miss", TARGET, *encoders)
+    fit = ("screen", "fit", corpus / "shards", *labels, "--target-miss", TARGET, *encoders, "--head", "svm")
     assert privsieve(*fit, "--modality", "caption", "--modality", "encoder", "--out", screen) == 0
     said = capsys.readouterr().out
+    assert len(re.findall(r"^ *(?:caption|encoder|encoder-2) +svm, 0\.\d+ .* yes *$", said, re.MULTILINE)) == 3
     assert all(f" {kind} " in said for kind in ("single: caption", "mean", "mean of logits", "stacking", "gate"))
     fitted = read_screen(str(screen))
     assert [modality.name for modality in fitted.record.modalities] == ["caption", "encoder", "encoder-2"]
+    assert all(modality.head.startswith("svm, ") for modality in fitted.record.modalities)
     for file, side in (("encoder.onnx", 8), ("encoder-2.onnx", 4)):
         assert (screen / file).read_bytes() == averaging_model(side)
     judged = screen_evaluate(screen, corpus / "shards", corpus / "labels.csv").evaluation
@@ -225,12 +228,23 @@ def test_one_encoder_can_be_given_as_one_name_and_the_same_file_only_once(corpus
     ("arguments", "error"),
     [
         (("--encoder", "a.onnx") * 4, "a screen has at most 3 encoders, and 4 are given"),
-        (("--modality", "pixels"), 'there is no modality "pixels"; there are: thumbnail, caption, encoder'),
+        (
+            ("--modality", "pixels"),
+            'there is no modality "pixels"; there are: thumbnail, frozen, detectors, caption, encoder',
+        ),
         (("--modality", "encoder"), "--modality encoder needs --encoder FILE.onnx"),
         (("--target-miss", "0"), "target-miss"),
+        (("--head", "forest"), 'there is no head "forest"; there are: logistic, svm, hidden'),
+        (
+            ("--modality", "caption", "--head", "hidden", "--target-miss", "0.05"),
+            "--head hidden is not for the modality caption, which is a table of words; add --head svm",
+        ),
         (("--drawn", "audit"), "--drawn is of the labels of a run"),
         (("--encoder", "no.onnx"), "no.onnx"),
-        (("--modality", "caption", "--cache", "kept"), "--cache keeps the embeddings of an encoder"),
+        (
+            ("--modality", "caption", "--cache", "kept"),
+            "--cache keeps what is seen of pictures, and only captions are seen",
+        ),
     ],
 )
 def test_a_wrong_option_is_one_line(

@@ -5,26 +5,30 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.svm import LinearSVC
 
 from ingest.errors import EngineError, LabelsError
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
 from reports.screening.compute import MadeScreen
-from scoring.assessment import View
+from scoring.assessment import Assessment, Box, View
 from scoring.captions import CAPTION_KINDS
+from scoring.screen.detected import DetectorAnswers, Frozen, Thumbnail, answer_features
 from scoring.screen.fusion import KINDS, Fusion, fitted_fusion
 from scoring.screen.guard import is_guarded
-from scoring.screen.heads import Head, fitted_heads
+from scoring.screen.heads import FittedHead, Head, fitted_heads
+from scoring.screen.kept import KeptModality
 from scoring.screen.modalities import (
     NUM_PLACES,
     Caption,
     Features,
+    Modality,
     OnnxEncoder,
     PictureView,
-    Thumbnail,
     caption_features,
 )
 from scoring.screen.screen_file import _own_hash, learnt_mark, learnt_pictures, read_screen, write_screen
+from scoring.taxonomy import KEYS
 from tests.benchmarks.screen import fitted
 from tests.jobs.made import jpeg
 
@@ -33,6 +37,12 @@ PIXELS = np.zeros((8, 8, 3), np.uint8)
 
 def _seen(caption: str | None = None, pixels: np.ndarray = PIXELS) -> PictureView:
     return PictureView(View(pixels, frozenset({"gps"}), "0" * 64, caption), 800, 600)
+
+
+def _values(modality: Modality, seen: PictureView) -> np.ndarray:
+    features = modality.features(seen)
+    assert features is not None
+    return features.values
 
 
 def test_a_picture_without_a_caption_has_no_features_of_it() -> None:
@@ -74,6 +84,32 @@ def test_a_thumbnail_sees_a_face_where_there_is_one_and_kinds_of_metadata() -> N
     assert modality.features(_seen(pixels=_pixels(portrait.read_bytes()))).values[sure_faces] > 0
 
 
+@pytest.mark.slow
+def test_all_answers_of_the_detectors_and_the_frozen_features_are_modalities(tmp_path: Path) -> None:
+    portrait = _seen(pixels=_pixels(Path("jobs/demo/corpus/tree/portrait/woman.jpg").read_bytes()))
+    answers = DetectorAnswers()
+    detected = answers.features(portrait).values
+    assert detected.shape == (answers.length,)
+    value, is_unknown, places, confidence, area = detected[:5]  # of biometrics: one face
+    assert (value, is_unknown, places) == (1, 0, np.float32(np.log(2)))
+    assert confidence > 0.9
+    assert 0.02 < area < 0.9
+    frozen = Frozen()
+    kept = KeptModality(frozen, tmp_path, {"features": "frozen"})
+    assert _values(kept, portrait).shape == (1024,)
+    np.testing.assert_array_equal(_values(kept, portrait), _values(frozen, portrait))
+    assert len(list(tmp_path.rglob("*.npy"))) == 1
+
+
+def test_what_the_detectors_cannot_tell_is_no_absence() -> None:
+    values = np.zeros(len(KEYS), np.float32)
+    values[KEYS.index("biometrics")] = np.nan
+    boxes = (Box("gov_ids", "card", 0.1, 0.1, 0.6, 0.3, 0.7), Box("gov_ids", "card", 0.0, 0.0, 1.0, 1.0, 0.9))
+    features = answer_features(Assessment(values, boxes=boxes)).values
+    assert features[:5].tolist() == [0, 1, 0, 0, 0]
+    np.testing.assert_allclose(features[5:10], [0, 0, np.log(3), 0.9, 1], rtol=1e-6)
+
+
 def _field(number: int, content: bytes | int) -> bytes:
     """A field of a protobuf message."""
     if isinstance(content, int):
@@ -96,16 +132,16 @@ def averaging_model(side: int = 8, channels: int = 3) -> bytes:
 
 
 def test_an_encoder_embeds_a_picture_and_keeps_it_by_its_hash(tmp_path: Path) -> None:
-    encoder = OnnxEncoder(averaging_model(), tmp_path)
+    encoder = KeptModality(OnnxEncoder(averaging_model()), tmp_path, {"encoder": "averaging"})
     assert encoder.length == 3
     red = np.full((20, 30, 3), (255, 0, 0), np.uint8)
-    values = encoder.features(_seen(pixels=red)).values
+    values = _values(encoder, _seen(pixels=red))
     np.testing.assert_allclose(values, [(1 - 0.485) / 0.229, -0.456 / 0.224, -0.406 / 0.225], rtol=1e-5)
     (kept,) = tmp_path.rglob("*.npy")
     np.save(kept, np.array([1, 2, 3], np.float32))
-    np.testing.assert_array_equal(encoder.features(_seen(pixels=red)).values, [1, 2, 3])
+    np.testing.assert_array_equal(_values(encoder, _seen(pixels=red)), [1, 2, 3])
     kept.write_bytes(b"damaged")
-    np.testing.assert_array_equal(encoder.features(_seen(pixels=red)).values, values)
+    np.testing.assert_array_equal(_values(encoder, _seen(pixels=red)), values)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +159,28 @@ def _two_sides(num: int, seed: int) -> tuple[list[Features], np.ndarray]:
     return [Features(point) for point in points], (points**2).sum(axis=1) > 1.4
 
 
+def _by_name(heads: list[FittedHead]) -> dict[str, Head]:
+    return {each.name: each.head for each in heads}
+
+
+def test_the_svm_is_that_of_scikit_learn() -> None:
+    """Linear, with the squared hinge loss, as in table 3 of PrivacyAlert; both classes weigh the same."""
+    generator = np.random.default_rng(4)
+    truth = np.arange(300) < 60
+    stacked = (generator.normal(size=(300, 5)) + truth[:, None]).astype(np.float32)
+    heads = _by_name(fitted_heads([Features(each) for each in stacked], 5, truth, np.ones(300), 0))
+    head = heads["svm, 0.1"]
+    inputs = (stacked - head.mean) / head.scale
+    # liblinear sums the losses instead of taking their mean, and keeps the bias small unless its input is large.
+    theirs = LinearSVC(C=1 / 0.1, dual=False, intercept_scaling=1e4, tol=1e-10)
+    theirs.fit(inputs, truth, sample_weight=np.where(truth, 1 / 60, 1 / 240) / 2)
+    np.testing.assert_allclose(head.output, [*theirs.coef_[0], theirs.intercept_[0]], atol=1e-4)
+    assert head.logit(Features(stacked[0])) == pytest.approx(theirs.decision_function(inputs[:1])[0], abs=1e-3)
+
+
 def test_a_hidden_layer_learns_what_a_logistic_regression_cannot() -> None:
     pictures, truth = _two_sides(600, 1)
-    heads = dict(fitted_heads(pictures, 2, truth, np.ones(600), 0))
+    heads = _by_name(fitted_heads(pictures, 2, truth, np.ones(600), 0))
     others, other_truth = _two_sides(400, 2)
 
     def right(head: Head) -> float:
@@ -139,7 +194,7 @@ def test_rare_private_pictures_weigh_as_much_as_the_many_public_ones() -> None:
     generator = np.random.default_rng(0)
     truth = np.arange(1000) < 20
     pictures = [Features((generator.normal(size=1) + 2 * private).astype(np.float32)) for private in truth]
-    head = dict(fitted_heads(pictures, 1, truth, np.ones(1000), 0))["logistic, 0.0001"]
+    head = _by_name(fitted_heads(pictures, 1, truth, np.ones(1000), 0))["logistic, 0.0001"]
     border = -head.output[-1] / head.output[0] * head.scale[0] + head.mean[0]
     assert border == pytest.approx(1.0, abs=0.35)  # halfway, not where 2 % would put it
 
