@@ -1,20 +1,28 @@
 """The verb `calibrate`: whether probabilities mean what they say, and thresholds that follow from labels."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import click
+import pyarrow as pa
 from pydantic import Field
 
 from ingest.errors import LabelsError
+from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import Option, RunUrl, Seed, Url, checked_request, refuse_existing
 from jobs.console.terminal import write_document, write_line, wrote_json
+from reports.calibration.compute import calibrated
+from reports.calibration.results import CalibrationReport, thresholds_file
+from reports.calibration.words import document, use_of
+from reports.evaluation.answers import ROW_COLUMNS, truth_of
+from reports.evaluation.compute import engine_name
+from reports.labels.agreed import agreed, num_undecided_of
+from reports.labels.joining import labelled_rows
+from reports.report.opened import open_run
+from scoring.labels.table import contradictions, read_judged
 from scoring.taxonomy import KEYS
-
-if TYPE_CHECKING:
-    from reports.calibration.results import CalibrationReport
 
 
 @checked_request
@@ -40,7 +48,7 @@ class CalibrateRequest:
 
 @dataclass(frozen=True)
 class CalibrateResult:
-    report: "CalibrationReport"
+    report: CalibrationReport
     thresholds: str | None
     """Content of the file; None if no attribute has a threshold."""
 
@@ -48,19 +56,6 @@ class CalibrateResult:
 def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
     """Compare the probabilities of the run with labels. LabelsError if the labels are wrong, belong to no picture of
     the run, or are too few for the thresholds file that is asked for. RunError, StorageError of the run."""
-    import pyarrow as pa
-
-    from ingest.sample import printable
-    from reports.calibration.compute import calibrated
-    from reports.calibration.results import CalibrationReport, thresholds_file
-    from reports.evaluation.answers import ROW_COLUMNS, truth_of
-    from reports.evaluation.compute import engine_name
-    from reports.labels.agreed import agreed, num_undecided_of
-    from reports.labels.joining import labelled_rows
-    from reports.report.opened import open_run
-    from scoring.labels.contradictions import contradictions
-    from scoring.labels.table import read_judged
-
     if request.out is not None:
         refuse_existing(request.out)
     given = read_judged(request.labels)
@@ -94,9 +89,7 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
     return CalibrateResult(report, thresholds)
 
 
-def _nothing_to_write(report: "CalibrationReport") -> str:
-    from reports.calibration.words import use_of
-
+def _nothing_to_write(report: CalibrationReport) -> str:
     if report.has_attributes:
         return "no attribute has a threshold, so there is nothing to write; leave out --out to see what was found"
     first = "--out writes thresholds of attributes, and this run judges none: its protocol asks for the whole picture"
@@ -127,7 +120,6 @@ def calibrate(request: CalibrateRequest, reliability: tuple[str, ...], output: s
     report = run_calibrate(request).report
     if wrote_json(report, output):
         return
-    from reports.calibration.words import document
 
     write_document(document(report, reliability or ("private",)))
     if request.out is not None:

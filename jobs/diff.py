@@ -1,16 +1,19 @@
 """The verb `diff`: what one run says of the same pictures that another does not."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import click
 
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import HashListUrl, Option, PagePath, Url, checked_request
 from jobs.console.terminal import write_document, write_json, write_line
+from jobs.runtime.hash_list import hash_list_of
+from jobs.runtime.pictures import clear_rows
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
-
-if TYPE_CHECKING:
-    from reports.diff.results import RunDifference
+from reports.diff.compute import compare_runs
+from reports.diff.results import RunDifference, as_json
+from reports.diff.words import document, render
+from reports.pages import write_page
 
 MAX_GROUPS = 20
 """In the terminal."""
@@ -34,18 +37,12 @@ class DiffRequest:
     """File of hashes (sha256 or PDQ, one a line); a picture on it is counted and not named."""
 
 
-def run_diff(request: DiffRequest, feedback: Feedback = SILENT) -> "RunDifference":
+def run_diff(request: DiffRequest, feedback: Feedback = SILENT) -> RunDifference:
     """Compare two runs. Nothing is written but the page.
 
     RunError, StorageError of the runs; QueryError if `by` is no expression over the row. LabelsError of the hash list;
     SourceError if its PDQ hashes need pictures that cannot be read.
     """
-    from jobs.runtime.hash_list import hash_list_of
-    from jobs.runtime.pictures import clear_rows
-    from reports.diff.compute import compare_runs
-    from reports.diff.page import render
-    from reports.pages import write_page
-
     hash_list = hash_list_of(request.hash_list)
     difference = compare_runs(request.run_a, request.run_b, request.by, clear_rows(hash_list, feedback))
     if request.html is not None:
@@ -63,11 +60,8 @@ def diff(request: DiffRequest, output: str) -> None:
     """
     difference = run_diff(request, on_terminal(quiet=True))
     if output == "json":
-        from reports.diff.results import as_json
-
         write_json(as_json(difference), indent=1)
         return
-    from reports.diff.words import document
 
     write_document(document(difference, MAX_GROUPS))
     if request.html is not None:

@@ -3,9 +3,11 @@
 import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import click
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 
 from ingest.errors import LabelsError, PrivsieveError
@@ -14,13 +16,19 @@ from ingest.storage.place import place
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import HashListUrl, Option, PagePath, RunUrl, Seed, Url, Urls, checked_request
 from jobs.console.terminal import write_document, write_json, write_line
+from jobs.report.gallery import SIDE_PX, thumbnail
+from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
+from jobs.runtime.pictures import COLUMNS, PictureRef, clear_of, first_frames
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from jobs.runtime.hash_list import HashList
-    from reports.evaluation.results import Evaluation, WrongAnswer
+from reports.evaluation.comparing import compare, spread_of
+from reports.evaluation.compute import EvaluationOptions, evaluation_of, judged, wrong_answers
+from reports.evaluation.page import render
+from reports.evaluation.results import Evaluation, WrongAnswer, as_json
+from reports.evaluation.words import document
+from reports.pages import write_page
+from reports.report.opened import open_run
+from scoring.labels.reviews import caution_of_chosen
+from scoring.labels.table import contradictions, read_labels, read_labels_and_origin
 
 MAX_DRAWS = 100_000
 MAX_ERRORS = 60
@@ -79,24 +87,15 @@ class EvaluateRequest:
             raise PrivsieveError("--by and --groups exclude each other: give one of them")
 
 
-def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Evaluation":
+def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> Evaluation:
     """Evaluate a run. Nothing is written but the page.
 
     LabelsError if the labels are wrong or belong to no picture of a run; RunError, StorageError of the runs.
     SourceError if pictures must be compared with a hash list and cannot be read.
     """
-    from jobs.runtime.hash_list import NOTHING, hash_list_of
-    from reports.evaluation.comparing import compare, spread_of
-    from reports.evaluation.compute import EvaluationOptions, evaluation_of, judged, wrong_answers
-    from scoring.labels.contradictions import contradictions
-    from scoring.labels.reviews import caution_of_chosen
-    from scoring.labels.table import read_labels_and_origin
-
     hash_list = hash_list_of(request.hash_list) if request.errors else NOTHING
     labels, origin = read_labels_and_origin(request.labels)
     if request.split is not None:
-        import pyarrow.compute as pc
-
         splits = labels["split"].unique().drop_null().to_pylist()
         labels = labels.filter(pc.equal(labels["split"], request.split))
         if not labels.num_rows:
@@ -125,19 +124,14 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> "Eval
         comparison = compare(judged_run, judged(request.compare, labels, options), options)
         evaluation = replace(evaluation, comparison=comparison)
     if request.html is not None:
-        from reports.evaluation.page import render
-        from reports.pages import write_page
-
         pictures = pictures_of(request.run, evaluation.errors, feedback)
         write_page(render(evaluation, pictures), request.html)
     return evaluation
 
 
-def groups_of(url: str | None) -> "tuple[str, pa.Table] | None":
+def groups_of(url: str | None) -> tuple[str, pa.Table] | None:
     """Read the labels of --groups. Return the name of the file without its ending, and the table. LabelsError if they
     name no group."""
-    from scoring.labels.table import read_labels
-
     if url is None:
         return None
     labels = read_labels(url)
@@ -147,15 +141,9 @@ def groups_of(url: str | None) -> "tuple[str, pa.Table] | None":
 
 
 def may_be_named(
-    run_url: str, wrong: Sequence["WrongAnswer"], most: int, hash_list: "HashList", feedback: Feedback
-) -> tuple[tuple["WrongAnswer", ...], str | None]:
+    run_url: str, wrong: Sequence[WrongAnswer], most: int, hash_list: HashList, feedback: Feedback
+) -> tuple[tuple[WrongAnswer, ...], str | None]:
     """Return the first answers that the hash list allows, and how many it leaves out. SourceError, StorageError."""
-    import pyarrow as pa
-
-    from jobs.runtime.hash_list import NOTHING
-    from jobs.runtime.pictures import COLUMNS, clear_of
-    from reports.report.opened import open_run
-
     if hash_list is NOTHING or not wrong:
         return tuple(wrong[:most]), None
     first = wrong[: 2 * most]  # enough, unless most of them are listed
@@ -166,12 +154,8 @@ def may_be_named(
     return clear[:most], left_out
 
 
-def pictures_of(run_url: str, wrong: Sequence["WrongAnswer"], feedback: Feedback) -> dict[str, bytes]:
+def pictures_of(run_url: str, wrong: Sequence[WrongAnswer], feedback: Feedback) -> dict[str, bytes]:
     """Return sha256 -> a small JPEG of each that the source still holds as scanned. SourceError, StorageError."""
-    from jobs.report.gallery import SIDE_PX, thumbnail
-    from jobs.runtime.pictures import PictureRef, first_frames
-    from reports.report.opened import open_run
-
     if not wrong:
         return {}
     with open_run(run_url) as run:
@@ -196,11 +180,8 @@ def evaluate(request: EvaluateRequest, output: str) -> None:
     """
     evaluation = run_evaluate(request, on_terminal(quiet=True))
     if output == "json":
-        from reports.evaluation.results import as_json
-
         write_json(as_json(evaluation), indent=1)
         return
-    from reports.evaluation.words import document
 
     write_document(document(evaluation))
     if request.html is not None:

@@ -1,18 +1,19 @@
 """The verb `explain`: one image in words, and what policies do with it and why."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import click
 
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import HashListUrl, Option, RunUrl, Urls, checked_request
 from jobs.console.terminal import write_cautions, write_line, wrote_json
+from jobs.runtime.hash_list import hash_list_of
+from jobs.runtime.pictures import clear_rows, refuse_listed
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
-from scoring.policies.policy_file import SHIPPED
+from reports.report.explaining import Explanation, explanation, facts_in_words, row_named
+from reports.report.opened import open_run
+from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
 from scoring.sql.limits import NO_LIMITS, Limits, limits_of_command
-
-if TYPE_CHECKING:
-    from reports.report.explaining import Explanation
 
 
 @checked_request
@@ -35,14 +36,8 @@ class ExplainRequest:
 
 def run_explain(
     request: ExplainRequest, feedback: Feedback = SILENT, limits: Limits = NO_LIMITS
-) -> tuple["Explanation", tuple[str, ...]]:
+) -> tuple[Explanation, tuple[str, ...]]:
     """Return the explanation, and the cautions of the run. QueryError where no image, or several, have that key."""
-    from jobs.runtime.hash_list import hash_list_of
-    from jobs.runtime.pictures import clear_rows, refuse_listed
-    from reports.report.explaining import explanation, row_named
-    from reports.report.opened import open_run
-    from scoring.policies.policy_file import load_policy, policy_bytes
-
     loaded = [load_policy(policy_bytes(name), name) for name in request.policies]
     listed = hash_list_of(request.hash_list)
     may_name = clear_rows(listed, feedback)
@@ -67,9 +62,7 @@ def explain(request: ExplainRequest, output: str) -> None:
     write_cautions(cautions)
 
 
-def _write_text(explained: "Explanation") -> None:
-    from reports.report.explaining import facts_in_words
-
+def _write_text(explained: Explanation) -> None:
     for name, value in facts_in_words(explained):
         write_line(f"{name:12} {value}")
     write_line()

@@ -1,9 +1,11 @@
 """The verb `taxonomy`: bands of the severity score for a taxonomy of one's own."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import click
+import duckdb
+import numpy as np
 import yaml
 
 from ingest.errors import LabelsError
@@ -12,10 +14,11 @@ from ingest.storage.place import place
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import Option, Seed, Url, checked_request, refuse_existing
 from jobs.console.terminal import write_line, write_table, wrote_json
+from reports.calibration.bands import BandsFit, fitted_bands
+from scoring.labels.table import labels_sha256, values_of_other_taxonomy
+from scoring.runs.audit_files import SAMPLE_SCHEMA
+from scoring.table import SCHEMA
 from scoring.taxonomy import KEYS, TAXONOMY_VARIABLE, fitted_version, given_taxonomy
-
-if TYPE_CHECKING:
-    from reports.calibration.bands import BandsFit
 
 
 @checked_request
@@ -42,20 +45,12 @@ class TaxonomyResult:
     version: str
     """The given version, and the beginning of a hash of the fitted taxonomy."""
 
-    fit: "BandsFit"
+    fit: BandsFit
 
 
 def run_taxonomy_fit(request: TaxonomyRequest) -> TaxonomyResult:
     """Fit the bands and write the taxonomy. LabelsError if the taxonomy or the labels are wrong, or if the labels give
     no stable bands; then nothing is written."""
-    import duckdb
-    import numpy as np
-
-    from reports.calibration.bands import fitted_bands
-    from scoring.labels.table import labels_sha256, values_of_other_taxonomy
-    from scoring.runs.audit_files import SAMPLE_SCHEMA
-    from scoring.table import SCHEMA
-
     refuse_existing(request.out)
     taxonomy = given_taxonomy(request.taxonomy)
     reserved = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN ('reserved', 'type_function')"

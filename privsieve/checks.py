@@ -4,17 +4,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
-from jobs.audit.run import AuditSampleResult, run_audit_apply, run_audit_sample
+from jobs.audit.run import AuditApplyRequest, AuditSampleRequest, AuditSampleResult, run_audit_apply, run_audit_sample
 from jobs.console.requests import asked
 from jobs.diff import DiffRequest, run_diff
 from jobs.evaluate import EvaluateRequest, run_evaluate
 from jobs.explain import ExplainRequest, run_explain
-from jobs.labels.request import AgreementRequest, ConsensusRequest, ExportRequest, ImportRequest
-from jobs.labels.run import ExportResult, run_agreement, run_consensus, run_export, run_import
-from jobs.review.command import ReviewResult, result_of, serving
+from jobs.labels.run import (
+    AgreementRequest,
+    ConsensusRequest,
+    ExportRequest,
+    ExportResult,
+    ImportRequest,
+    run_agreement,
+    run_consensus,
+    run_export,
+    run_import,
+)
+from jobs.review.command import ReviewRequest, ReviewResult, result_of, serving
 from jobs.review.local_server import LocalServer
-from jobs.review.request import ReviewRequest
 from jobs.screen.request import EvaluateScreenRequest, FitRequest
 from jobs.screen.run import EvaluateScreenResult, FitResult, run_screen_evaluate, run_screen_fit
 from privsieve.asking import Url, takes

@@ -10,8 +10,8 @@ from typing import Any
 
 from reports.audit import words as audit_tables
 from reports.audit.results import Audit
-from reports.diff.page import render as comparison_page
 from reports.diff.results import RunDifference
+from reports.diff.words import render as comparison_page
 from reports.evaluation.page import render as evaluation_page
 from reports.evaluation.results import Evaluation
 from reports.report.explaining import Explanation, facts_in_words

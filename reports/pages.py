@@ -11,6 +11,9 @@ from typing import Any
 
 from ingest.errors import StorageError
 
+FRAME = "frame.html.j2"
+"""Head, style and tables of every page."""
+
 
 def text_of(folder: str, name: str) -> str:
     """Return the content of a file in a folder of `reports`."""
@@ -18,12 +21,12 @@ def text_of(folder: str, name: str) -> str:
 
 
 def fill(folder: str, filters: Mapping[str, Callable[..., object]], **values: Any) -> str:
-    """Fill `page.html.j2` in a folder of `reports`, with the common style as `style`, and return the text."""
+    """Fill `page.html.j2` in a folder of `reports` and return the text. It extends the frame that all pages share."""
     import jinja2
     from markupsafe import Markup
 
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: text_of(folder, name)),
+        loader=jinja2.FunctionLoader(lambda name: text_of("." if name == FRAME else folder, name)),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

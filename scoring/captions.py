@@ -7,7 +7,7 @@ model, no OCR.
 import re
 from collections.abc import Callable
 
-from scoring.text_rules import names, patterns, vocabulary
+from scoring.text_rules import patterns, vocabulary
 
 MAX_LINE_CHARACTERS = 200
 """The rules are made for the short lines of a page."""
@@ -29,7 +29,7 @@ CAPTION_KINDS: dict[str, Callable[[str], object]] = {
     "date": patterns.has_date,
     "date_of_birth": patterns.tells_birth,
     "email_address": patterns.email_parts,
-    "full_name": names.names_person,
+    "full_name": vocabulary.names_person,
     "network_address": patterns.has_network_address,
     "phone_number": patterns.has_phone,
     "street_address": lambda line: patterns.has_street_address(_LONG_WORD.sub(" ", line)),

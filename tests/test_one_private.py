@@ -12,8 +12,7 @@ from ingest.errors import Fault, LabelsError
 from ingest.storage.place import place
 from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from jobs.labels.run import labels_of
-from jobs.review.command import prepared
-from jobs.review.request import ReviewRequest
+from jobs.review.command import ReviewRequest, prepared
 from privsieve import open_run
 from reports.report.explaining import explanation, row_named
 from scoring.assessment import Assessment, EngineOptions, not_assessed

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.formats.members import Mask, Members, masked_value
 from ingest.images.files.magic import HEAD_BYTES, picture_format
@@ -239,8 +240,6 @@ def arrays_of_values(column: pa.Array) -> Iterator[pa.Array]:
 
 
 def _is_bad(values: pa.Array) -> bool:
-    import pyarrow.compute as pc
-
     if _is_text(values.type):
         try:
             values.validate(full=True)

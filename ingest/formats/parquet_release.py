@@ -13,6 +13,7 @@ from itertools import compress
 from typing import BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingest.formats.parquet_columns import Choice, arrays_of_values, choose, joined, masked_rows, plain_rows
@@ -303,8 +304,6 @@ def _measured(stream: BinaryIO, file: pq.ParquetFile, group: int, part: LeafColu
 
 def _value_bytes(values: pa.Array) -> tuple[int, int]:
     """Return the memory of all values and of the largest, when each is stored on its own, without a dictionary."""
-    import pyarrow.compute as pc
-
     if types.is_dictionary(values.type):
         lengths = pc.binary_length(values.dictionary.cast(pa.large_binary())).take(values.indices)
         together, largest = pc.sum(lengths).as_py() or 0, pc.max(lengths).as_py() or 0

@@ -1,17 +1,16 @@
 """The verb `audit`: rates corrected for what the engine gets wrong, from a few hundred labels."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
 from ingest.errors import number_of
-from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
+from jobs.audit.run import AuditApplyRequest, AuditSampleRequest, Replaced, run_audit_apply, run_audit_sample
 from jobs.console.request_options import takes
 from jobs.console.terminal import write_cautions, write_document, write_json, write_line, write_rows
-
-if TYPE_CHECKING:
-    from jobs.audit.run import Replaced
+from jobs.runtime.progress import on_terminal
+from reports.audit.results import as_table
+from reports.audit.words import document
 
 
 @click.group()
@@ -34,9 +33,6 @@ def sample(request: AuditSampleRequest) -> None:
 
     Example: privsieve audit sample my-run --n 400 --out labels.csv
     """
-    from jobs.audit.run import run_audit_sample
-    from jobs.runtime.progress import on_terminal
-
     run, out = request.run, request.out
     result = run_audit_sample(request, on_terminal(quiet=True))
     write_cautions(result.cautions)
@@ -64,7 +60,7 @@ def sample(request: AuditSampleRequest) -> None:
     write_line(f"  or: privsieve audit apply {run} {' '.join(filter(None, (out, result.second_list)))}")
 
 
-def _write_replaced(run_url: str, earlier: "Replaced") -> None:
+def _write_replaced(run_url: str, earlier: Replaced) -> None:
     write_line(
         f"the earlier sample is kept as {earlier.kept_as}: labels of its pictures count only with it; to use them "
         "again, put it back as sample.parquet"
@@ -88,19 +84,13 @@ def apply(request: AuditApplyRequest, output: str) -> None:
 
     Example: privsieve audit apply my-run labels.csv
     """
-    from jobs.audit.run import run_audit_apply
-
     result = run_audit_apply(request)
     if output == "json":
         write_json(asdict(result), indent=1)
     elif output == "csv":
-        from reports.audit.results import as_table
-
         write_cautions((*result.cautions, *result.notes))
         table = as_table(result)
         write_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], "csv")
     else:
-        from reports.audit.words import document
-
         write_document(document(result))
         write_line(f"next: privsieve report {request.run} --html report.html")

@@ -4,16 +4,16 @@ import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import Field
 
 from ingest.errors import LabelsError, PrivsieveError, RunError
 from ingest.storage.place import Place, place
-from jobs.audit.request import AuditApplyRequest, AuditSampleRequest
-from jobs.console.requests import refuse_existing
+from jobs.console.requests import HashListUrl, Option, RunUrl, Seed, Url, Urls, checked_request, refuse_existing
 from jobs.labels.run import refuse_as_output
 from jobs.report.run import category_sizes
 from jobs.runtime.hash_list import HashList, hash_list_of
@@ -27,13 +27,13 @@ from reports.audit.results import Audit, as_table
 from reports.report.opened import OpenRun
 from reports.run.design import SAMPLES, SourceSizes, design_of
 from reports.run.warehouse import Run, open_run
-from scoring.labels.contradictions import contradictions
 from scoring.labels.label_files import LABELS_SCHEMA, as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
-from scoring.labels.table import JudgedLabels, checked, read_judged, to_labels
+from scoring.labels.table import JudgedLabels, checked, contradictions, read_judged, to_labels
 from scoring.runs.audit_files import (
     AuditSample,
     LabelGaps,
+    Purpose,
     State,
     has_sample,
     keep_as_earlier,
@@ -46,6 +46,63 @@ from scoring.runs.audit_files import (
 from scoring.runs.layout import AUDIT_LEASE
 from scoring.runs.lease import Lease, lease
 from scoring.taxonomy import KEYS
+
+MAX_LABELS = 100_000
+
+
+@checked_request
+class AuditSampleRequest:
+    run: RunUrl
+    """Folder or fsspec URL of the run."""
+
+    out: Url
+    """Labels file to fill in: .csv, or .json for Label Studio."""
+
+    n: Annotated[int, Field(ge=1, le=MAX_LABELS)] = 400
+    """Pictures to draw; how many are drawn varies around this number by chance."""
+
+    purpose: Annotated[Purpose, Option("--for")] = "both"
+    """Which rates are to have the shortest intervals. All of them can be estimated in any case."""
+
+    seed: Seed = 0
+    """Draws the same pictures again; a larger number of them holds a smaller one."""
+
+    private: Annotated[str | None, Option(metavar="CONDITION")] = None
+    """SQL condition: what counts as private; default what the protocol of RUN asks."""
+
+    replace: bool = False
+    """Draw anew although RUN has another sample, which is kept aside."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is counted and not in the labels file."""
+
+
+@checked_request
+class AuditApplyRequest:
+    run: RunUrl
+    """Folder or fsspec URL of the run."""
+
+    labels: Annotated[Urls, Option(argument="LABELS")]
+    """Files that were filled in, or RUN/reviews; each can be of other people."""
+
+    sensitivity_from: Annotated[Url | None, Option(metavar="RUN2")] = None
+    """LABELS are of RUN2, another corpus scanned with the same engine (Rogan-Gladen)."""
+
+    private: Annotated[str | None, Option(metavar="CONDITION")] = None
+    """With --sensitivity-from: what counts as private."""
+
+    category_sizes: Annotated[Url | None, Option(metavar="FILE")] = None
+    """CSV with the columns category and images: for the rates of the source of a run of --sample --per-category."""
+
+    def __post_init__(self) -> None:
+        if not self.labels:
+            raise PrivsieveError("name at least one file of labels")
+        if self.category_sizes is not None and self.sensitivity_from is not None:
+            raise PrivsieveError("--category-sizes weights labels of the run itself; leave out --sensitivity-from")
+        if self.private is not None and self.sensitivity_from is None:
+            raise PrivsieveError("--private is chosen with audit sample; here it goes with --sensitivity-from only")
+        if self.sensitivity_from is not None and place(self.sensitivity_from).is_same(place(self.run)):
+            raise PrivsieveError(f"--sensitivity-from {self.sensitivity_from} is the audited run; give another one")
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise, tee
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -30,10 +30,6 @@ from scoring.runs.results import CompactFile, ResultPart, RowRange
 from scoring.runs.rows import rows_at
 from scoring.screen.guard import GuardCounts, left_out
 from scoring.table import SCHEMA, Col
-
-if TYPE_CHECKING:
-    import duckdb
-
 
 SLICES_PER_FILE = 4_096
 """A file ends here at the latest, however few rows its slices have."""
@@ -146,9 +142,7 @@ def parts_of(inputs: Sequence[SliceFile], file: int, ledger: Ledger) -> list[Res
     return parts
 
 
-def open_duckdb(aside: str) -> "duckdb.DuckDBPyConnection":
-    import duckdb
-
+def open_duckdb(aside: str) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.execute(f"SET memory_limit = '{MEMORY_GB}GB'")
     connection.execute("SET temp_directory = $1", [aside])
@@ -168,7 +162,7 @@ def is_made_of(place: Place, inputs: Sequence[SliceFile]) -> bool:
 
 
 def write_joined(
-    connection: "duckdb.DuckDBPyConnection", run: Place, inputs: Sequence[SliceFile], joined: Path, place: Place
+    connection: duckdb.DuckDBPyConnection, run: Place, inputs: Sequence[SliceFile], joined: Path, place: Place
 ) -> None:
     """Join slices in a file on this machine's disk, check it, then put it in its place.
 
@@ -208,7 +202,7 @@ _FOUND = """
     GROUP BY ordinal ORDER BY ordinal"""
 
 
-def _check(connection: "duckdb.DuckDBPyConnection", inputs: Sequence[SliceFile], joined: Path, place: Place) -> None:
+def _check(connection: duckdb.DuckDBPyConnection, inputs: Sequence[SliceFile], joined: Path, place: Place) -> None:
     """Check that all rows are there, shard by shard, and no index comes twice. If this fails, nothing is removed."""
     expected = [(shard, num_rows) for shard, num_rows in rows_by_shard(inputs).items() if num_rows]
     ends = list(accumulate(num_rows for _, num_rows in expected))

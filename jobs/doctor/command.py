@@ -31,7 +31,9 @@ from jobs.doctor.checks import (
     python_process,
     short_retries,
 )
-from jobs.runtime.cluster import EXECUTORS, Executor
+from jobs.runtime.cluster import EXECUTORS, Executor, is_this_machine, ray_session
+from jobs.runtime.machines import gpus_of_engine, share_of_gpu
+from jobs.runtime.on_worker import on_worker
 from jobs.runtime.progress import SILENT, Feedback, on_terminal, weights_shown
 from scoring.assessment import EngineOptions, RemoteEngineModule
 from scoring.engine_facts import LocalModel
@@ -77,8 +79,6 @@ def run_doctor(
 
     On a cluster that answers, the engine is checked on a machine that could run it; source and run there and here.
     """
-    from jobs.runtime.cluster import is_this_machine
-
     if not is_this_machine(request.ray_address):
         here: list[Check] = [("python", check_python), ("packages", partial(check_packages, None))]
         ray = finding(*_of_ray(request)[0])
@@ -107,10 +107,6 @@ def _made(checks: Sequence[Check], report: Callable[[CheckResult], None]) -> lis
 
 
 def _findings_on_worker(request: DoctorRequest, feedback: Feedback) -> list[CheckResult]:
-    from jobs.runtime.cluster import ray_session
-    from jobs.runtime.machines import gpus_of_engine, share_of_gpu
-    from jobs.runtime.on_worker import on_worker
-
     num_gpus = gpus_of_engine(request.engine, request.options, request.engine_gpus)
     request = replace(request, options=replace(request.options, gpu_share=share_of_gpu(request.engine_gpus)))
     checks = partial(findings_on_machine, request)

@@ -24,9 +24,8 @@ from reports.evaluation.answers import truth_of
 from reports.labels.agreed import agreed
 from reports.labels.joining import Drawn, LabelledRows, Places, labelled_rows
 from reports.statistics.binary import Flags, Numbers
-from reports.statistics.recall_bound import Bound, Row, bound_of, evenly_taken, num_needed
-from scoring.labels.contradictions import contradictions
-from scoring.labels.table import labels_content, read_judged
+from reports.statistics.shares import Bound, Row, bound_of, evenly_taken, num_needed
+from scoring.labels.table import contradictions, labels_content, read_judged
 from scoring.policies.policy import GUARANTEE, Policy
 from scoring.privacy import protocol_name
 from scoring.runs.audit_files import AuditDesign

@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from string import Template
+from typing import Annotated
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+from pydantic import Field
 
 from ingest import __version__
 from ingest.errors import LabelsError, SourceError
@@ -21,11 +23,11 @@ from ingest.images.phash import near_duplicate_groups
 from ingest.sample import url_sha256_of
 from ingest.storage.parquet_tables import write_table
 from ingest.storage.place import place
-from jobs.console.requests import refuse_existing
+from jobs.console.requests import Count, Option, Seed, Url, checked_request, refuse_existing
 from jobs.fetch.selection import keywords, open_metadata, words_pattern
-from jobs.labels.request import BalancedRequest, BenchmarkRequest, CleanRequest, KeywordsRequest, VisprRequest
 from jobs.labels.run import labels_of
 from jobs.runtime.progress import SILENT, Feedback
+from jobs.screen.request import LookRequest, SeenRequest
 from jobs.screen.run import cache_of, encoders_of, labelled_pictures, modalities_of
 from reports.labels.agreed import agreed
 from reports.labels.joining import NEEDED, join
@@ -36,19 +38,11 @@ from scoring.labels.candidates import Candidates, candidates
 from scoring.labels.importers import importer_of
 from scoring.labels.importing import import_labels, load_mapping
 from scoring.labels.label_files import as_csv
-from scoring.labels.picture_index import PictureIndex
-from scoring.labels.table import LabelsOrigin, attribute_values, read_judged, read_labels, to_labels, write_labels
+from scoring.labels.table import LabelsOrigin, attribute_values, read_judged, to_labels, write_labels
 from scoring.privacy import PRIVATE_CLASSES, private_of_labels
 from scoring.screen.model import loaded_modalities
 from scoring.sql.names import literal
 from scoring.table import Col
-
-TO_CHECK = "to check"
-"""Annotator of the list: it withholds the labels, so that people judge on their own."""
-
-NOTE = (
-    "Pictures whose labels may be wrong, by the area under the margin, the most suspicious first; without these labels."
-)
 
 
 @dataclass(frozen=True)
@@ -61,6 +55,27 @@ class KeywordHits:
 
     num_chosen: dict[str, int]
     """Class -> URLs in the list."""
+
+
+@checked_request
+class VisprRequest:
+    root: Annotated[Url, Option(argument="ROOT")]
+    """Folder of VISPR, in either layout."""
+
+    out: Url
+    """Labels file to write, with a class and split per candidate."""
+
+    like_paper: bool = False
+    """Draw as many evaluation pictures of each level as the paper has."""
+
+    labels: Annotated[Url | None, Option(metavar="LABELS")] = None
+    """Labels of a consensus, which give the levels."""
+
+    num_tuning: Annotated[Count | None, Option("--tuning", metavar="N")] = None
+    """Draw this many tuning pictures at random: the paper has 3,630, of which its 80 steps see 2,048. [default: all]"""
+
+    seed: Seed | None = None
+    """Seed of the draws. [default: 0]"""
 
 
 def run_build_vispr(request: VisprRequest, feedback: Feedback = SILENT) -> Candidates:
@@ -82,6 +97,21 @@ def run_build_vispr(request: VisprRequest, feedback: Feedback = SILENT) -> Candi
     origin = LabelsOrigin("build vispr", imported.origin.mapping, chosen.labels.num_rows, {}, (note, *chosen.too_few))
     write_labels(chosen.labels, request.out, origin)
     return chosen
+
+
+@checked_request
+class KeywordsRequest:
+    metadata: Annotated[Url, Option(argument="METADATA")]
+    """Parquet, CSV or TSV with URLs and captions, as fetch takes it."""
+
+    out: Url
+    """Parquet file to write: url and class, for privsieve fetch."""
+
+    per_class: Count | None = None
+    """Draw this many candidates per class."""
+
+    seed: Seed | None = None
+    """Seed of the draw of --per-class. [default: 0]"""
 
 
 KEYWORDS = {"privbench": "keywords.yaml", "privacyalert": "privacyalert-keywords.yaml"}
@@ -137,19 +167,28 @@ def run_build_by_keywords(request: KeywordsRequest, data_set: str) -> KeywordHit
     return KeywordHits(num_rows, hits, {class_: num_chosen[class_] for class_ in known})
 
 
-def run_clean(request: CleanRequest, feedback: Feedback = SILENT) -> SuspiciousLabels:
-    """List suspicious labels. Errors in one line; nothing is written then. LabelsError as of `suspicious_labels`."""
-    refuse_existing(request.out)
-    encoders = encoders_of(request.sees)
-    names = modalities_of(request.sees)
-    modalities = loaded_modalities(names, encoders, cache_of(request.look, names))
-    labelled = labelled_pictures(request.look, modalities, feedback)
-    lengths = {name: modality.length for name, modality in modalities.items()}
-    result = suspicious_labels(labelled.pictures, lengths, request.max_share, request.percentile, request.seed)
-    hashes = [label.sha256 for label in result.suspicious]
-    table = to_labels({"sha256": hashes, "annotator": [TO_CHECK] * len(hashes)}, len(hashes))
-    write_labels(table, request.out, LabelsOrigin("labels clean", None, len(hashes), {}, (NOTE,)))
-    return result
+@checked_request
+class BenchmarkRequest:
+    candidates: Annotated[Url, Option(argument="CANDIDATES")]
+    """List of URLs with their class that build privbench wrote."""
+
+    run: Annotated[Url, Option("--run", metavar="RUN")]
+    """Run over the pictures that fetch got of it."""
+
+    accepted: Annotated[Url, Option(metavar="LABELS")]
+    """What people say of them, such as RUN/reviews: private or not."""
+
+    out: Url
+    """Folder of the benchmark; a new one."""
+
+    hard: bool = False
+    """Also as many hard public pictures."""
+
+    per_class: Count = 20
+    """Pictures of each of the eight private classes; of public ones as many as of these together."""
+
+    seed: Seed = 0
+    """Seed of the draw."""
 
 
 PUBLIC, HARD = "public", "hard-public"
@@ -311,21 +350,44 @@ def _datasheet(wanted: Mapping[str, int], num_accepted: Mapping[str, int], reque
     )
 
 
-def run_build_balanced(request: BalancedRequest) -> tuple[int, int]:
-    """Return the numbers of private and of public pictures. LabelsError if there are too few public ones."""
+TO_CHECK = "to check"
+"""Annotator of the list: it withholds the labels, so that people judge on their own."""
+
+NOTE = (
+    "Pictures whose labels may be wrong, by the area under the margin, the most suspicious first; without these labels."
+)
+
+
+@checked_request
+class CleanRequest:
+    look: LookRequest
+
+    out: Url
+    """Labels file to write: the suspicious pictures, without their labels."""
+
+    sees: SeenRequest = SeenRequest()
+
+    max_share: Annotated[float, Field(gt=0, le=0.5)] = 0.1
+    """Largest share of the labels that may be suspicious."""
+
+    percentile: Annotated[float, Field(gt=0, lt=100)] | None = None
+    """Labels are suspicious below this percentile of the areas of pictures with a class that means nothing;
+    PrivacyAlert's is 99. [default: chosen by the self-test]"""
+
+    seed: Seed = 0
+    """Seed of the self-test and of the fits."""
+
+
+def run_clean(request: CleanRequest, feedback: Feedback = SILENT) -> SuspiciousLabels:
+    """List suspicious labels. Errors in one line; nothing is written then. LabelsError as of `suspicious_labels`."""
     refuse_existing(request.out)
-    labels = read_labels(request.labels)
-    PictureIndex(request.labels).add_labels(labels)  # refuses several labels of a picture
-    private = private_of_labels(labels["private"].cast(pa.float32()).to_numpy(), attribute_values(labels))
-    is_private, public = np.flatnonzero(private == 1), np.flatnonzero(private == 0)
-    num_public = len(is_private) * request.public
-    if not 0 < num_public <= len(public):
-        many = "as many" if request.public == 1 else f"{request.public:,} times as many"
-        raise LabelsError(
-            f"{request.labels}: has {len(is_private):,} private and {len(public):,} public pictures; the draw takes "
-            f"all private ones and {many} public ones"
-        )
-    drawn = np.random.default_rng(request.seed).choice(public, num_public, replace=False)
-    chosen = labels.take(pa.array(np.sort(np.concatenate([is_private, drawn]))))
-    write_labels(chosen, request.out, LabelsOrigin("build balanced", None, chosen.num_rows, {}, ()))
-    return len(is_private), len(drawn)
+    encoders = encoders_of(request.sees)
+    names = modalities_of(request.sees)
+    modalities = loaded_modalities(names, encoders, cache_of(request.look, names))
+    labelled = labelled_pictures(request.look, modalities, feedback)
+    lengths = {name: modality.length for name, modality in modalities.items()}
+    result = suspicious_labels(labelled.pictures, lengths, request.max_share, request.percentile, request.seed)
+    hashes = [label.sha256 for label in result.suspicious]
+    table = to_labels({"sha256": hashes, "annotator": [TO_CHECK] * len(hashes)}, len(hashes))
+    write_labels(table, request.out, LabelsOrigin("labels clean", None, len(hashes), {}, (NOTE,)))
+    return result

@@ -6,26 +6,28 @@ from ingest.errors import PrivsieveError, number_of
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, Names, takes
 from jobs.console.terminal import answered_yes, write_document, write_line, write_table, wrote_json
 from jobs.labels.building import (
-    run_build_balanced,
+    BenchmarkRequest,
+    CleanRequest,
+    KeywordsRequest,
+    VisprRequest,
     run_build_benchmark,
     run_build_by_keywords,
     run_build_vispr,
     run_clean,
 )
-from jobs.labels.dialogues import run_build_dialogues
-from jobs.labels.request import (
+from jobs.labels.dialogues import DialoguesRequest, run_build_dialogues
+from jobs.labels.run import (
     AgreementRequest,
     BalancedRequest,
-    BenchmarkRequest,
-    CleanRequest,
     ConsensusRequest,
-    DialoguesRequest,
     ExportRequest,
     ImportRequest,
-    KeywordsRequest,
-    VisprRequest,
+    run_agreement,
+    run_build_balanced,
+    run_consensus,
+    run_export,
+    run_import,
 )
-from jobs.labels.run import run_agreement, run_consensus, run_export, run_import
 from jobs.labels.same_tags import SameTagsRequest, run_same_tags
 from jobs.runtime.progress import on_terminal
 from reports.evaluation.words import FEW_NOTE, interval_cell

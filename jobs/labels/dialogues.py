@@ -7,19 +7,21 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from ingest.errors import EngineError, LabelsError, StorageError
 from ingest.formats import Source, open_source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place, reason_of
-from jobs.console.requests import refuse_existing
-from jobs.labels.request import DialoguesRequest
+from jobs.console.engine_options import HEADING, EngineName
+from jobs.console.requests import Below, Count, HashListUrl, Option, Seed, Url, checked_request, refuse_existing
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.tune_set.labelled_pictures import labelled_pictures, labels_by_picture, targets_of
-from scoring.assessment import EngineDescription, ReportsTokenUsage, Unscored, View
+from scoring.assessment import SET_BY_SCANS, EngineDescription, EngineOptions, ReportsTokenUsage, Unscored, View
 from scoring.engines import engine_module
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.labels.table import labels_sha256
@@ -47,6 +49,50 @@ PIXELS_PER_TOKEN = 28 * 28
 """For the estimate before anything is sent. Of models of the Qwen family; others cut pictures differently."""
 
 NO_ANSWER = "without an answer"
+
+
+ASKED_HERE = frozenset(["protocol", "prompt_file", "thresholds"])
+"""Fields of `EngineOptions` that `build dialogues` sets itself."""
+
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@checked_request
+class DialoguesRequest:
+    source: Annotated[Url, Option(argument="CORPUS")]
+    """Folder, tar, Parquet file, glob, brace range, or fsspec URL of the labelled pictures."""
+
+    labels: Url
+    """Labels as Parquet or CSV, one per picture: private or not, and the class."""
+
+    out: Annotated[Url, Option(metavar="FILE.jsonl")]
+    """File of this machine to write; FILE.jsonl.part keeps what an interrupted command has."""
+
+    engine: EngineName
+    """What writes, an engine with a model: {}"""
+
+    options: Annotated[EngineOptions, HEADING, Below({}, left_out=SET_BY_SCANS | ASKED_HERE)] = field(
+        default_factory=EngineOptions
+    )
+    """What the engine is given."""
+
+    num_pictures: Annotated[Count | None, Option("--n")] = None
+    """Draw this many labelled pictures at random. [default: all]"""
+
+    yes: bool = False
+    """Send the pictures; without it only what that would cost is shown."""
+
+    price_in: Annotated[Price | None, Option(metavar="PRICE")] = None
+    """Price of a million tokens that the model reads."""
+
+    price_out: Annotated[Price | None, Option(metavar="PRICE")] = None
+    """Price of a million tokens that it writes."""
+
+    seed: Seed = 0
+    """Seed of the draw of --n, and of which question is asked for."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); no picture on it is sent."""
 
 
 @dataclass(frozen=True)

@@ -4,31 +4,32 @@ import posixpath
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import Field
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
-from jobs.console.requests import refuse_existing
-from jobs.labels.request import AgreementRequest, ConsensusRequest, ExportRequest, ImportRequest
+from jobs.console.requests import HashListUrl, Option, Seed, Url, Urls, checked_request, refuse_existing
 from jobs.runtime.hash_list import NOTHING, HashList, Listing, hash_list_of
 from jobs.runtime.pictures import COLUMNS as COMPARED
 from jobs.runtime.pictures import READS_AGAIN, left_out_note, listings, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback
 from reports.labels.agreement import AgreementTable, agreement_table
 from reports.report.opened import open_run
-from scoring.labels.consensus import Consensus, consensus
-from scoring.labels.contradictions import contradictions
+from scoring.labels.consensus import Consensus, Method, consensus
 from scoring.labels.importers import importer_of
 from scoring.labels.importing import Imported, import_labels, load_mapping
 from scoring.labels.judgements import CHECKS, AttentionChecks, Judgements, judgements, without_inattentive
 from scoring.labels.label_files import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
+from scoring.labels.picture_index import PictureIndex
 from scoring.labels.reviews import caution_of_chosen, is_reviews
-from scoring.labels.table import read_labels, to_labels, write_labels
-from scoring.privacy import ROW_COLUMNS, private_of_rows
+from scoring.labels.table import LabelsOrigin, attribute_values, contradictions, read_labels, to_labels, write_labels
+from scoring.privacy import ROW_COLUMNS, private_of_labels, private_of_rows
 from scoring.table import LISTED, Col
 from scoring.taxonomy import KEYS
 
@@ -92,6 +93,35 @@ def _one_per_picture(rows: pa.Table) -> pa.Table:
     return rows.take(pa.array(kept, pa.int64())).set_column(place_of_key, "key", pa.array(names, pa.string()))
 
 
+Split = Literal["train", "validation", "test"]
+Inputs = Annotated[Urls, Option(argument="LABELS_OR_RUN...")]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+@checked_request
+class ImportRequest:
+    name: Annotated[str, Option(argument="NAME")]
+    """Name of the importer, such as vispr or csv."""
+
+    root: Annotated[Url, Option(argument="ROOT")]
+    """Folder of the data set, or its one file."""
+
+    out: Url
+    """Labels file to write: .parquet, or .csv."""
+
+    split: Split | None = None
+    """Only this split; data sets without splits get it as their split."""
+
+    annotator: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Who gave the labels; default the name of the data set."""
+
+    mapping: Annotated[Url | None, Option(metavar="FILE")] = None
+    """Mapping onto attributes instead of the importer's own: a shipped name or a YAML file."""
+
+    ignore_columns: bool = False
+    """csv: leave out every column that is no label; takes no names."""
+
+
 def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
     """Import labels; nothing is written if anything is wrong. LabelsError in one line; StorageError if `out` fails."""
     refuse_existing(request.out)
@@ -122,6 +152,24 @@ def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
     return imported
 
 
+@checked_request
+class ConsensusRequest:
+    inputs: Inputs
+    """Labels files and runs."""
+
+    out: Url
+    """Labels file to write: .parquet, or .csv."""
+
+    method: Method | None = None
+    """Default two-annotator if there are two, else dawid-skene."""
+
+    paper_rule: bool = False
+    """An attribute without a majority, as where two annotators differ, is 0."""
+
+    min_posterior: Share | None = None
+    """dawid-skene: null below this. [default: 0.5]"""
+
+
 def run_consensus(request: ConsensusRequest, feedback: Feedback = SILENT) -> Consensus:
     """Write the consensus of several annotators. Nothing is written if anything is wrong."""
     refuse_as_output(request.out, request.inputs)
@@ -142,6 +190,29 @@ def refuse_as_output(out: str, inputs: tuple[str, ...]) -> None:
     for url in inputs:
         if place(out).is_within(place(url)):
             raise LabelsError(f"--out {out} is an input, or inside one; write to another file")
+
+
+@checked_request
+class AgreementRequest:
+    inputs: Inputs
+    """Labels files and runs."""
+
+    attention_checks: Annotated[Url | None, Option(metavar="LABELS")] = None
+    """Labels of pictures whose answer is known."""
+
+    min_attention: Share | None = None
+    """Annotators with a smaller share of these right are dropped; PrivacyAlert's rule is 1. [default: 0.75]"""
+
+    against: Annotated[Url | None, Option(metavar="LABELS")] = None
+    """Labels of people, whose majority is the reference: how much more often each other annotator finds each
+    attribute."""
+
+    paper_rule: bool = False
+    """An unclear attribute (0.5) is absent, as in the agreement of CPRT."""
+
+    def __post_init__(self) -> None:
+        if self.min_attention is not None and self.attention_checks is None:
+            raise LabelsError("--min-attention is of --attention-checks; leave it out, or give both")
 
 
 MIN_ATTENTION = 0.75
@@ -186,6 +257,28 @@ def _judged(tables: Sequence[tuple[str, pa.Table]], paper_rule: bool) -> Judgeme
     """Return the judgements. paper_rule: an attribute of 0.5 is 0."""
     judged = judgements(tables)
     return replace(judged, values=np.where(judged.values == 0.5, 0, judged.values)) if paper_rule else judged
+
+
+@checked_request
+class ExportRequest:
+    source: Annotated[Url, Option(argument="LABELS_OR_RUN")]
+    """A labels file or a run."""
+
+    out: Url
+    """File to write; .json for label-studio."""
+
+    format: Literal["label-studio", "csv"]
+    """For Label Studio, or a table."""
+
+    image_prefix: str | None = None
+    """Before the path of a picture in a task; default /data/local-files/?d= (Label Studio's local storage)."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is left out."""
+
+    def __post_init__(self) -> None:
+        if self.image_prefix is not None and self.format != "label-studio":
+            raise LabelsError("--image-prefix is for --format label-studio; leave it out")
 
 
 @dataclass(frozen=True)
@@ -253,3 +346,38 @@ def _paths(source: str) -> dict[str, str]:
         row[Col.SHA256] or row[Col.KEY]: posixpath.normpath(posixpath.join(row[Col.SHARD], row[Col.KEY]))
         for row in rows
     }
+
+
+@checked_request
+class BalancedRequest:
+    labels: Annotated[Url, Option(argument="LABELS")]
+    """Labels file, one label per picture."""
+
+    out: Url
+    """Labels file to write: .parquet, or .csv."""
+
+    public: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Public pictures for each private one; PrivacyAlert has 3."""
+
+    seed: Seed = 0
+    """Seed of the draw."""
+
+
+def run_build_balanced(request: BalancedRequest) -> tuple[int, int]:
+    """Return the numbers of private and of public pictures. LabelsError if there are too few public ones."""
+    refuse_existing(request.out)
+    labels = read_labels(request.labels)
+    PictureIndex(request.labels).add_labels(labels)  # refuses several labels of a picture
+    private = private_of_labels(labels["private"].cast(pa.float32()).to_numpy(), attribute_values(labels))
+    is_private, public = np.flatnonzero(private == 1), np.flatnonzero(private == 0)
+    num_public = len(is_private) * request.public
+    if not 0 < num_public <= len(public):
+        many = "as many" if request.public == 1 else f"{request.public:,} times as many"
+        raise LabelsError(
+            f"{request.labels}: has {len(is_private):,} private and {len(public):,} public pictures; the draw takes "
+            f"all private ones and {many} public ones"
+        )
+    drawn = np.random.default_rng(request.seed).choice(public, num_public, replace=False)
+    chosen = labels.take(pa.array(np.sort(np.concatenate([is_private, drawn]))))
+    write_labels(chosen, request.out, LabelsOrigin("build balanced", None, chosen.num_rows, {}, ()))
+    return len(is_private), len(drawn)

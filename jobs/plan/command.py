@@ -20,6 +20,9 @@ from jobs.console.requests import Count, EngineCpus, EngineGpus, Name, Option, S
 from jobs.console.terminal import write_table, wrote_json
 from jobs.plan.arithmetic import Figure, PlanResult, ScreenPlan, plan_of
 from jobs.plan.measuring import EngineUnderTest, measure
+from jobs.runtime.cluster import is_this_machine, ray_session
+from jobs.runtime.machines import gpus_of_engine, share_of_gpu
+from jobs.runtime.on_worker import fetch_with_progress, on_worker
 from jobs.runtime.progress import SILENT, Feedback, on_terminal, weights_shown
 from jobs.scan.prepared import check_category, own_names_notice
 from scoring.assessment import Closable, EngineOptions
@@ -107,12 +110,8 @@ def run_plan(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
     If a cluster is named, one of its machines does this: one that has what the engine needs. Errors are as of
     `plan_here`.
     """
-    from jobs.runtime.cluster import is_this_machine, ray_session
-
     if is_this_machine(request.ray_address):
         return plan_here(request, feedback)
-    from jobs.runtime.machines import gpus_of_engine, share_of_gpu
-    from jobs.runtime.on_worker import fetch_with_progress, on_worker
 
     num_gpus = gpus_of_engine(request.engine, request.options, request.engine_gpus)
     request = replace(request, options=replace(request.options, gpu_share=share_of_gpu(request.engine_gpus)))

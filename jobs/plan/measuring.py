@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ingest.errors import SourceError, number_of
-from ingest.formats import Source
-from ingest.formats.stated_counts import stated_counts
+from ingest.formats import Source, stated_counts
 from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample, printable
@@ -24,9 +25,6 @@ from scoring.engine_facts import RecordedHostCost, RecordedSpeed
 from scoring.engines.picture import prepared
 from scoring.screen.model import FittedScreen, Screener
 from scoring.screen.record import ScreenRecord
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MAX_LISTED_SHARDS = 16
 """In a corpus with at most this many shards, the images are counted; in a larger one they are estimated."""
@@ -230,12 +228,10 @@ def _screen_times(samples: Sequence[Sample], limits: ImageLimits, screen: Fitted
 
 def _scored(
     samples: Sequence[Sample], tested: EngineUnderTest, progress: Meter
-) -> tuple["pa.Table", tuple[tuple[int, float], ...]]:
+) -> tuple[pa.Table, tuple[tuple[int, float], ...]]:
     """Return the rows, and (images, seconds) of each batch. The first batch is scored twice, as a warm-up."""
-    import pyarrow as pa
-
     scorer = BatchScorer(tested.engine, tested.limits, DECODE_THREADS)
-    tables, batches, left = list["pa.Table"](), list[tuple[int, float]](), iter(samples)
+    tables, batches, left = list[pa.Table](), list[tuple[int, float]](), iter(samples)
     scorer.rows(samples[:BATCH_SAMPLES])
     progress.under_way(0)
     while batch := list(islice(left, BATCH_SAMPLES)):
@@ -246,7 +242,7 @@ def _scored(
     return pa.concat_tables(tables), tuple(batches)
 
 
-def _result_bytes(rows: "pa.Table") -> tuple[float, float]:
+def _result_bytes(rows: pa.Table) -> tuple[float, float]:
     """Return bytes of one more row, and of a file without rows: from a file of all rows and one of half of them."""
     half = rows.num_rows // 2
     whole_size, half_size = _parquet_size(rows), _parquet_size(rows.slice(0, half))
@@ -254,9 +250,7 @@ def _result_bytes(rows: "pa.Table") -> tuple[float, float]:
     return row_bytes, whole_size - row_bytes * rows.num_rows
 
 
-def _parquet_size(rows: "pa.Table") -> int:
-    import pyarrow.parquet as pq
-
+def _parquet_size(rows: pa.Table) -> int:
     buffer = io.BytesIO()
     pq.write_table(rows, buffer, compression="zstd")
     return buffer.tell()

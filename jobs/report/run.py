@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ingest.errors import LabelsError, QueryError, StorageError
 from ingest.sample import printable
@@ -19,19 +19,19 @@ from ingest.storage.place import place
 from jobs.report.request import ReportRequest
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
+from reports.pages import check_path, write_page
 from reports.report.compute import MAX_GROUPS, Details
+from reports.report.headline import audit_cautions, headline_of
 from reports.report.opened import OpenRun, open_run
-from reports.report.page import Digest
+from reports.report.page import Digest, Extras, render
 from reports.report.results import Report
+from reports.report.words import findings
 from reports.run.design import SourceSizes
 from reports.run.figures import EvidenceCount
 from scoring.endpoint import Endpoint, NoAnswerError, RefusedError, checked_url
 from scoring.labels.label_files import text_columns, unescaped
 from scoring.sql.limits import limits_of_command
 from scoring.taxonomy import KEYS
-
-if TYPE_CHECKING:
-    from reports.report.page import Extras
 
 MANY_FILES = 2_000
 """Each takes about 2 ms to open for each question, so that a report on this many takes minutes."""
@@ -63,8 +63,6 @@ class ReportResult:
 def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportResult:
     """Make the report. Errors as of `OpenRun.summary`, StorageError or SourceError; nothing is written then."""
     if request.html is not None:
-        from reports.pages import check_path
-
         check_path(request.html)
     hash_list = hash_list_of(request.hash_list)
     sizes: Mapping[str, int] = category_sizes(request.category_sizes) if request.category_sizes else {}
@@ -90,8 +88,6 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
         if request.html is None:
             return ReportResult(report, ())
         extras = _extras(opened, report, request, feedback)
-    from reports.pages import write_page
-    from reports.report.page import render
 
     write_page(render(report, extras), request.html)
     return ReportResult(report, (request.html,))
@@ -99,9 +95,6 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
 
 def report_facts(report: Report) -> dict[str, Any]:
     """Return everything that a report says, as JSON types."""
-    from reports.report.headline import audit_cautions, headline_of
-    from reports.report.words import findings
-
     first = {
         "cautions": report.cautions,
         "findings": findings(report),
@@ -142,9 +135,8 @@ def _refuse_sizes(report: Report, request: ReportRequest) -> None:
         )
 
 
-def _extras(opened: OpenRun, report: Report, request: ReportRequest, feedback: Feedback) -> "Extras":
+def _extras(opened: OpenRun, report: Report, request: ReportRequest, feedback: Feedback) -> Extras:
     from jobs.report.gallery import pictures
-    from reports.report.page import Extras
 
     shown = report.severest[: request.gallery or 0]
     if request.gallery and not report.severest:

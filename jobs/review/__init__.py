@@ -1,13 +1,12 @@
 """What `review` does: a page on this machine on which people look at pictures of a run and say what they show.
 
-    request.py    what is asked for
     queue.py      which rows are asked: of the audit sample, near the decision, by a condition; gold pictures
     screen.py     row -> picture for the browser, some ahead
     asking.py     who is asked what next, and what was answered
     progress.py   counts, agreement, known answers
     local_server.py, handling.py    what all servers of pages share: start and end, who may send requests, errors
     server.py     addresses of the page
-    command.py    from start to end
+    command.py    what is asked for; from start to end
     page/         HTML, CSS and JavaScript
 
 starlette and uvicorn (extra `review`) are imported by `server.py` and `handling.py`, and inside of

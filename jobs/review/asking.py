@@ -15,11 +15,11 @@ import pyarrow as pa
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ingest.errors import PrivsieveError
-from jobs.review.queue import Kind
-from jobs.review.request import Judged
+from jobs.review.queue import Judged, Kind
 from jobs.review.screen import Screen, ScreenedPicture
 from reports.evaluation.answers import answers_of
 from reports.report.evidence import first_frame_boxes
+from scoring.labels.label_files import PRIVATE_VOTES, VOTES
 from scoring.labels.reviews import (
     ANSWERS,
     MAX_BOXES_CHARS,
@@ -32,7 +32,6 @@ from scoring.labels.reviews import (
     ReviewedBox,
     standing,
 )
-from scoring.labels.votes import PRIVATE_VOTES, VOTES
 from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
 

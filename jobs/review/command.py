@@ -4,28 +4,29 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
 import pyarrow as pa
+from pydantic import Field
 
-from ingest.errors import number_of
+from ingest.errors import PrivsieveError, number_of
 from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.console.request_options import takes
+from jobs.console.requests import Count, HashListUrl, Name, Option, RunUrl, Seed, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.review.asking import Asking
 from jobs.review.local_server import LocalServer, local_server, refuse_missing
-from jobs.review.progress import ReviewerTally, not_shown, tallies, tally_of
-from jobs.review.queue import Queue, assignment, known_answers, mixed, people_of, queue_of
-from jobs.review.request import ReviewRequest
+from jobs.review.progress import ReviewerTally, estimate_of, not_shown, tallies, tally_of
+from jobs.review.queue import Judged, Queue, assignment, known_answers, mixed, people_of, queue_of
 from jobs.review.screen import Screen
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.pictures import READS_AGAIN, PictureRef, Pictures, listings, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
-from reports.audit.review_progress import estimate_of
 from reports.report.opened import OpenRun
 from reports.run.warehouse import open_run
+from scoring.labels.judgements import checked_name
 from scoring.labels.reviews import ReviewAnswers
 from scoring.privacy import private_condition, private_for_people
 from scoring.runs.layout import REVIEWS
@@ -33,6 +34,61 @@ from scoring.table import Col
 
 if TYPE_CHECKING:
     from jobs.review.server import ReviewPage
+
+
+MAX_PICTURES = 100_000
+
+
+@checked_request
+class ReviewRequest:
+    run: RunUrl
+    """Folder or fsspec URL of the run."""
+
+    queue: Annotated[Name | None, Option(metavar="audit|borderline|SQL|LABELS")] = None
+    """Which pictures: the drawn audit sample, those near the decision, a SQL condition such as "level = 1 AND
+    biometrics IS NULL", or a labels file (.parquet, .csv) that names them. [default: audit if a sample was drawn, else
+    borderline]"""
+
+    judged: Annotated[Judged, Option("--for")] = "private"
+    """What people say of a picture: whether it is private, one of four classes from clearly private to clearly public,
+    or which attributes it shows."""
+
+    reviewer: Annotated[Name | None, Option("--as", metavar="NAME")] = None
+    """Who looks; without it the page asks for a name."""
+
+    num_pictures: Annotated[Annotated[int, Field(ge=1, le=MAX_PICTURES)] | None, Option("--n")] = None
+    """Pictures. [default: the audit sample, else 400]"""
+
+    gold: Annotated[Url | None, Option(metavar="LABELS")] = None
+    """Labels that are known to be right; such pictures are mixed in unmarked."""
+
+    gold_share: Annotated[float, Field(ge=0, le=0.5)] = 0.05
+    """Share of all pictures that these make up."""
+
+    assign: Annotated[Url | None, Option(metavar="CSV")] = None
+    """People, in a column `name`: each is asked about --per-person pictures, and each picture goes to nearly as many
+    people, within every level too."""
+
+    per_person: Count | None = None
+    """Pictures of each person of --assign; gold pictures come on top."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is never shown, and only counted."""
+
+    again: bool = False
+    """Ask what a person has answered before, too."""
+
+    seed: Seed = 0
+    """Seed of the order and of every draw."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """Port of this machine. [default: a free one]"""
+
+    def __post_init__(self) -> None:
+        if self.reviewer is not None:
+            checked_name(self.reviewer)
+        if (self.assign is None) != (self.per_person is None):
+            raise PrivsieveError("--assign and --per-person belong together: give both, or neither")
 
 
 @contextmanager

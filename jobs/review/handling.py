@@ -22,8 +22,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ingest.errors import PrivsieveError, StorageError
-from jobs.review.request import checked_name
 from jobs.review.screen import ScreenedPicture
+from scoring.labels.judgements import checked_name
 
 HOSTS = ("127.0.0.1", "localhost")
 MAX_SESSIONS = 256

@@ -1,4 +1,5 @@
-"""Counts of answered and open pictures of a queue, and what to run with the answers: for the page and the terminal."""
+"""Progress of a review, for the page and the terminal: what each person answered, how far people agree, whether there
+are enough labels, and what to run with the answers."""
 
 import shlex
 from collections import Counter
@@ -6,18 +7,75 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import LabelsError, number_of
 from jobs.review.asking import Asking
-from reports.audit.review_progress import Estimate, agreement_of, answers_by_person, enough_labels
+from reports.audit.cells import audit_sql, cell_counts
+from reports.audit.compute import private_rate
+from reports.labels.agreement import Agreement, agreement
+from reports.run.warehouse import Run
 from scoring.labels.judgements import CHECKS, judgements, without_inattentive
 from scoring.labels.label_files import LABELS_SCHEMA
-from scoring.labels.reviews import SKIP, standing
-from scoring.runs.audit_files import AuditSample
+from scoring.labels.reviews import SKIP, UNCLEAR, standing
+from scoring.labels.table import as_judged
+from scoring.runs.audit_files import PRIVATE, AuditSample
 
-UNCLEAR = "unclear"
+Estimate = Callable[[pa.Table], tuple[float, float] | None]
+"""Labels -> 95 % interval of the corrected share of private pictures, None if they do not give one."""
+
+_NUMBERS = (pa.int8(), pa.float32())
+
+
+def estimate_of(run: Run, sample: AuditSample) -> Estimate:
+    """Read what the correction needs of the run, and return a quick function that needs no open run."""
+    num_images = cell_counts(run, audit_sql(run, sample.design.private)).of_run[PRIVATE]
+
+    def estimate(labels: pa.Table) -> tuple[float, float] | None:
+        rate = private_rate(sample, num_images, as_judged(labels))
+        return None if rate.low is None or rate.high is None else (rate.low, rate.high)
+
+    return estimate
+
+
+def enough_labels(sample: AuditSample, labels: pa.Table, estimate: Estimate) -> dict[str, Any]:
+    """Return how much of an audit sample is labelled, and the interval of the private rate, as JSON types.
+
+    answered, twice: drawn pictures that at least one person, or two people, judged: skipped and unclear ones do not
+    count. second_look: drawn pictures that a second person is asked for. labels: of `LABELS_SCHEMA`. estimate: of
+    `estimate_of`.
+    """
+    columns = ["sha256", *(name for name in labels.column_names if labels.schema.field(name).type in _NUMBERS)]
+    num_people = Counter(
+        sha256
+        for sha256, *values in zip(*(labels[name].to_pylist() for name in columns), strict=True)
+        if any(value is not None for value in values)
+    )
+    drawn = sample.table["sha256"].to_pylist()
+    return {
+        "answered": sum(num_people[sha256] > 0 for sha256 in drawn),
+        "drawn": len(drawn),
+        "interval": estimate(labels),
+        "second_look": sum(sample.is_for_second_look),
+        "twice": sum(num_people[sha256] > 1 for sha256 in drawn),
+    }
+
+
+def agreement_of(labels: pa.Table) -> tuple[Agreement, ...]:
+    """Measure how far people agree on `private` and on all attributes; empty with fewer than two people.
+
+    labels: of `LABELS_SCHEMA`, one row per person and picture.
+    """
+    if len(set(labels["annotator"].to_pylist())) < 2:
+        return ()
+    judged = judgements([("reviews", labels)])
+    rows = (
+        agreement("private", judged.private.astype(np.float64)),
+        agreement("all attributes", judged.values.reshape(len(judged.annotators), -1).astype(np.float64)),
+    )
+    return tuple(row for row in rows if row.num_items)
 
 
 @dataclass(frozen=True)
@@ -101,8 +159,8 @@ def progress(
     answers = standing(asking.answers.table())
     answers = answers.filter(pc.is_in(answers["sha256"], pa.array(asking.hashes, pa.string())))
     labels = answers.select(LABELS_SCHEMA.names)
-    tally = tally_of(asking, reviewer)
-    says = {
+    given, tally = labels.filter(pc.not_equal(answers["answer"], SKIP)), tally_of(asking, reviewer)
+    says: dict[str, Any] = {
         "num_left": tally.num_left,
         "num_answered": tally.num_answered,
         "num_unclear": tally.num_unclear,
@@ -110,7 +168,7 @@ def progress(
         "in_words": tally.in_words,
         "next": list(next_of()),
         "not_shown": not_shown(asking),
-        "people": answers_by_person(labels.filter(pc.not_equal(answers["answer"], SKIP))),
+        "people": dict(Counter(given["annotator"].to_pylist()).most_common()),
         "agreement": [
             {"of": row.name, "pictures": row.num_items, "same": row.percent, "kappa": row.cohen}
             for row in agreement_of(labels)
@@ -119,14 +177,7 @@ def progress(
         "known": None,
     }
     if audit is not None:
-        enough = enough_labels(audit[0], labels, audit[1])
-        says["enough"] = {
-            "answered": enough.num_answered,
-            "drawn": enough.num_drawn,
-            "interval": enough.interval,
-            "second_look": enough.num_for_second_look,
-            "twice": enough.num_judged_twice,
-        }
+        says["enough"] = enough_labels(audit[0], labels, audit[1])
     if checks is not None and (reviewer == owner or not tally.num_left):
         right = right_answers(labels, checks)
         says["known"] = {n: both for n, both in right.items() if reviewer in (owner, n)}

@@ -19,16 +19,14 @@ import pyarrow.compute as pc
 
 from ingest.errors import LabelsError, QueryError, RunError, number_of
 from ingest.storage.place import Place, place
-from jobs.review.request import Judged, checked_name
 from jobs.runtime.progress import SILENT, Feedback
 from reports.evaluation.answers import ROW_COLUMNS, truth_of
 from reports.labels.joining import join
 from reports.report.opened import OpenRun
-from scoring.labels.contradictions import contradictions
-from scoring.labels.judgements import CHECKS
+from scoring.labels.judgements import CHECKS, checked_name
 from scoring.labels.label_files import LABELS_SCHEMA
 from scoring.labels.source_files import csv_rows
-from scoring.labels.table import read_labels, to_labels
+from scoring.labels.table import contradictions, read_labels, to_labels
 from scoring.privacy import DECISIVE_KEYS, MIN_PRIVATE_SCORE, PRIVATE_LEVELS, PROBABILITY_SQL
 from scoring.runs.audit_files import AuditSample, has_sample, read_sample
 from scoring.sql.expressions import boolean_expression
@@ -36,6 +34,9 @@ from scoring.table import IMAGE_SCHEMA, UNKNOWN_LEVEL, Col
 from scoring.taxonomy import KEYS
 
 Kind = Literal["audit", "borderline", "sql", "list"]
+
+Judged = Literal["private", "votes", "attributes"]
+"""What people say of a picture."""
 
 LISTS = (".parquet", ".csv")
 """Endings of a queue that is a file of labels."""

@@ -11,9 +11,8 @@ from starlette.routing import Route
 
 from jobs.review.asking import MAX_BODY_BYTES, Asking, PostedAnswer
 from jobs.review.handling import name_route, number_below, page_app, picture_answer, posted, reviewer_of, session_of
-from jobs.review.progress import next_commands, progress
-from reports.audit.review_progress import Estimate
-from scoring.labels.votes import SHOWN_TO
+from jobs.review.progress import Estimate, next_commands, progress
+from scoring.labels.label_files import SHOWN_TO
 from scoring.privacy import PRIVATE_CLASSES
 from scoring.runs.audit_files import AuditSample
 from scoring.taxonomy import ATTRIBUTES, LEVELS

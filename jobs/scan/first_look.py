@@ -16,14 +16,14 @@ from functools import partial
 from itertools import islice
 
 from ingest.errors import EngineError, Fault, StorageError, number_of
-from ingest.formats import Source
-from ingest.formats.stated_counts import StatedCounts, stated_counts
+from ingest.formats import Source, StatedCounts, stated_counts
 from ingest.images.decode import decode
 from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import Sample
 from ingest.storage.place import PART, Place
 from jobs.console.terminal import write_line, write_lines
 from jobs.doctor.checks import check_gpu, finding, first_sample, new_folders_removed
+from jobs.runtime.cluster import ray_session
 from jobs.runtime.on_worker import Said, fetch_with_progress, on_worker
 from jobs.runtime.progress import Feedback, Meter
 from jobs.scan.prepared import Prepared, gpus_per_engine, is_on_cluster, prepare
@@ -168,9 +168,6 @@ def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> 
 
 
 def _on_cluster(prepared: Prepared, resources: ScanResources, feedback: Feedback) -> DryRun:
-    from jobs.runtime.cluster import ray_session
-    from jobs.runtime.on_worker import fetch_with_progress, on_worker
-
     with feedback.meter("dry run", None) as progress, ray_session(resources.ray_address):
         cpus, gpus = resources.engine_cpus, gpus_per_engine(prepared, resources)
         request = prepared.request

@@ -9,23 +9,27 @@ from dataclasses import replace
 from functools import partial
 
 from ingest.errors import IncompleteError, RunError, StorageError
-from ingest.formats import refuse_without_pictures
-from ingest.formats.stated_counts import StatedCounts, stated_counts
+from ingest.formats import StatedCounts, refuse_without_pictures, stated_counts
 from ingest.sample import printable
 from ingest.storage.place import Place, place
-from jobs.runtime.cluster import inline_session, num_cores
+from jobs.runtime.cluster import inline_session, num_cores, ray_session
 from jobs.runtime.machines import num_engines, refuse_impossible, share_of_gpu
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
+from jobs.scan import inline
+from jobs.scan.first_look import look
 from jobs.scan.prepared import (
+    category_notices,
     check_category,
     chosen_samples,
     gpus_per_engine,
+    incomplete,
     is_on_cluster,
     own_names_notice,
     prepare,
+    record_of,
     refuse_foreign_list,
+    refuse_other_shards,
 )
-from jobs.scan.recording import category_notices, incomplete, record_of, refuse_other_shards
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.slice_tasks import Chosen, ScanSettings, ShowUnderWay, SliceCounts, heard
 from scoring.assessment import EngineDescription, EngineOptions, RemoteEngineModule
@@ -139,7 +143,6 @@ class _Scan:
         """Describe the engine, on a cluster by a machine that can run it: this one may lack the packages."""
         if not self._on_cluster:
             return self._prepared.module.describe(self._request.options)
-        from jobs.scan.first_look import look
 
         is_new = not self._run.at(RUN_RECORD).exists()
         if is_new:
@@ -244,15 +247,11 @@ class _Scan:
         if self._resources.executor == "inline":
             return inline_session("run the same scan again to continue")
         self._progress.phase("starting Ray")
-        from jobs.runtime.cluster import ray_session
-
         return ray_session(self._resources.ray_address)
 
     def _executor(self) -> ScanSlices:
         """Return what scans the slices that are left. Call this inside of the session."""
         if self._resources.executor == "inline":
-            from jobs.scan import inline
-
             number = self._resources.processes
             if number is not None:
                 return partial(inline.scan_slices, num_processes=number)

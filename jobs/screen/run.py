@@ -31,10 +31,9 @@ from reports.screening.compute import FitSettings, MadeScreen, made_screen
 from reports.screening.evaluation import ScreenEvaluation, evaluated
 from reports.screening.pictures import LabelledFeatures
 from reports.statistics.binary import Flags, Numbers
-from reports.statistics.recall_bound import Row, evenly_taken
-from scoring.labels.contradictions import contradictions
+from reports.statistics.shares import Row, evenly_taken
 from scoring.labels.picture_index import PictureIndex, picture_names
-from scoring.labels.table import labels_sha256, read_judged
+from scoring.labels.table import contradictions, labels_sha256, read_judged
 from scoring.runs.record import open_run
 from scoring.screen.heads import HEAD_KINDS
 from scoring.screen.modalities import MAX_ENCODER_BYTES, Modality

@@ -6,8 +6,8 @@ from pydantic import BeforeValidator, Field
 
 from ingest.errors import PrivsieveError
 from jobs.console.requests import Count, HashListUrl, Name, Option, PagePath, Seed, Url, Urls, checked_request
-from jobs.review.request import checked_name
 from jobs.similarity.changing import methods_of
+from scoring.labels.judgements import checked_name
 from scoring.similarity.encoders import Network
 
 MAX_PAIRS_PER_SET = 10_000_000

@@ -20,8 +20,7 @@ from reports.report.opened import open_run
 from reports.statistics.intervals import Interval
 from reports.statistics.paired import Difference
 from reports.words import number
-from scoring.labels.contradictions import contradictions
-from scoring.labels.table import labels_sha256, read_labels
+from scoring.labels.table import contradictions, labels_sha256, read_labels
 from scoring.protocols.binary import EARLIER_WORDINGS, LANGUAGES, WORDINGS
 from scoring.table import Col
 

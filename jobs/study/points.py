@@ -29,8 +29,7 @@ from scoring.assessment import SET_BY_SCANS, EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import ENGINE
 from scoring.engines.vlm.checkpoint import checkpoint
-from scoring.labels.contradictions import contradictions
-from scoring.labels.table import read_labels
+from scoring.labels.table import contradictions, read_labels
 from scoring.runs.layout import SCORES
 from scoring.tuning.drawing import Draw
 from scoring.tuning.recipe import other_setting, recipe

@@ -31,8 +31,7 @@ from jobs.tune_set.labelled_pictures import (
     labels_by_picture,
     targets_of,
 )
-from scoring.labels.contradictions import contradictions_of
-from scoring.labels.table import labels_sha256, read_labels
+from scoring.labels.table import contradictions_of, labels_sha256, read_labels
 from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol, ProtocolOptions
 from scoring.taxonomy import KEYS

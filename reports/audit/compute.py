@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError, RunError
 from reports.audit.cells import MAX_CATEGORIES, NO_CATEGORY, CellCounts, RawCounts, audit_sql, cell_counts, raw_counts
-from reports.audit.fitting import Basis, fitted, looks_of, weighted
-from reports.audit.labelled import labelled
+from reports.audit.fitting import Basis, fitted, labelled, looks_of, weighted
 from reports.audit.population import category_weights, with_quarantined
 from reports.audit.results import (
     ALL_LABELLED,
@@ -28,7 +27,6 @@ from reports.audit.results import (
     Method,
     SubjectRates,
 )
-from reports.labels.agreed import in_words, num_undecided_of
 from reports.run.warehouse import STALE_AUDIT, Run
 from reports.statistics.category_rates import shift_test
 from reports.statistics.estimates import IS_YES, Counts, Estimate, standard_error
@@ -148,14 +146,8 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
         second_looks=looks_of(subject, basis),
         raw_rate=basis.raw_rate(subject),
         is_raw_lower_bound=whole.is_lower_bound,
-        corrected=Estimate(),
-        standard_error=None,
-        with_quarantined=None,
-        sensitivity=Estimate(),
-        specificity=Estimate(),
         method="difference",
         note=NO_LABELS,
-        shift_test=None,
     )
     if not num_labels:
         return rates, []
@@ -225,10 +217,9 @@ def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple
             f"{num_left:,} of {counts.num_drawn:,} drawn pictures have no label yet. The "
             "rates hold if chance decided which: label them in the order of the list, and do not leave out hard ones."
         )
-    undecided = num_undecided_of(np.stack(list(labels.undecided.values()), axis=1))
-    if undecided:
+    if undecided := labels.undecided_in_words:
         notes.append(
-            f"Undecided, since people differ, cannot say, or skipped them: {in_words(undecided)}. The intervals cover "
+            f"Undecided, since people differ, cannot say, or skipped them: {undecided}. The intervals cover "
             "all of them being so, and none. The majority counts, so one more person decides: privsieve review "
             f"{quote(run.url)} --queue audit --as NAME, then apply {quote(run.url)}/reviews."
         )

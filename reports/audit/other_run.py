@@ -6,14 +6,12 @@ import pyarrow as pa
 from ingest.errors import LabelsError, RunError
 from reports.audit.cells import audit_sql, cell_counts, raw_counts
 from reports.audit.compute import category_row
-from reports.audit.labelled import LabelledSample, labelled
+from reports.audit.fitting import LabelledSample, labelled
 from reports.audit.population import with_quarantined
 from reports.audit.results import FEW_LABELS, NO_LABELS, NOT_IDENTIFIED, SCORED, Audit, CategoryRates, SubjectRates
-from reports.labels.agreed import in_words, num_undecided_of
 from reports.run.warehouse import STALE_AUDIT, Run
 from reports.statistics.estimates import IS_YES, Counts, Estimate, Flags, Numbers, evidence
 from reports.statistics.rogan_gladen import Errors, counted_errors, errors_of, rogan_gladen, weighted_errors
-from reports.statistics.second_looks import NONE
 from scoring.labels.table import JudgedLabels
 from scoring.privacy import private_condition
 from scoring.runs.audit_files import MIN_LABELS, PRIVATE, SUBJECTS, has_sample, read_sample
@@ -36,7 +34,6 @@ def audit_of_other_run(
     condition = private_condition(run.record.engine) if private is None else private
     rows = _cells(other, condition)
     labels = labelled(rows, judged, condition, other.url)
-    undecided = num_undecided_of(np.stack(list(labels.undecided.values()), axis=1))
     probabilities = _probabilities(other, rows, labels)
     sql_of_other = audit_sql(other, condition)
     of_other = None if probabilities is None else cell_counts(other, sql_of_other).of_run
@@ -58,11 +55,9 @@ def audit_of_other_run(
                 num_positive=num_positive,
                 num_ambiguous=labels.num_ambiguous[subject],
                 num_undecided=int(labels.undecided[subject].sum()),
-                second_looks=NONE,
                 raw_rate=whole.rate,
                 is_raw_lower_bound=whole.is_lower_bound,
                 corrected=corrected,
-                standard_error=None,
                 with_quarantined=None
                 if run.damage.num_parts
                 else with_quarantined(corrected, whole.num_scored, run.num_images()),
@@ -71,7 +66,6 @@ def audit_of_other_run(
                 specificity=errors.specificity if answered[subject] else Estimate(),
                 method="rogan-gladen",
                 note=_note(corrected, num_labels),
-                shift_test=None,
             )
         )
         for category in counts.categories if corrected.value is not None else ():
@@ -95,7 +89,7 @@ def audit_of_other_run(
             "as often here as there, which nothing in the two runs can show. Labels of a sample of this run need no "
             "such assumption.",
             *(() if probabilities is not None else (_taken_as_even(other.url),)),
-            *((_left_out(undecided),) if undecided else ()),
+            *((_left_out(undecided),) if (undecided := labels.undecided_in_words) else ()),
         ),
     )
 
@@ -121,10 +115,7 @@ def _probabilities(other: Run, rows: pa.Table, labels: LabelledSample) -> Number
     if not has_sample(other.root):
         return None
     sample = read_sample(other.root)
-    drawn = {
-        (row[Col.SHARD], row[Col.INDEX]): row["inclusion_probability"]
-        for row in sample.table.select(["shard", "index", "inclusion_probability"]).to_pylist()
-    }
+    drawn = sample.probabilities()
     pictures = rows.select([Col.SHARD, Col.INDEX, Col.SHA256]).take(pa.array(labels.places)).to_pylist()
     probabilities = np.array([drawn.get((picture[Col.SHARD], picture[Col.INDEX]), 0.0) for picture in pictures])
     # A hash names the copies of a drawn picture too; they were not drawn themselves.
@@ -177,10 +168,10 @@ def _taken_as_even(other: str) -> str:
     )
 
 
-def _left_out(undecided: dict[str, int]) -> str:
+def _left_out(undecided: str) -> str:
     return (
-        f"Left out as undecided, since people differ or cannot say: {in_words(undecided)}. These are hard pictures, so "
-        "the engine seems better than it is."
+        f"Left out as undecided, since people differ or cannot say: {undecided}. These are hard pictures, so the "
+        "engine seems better than it is."
     )
 
 

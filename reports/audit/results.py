@@ -1,13 +1,13 @@
 """Results of `audit apply`: raw and corrected rates."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import pyarrow as pa
 
+from reports.statistics.agreement import NONE, SecondLooks
 from reports.statistics.category_rates import ShiftTest
 from reports.statistics.estimates import Estimate
-from reports.statistics.second_looks import SecondLooks
 from scoring.runs.audit_files import CORRECTED_SCHEMA
 
 Method = Literal["difference", "composite", "prior shift", "rogan-gladen"]
@@ -52,7 +52,7 @@ class LabelCounts:
     """How many of these are of pictures that were not drawn. They are not used: they were not chosen at random."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SubjectRates:
     """The private decision or an attribute. Shares are 0–1, of the images that `Audit.population` names."""
 
@@ -71,7 +71,7 @@ class SubjectRates:
     num_undecided: int
     """Drawn pictures without an answer that people saw. Intervals cover both: all of them positive, and none."""
 
-    second_looks: SecondLooks
+    second_looks: SecondLooks = NONE
     """Pictures that at least two people judged, and how far they agree."""
 
     raw_rate: float | None
@@ -80,19 +80,19 @@ class SubjectRates:
     is_raw_lower_bound: bool
     """The engine finds the subject but never rules it out; then the raw rate is a share of all scored images."""
 
-    corrected: Estimate
+    corrected: Estimate = field(default_factory=Estimate)
 
-    standard_error: float | None
+    standard_error: float | None = None
     """Standard error of the corrected rate."""
 
-    with_quarantined: tuple[float, float] | None
+    with_quarantined: tuple[float, float] | None = None
     """The corrected interval if quarantined images count too: low if none of them is positive, high if all are. None if
     shards are damaged, so that the number of images is not known."""
 
-    sensitivity: Estimate
+    sensitivity: Estimate = field(default_factory=Estimate)
     """Share of the positive images that the run answers with yes; an unknown answer is not a yes."""
 
-    specificity: Estimate
+    specificity: Estimate = field(default_factory=Estimate)
     """Share of the other images that it does not answer with yes."""
 
     method: Method
@@ -101,7 +101,7 @@ class SubjectRates:
     note: str | None
     """Why there is no corrected rate, or what a reader must know of it."""
 
-    shift_test: ShiftTest | None
+    shift_test: ShiftTest | None = None
     """Whether the engine errs alike in all categories; None if there are no rates of categories."""
 
 

@@ -14,8 +14,8 @@ from reports.audit.results import (
     CategoryRates,
     LabelCounts,
 )
+from reports.statistics.agreement import MIN_TWICE
 from reports.statistics.estimates import Estimate
-from reports.statistics.second_looks import MIN_TWICE
 from reports.words import Cell, Document, Table, decimals_of, percent, shortened, table
 from scoring.runs.audit_files import PRIVATE, SUBJECTS
 

@@ -57,6 +57,11 @@ class Side:
         """Return the number of different pictures, compared by their bytes."""
         return self.num_rows - self.num_copies
 
+    @property
+    def share_private(self) -> float | None:
+        """Return the share of private rows among those of which it is known; None if it is known of none."""
+        return self.num_private / self.num_known if self.num_known else None
+
 
 @dataclass(frozen=True)
 class PairedRate:

@@ -1,19 +1,11 @@
-"""A comparison as tables of text, for the terminal and the page."""
+"""A comparison as tables of text, for the terminal and the page, and the page itself."""
 
 from collections.abc import Iterator, Sequence
 
 from ingest.errors import number_of
-from reports.diff.results import (
-    LEVEL_STATES,
-    PRIVATE_STATES,
-    AttributeChange,
-    GroupChange,
-    MeanChange,
-    RunDifference,
-    ScoreChange,
-    Side,
-)
+from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, AttributeChange, RunDifference, ScoreChange, Side
 from reports.evaluation.words import interval_cell
+from reports.pages import fill
 from reports.statistics.intervals import NUM_FEW
 from reports.words import Cell, Document, Table, number, p_text, percent, shortened, table
 from scoring.taxonomy import LEVELS
@@ -85,7 +77,7 @@ def _private(difference: RunDifference) -> str:
         )
     tested = "not tested" if difference.shards_drawn_in else "no picture changed, so there is nothing to test"
     if private.p_value is not None:
-        tested = f"McNemar's exact test p {_equals(private.p_value)}"
+        tested = f"McNemar's exact test p = {p_text(private.p_value)}".replace("= <", "<")
     more = f" {only_known[0].upper()}{only_known[1:]}." * bool(
         private.num_private_a_open_b + private.num_private_b_open_a
     )
@@ -124,16 +116,12 @@ def _leave(runs: Sequence[str]) -> str:
 
 
 def _score_in_words(score: ScoreChange) -> str:
+    interval = "" if score.interval is None else f" (95 % interval {interval_cell(score.interval, '+.3f')})"
     return (
         f"Severity ({SCORES[score.column]}): mean {number(score.mean_a)} in A, {number(score.mean_b)} in B, over "
         f"{number_of(score.num_pictures, 'picture')} that both scored; B − A {number(score.change, '+.3f')}"
-        f"{'' if score.interval is None else f' (95 % interval {_interval(score)})'}, Spearman ρ "
-        f"{number(score.spearman)} between the runs."
+        f"{interval}, Spearman ρ {number(score.spearman)} between the runs."
     )
-
-
-def _interval(change: MeanChange) -> str:
-    return interval_cell(change.interval, "+.3f")
 
 
 def _matched(difference: RunDifference) -> str:
@@ -149,15 +137,11 @@ def _matched(difference: RunDifference) -> str:
         return f"Both runs hold the same {number_of(difference.num_pairs, 'picture')}; all are compared."
     share_a, share_b = (percent(difference.num_pairs / side.num_pictures) for side in (a, b))
     are = "is" if difference.num_pairs == 1 else "are"
-    sides = [
-        f"{num:,} only in {name}"
-        for name, num in (("A", a.num_pictures - difference.num_pairs), ("B", b.num_pictures - difference.num_pairs))
-        if num
-    ]
+    left = {name: side.num_pictures - difference.num_pairs for name, side in (("A", a), ("B", b))}
+    sides = " and ".join(f"{num:,} only in {name}" for name, num in left.items() if num)
     return (
         f"{number_of(difference.num_pairs, 'picture')} {are} in both runs ({share_a} of A, {share_b} of B) and "
-        "compared; "
-        f"{' and '.join(sides)} {'is' if sides == ['1 only in A'] or sides == ['1 only in B'] else 'are'} not. "
+        f"compared; {sides} {'is' if sum(left.values()) == 1 else 'are'} not. "
         f"Each run as a whole: {_whole('A', a)}, {_whole('B', b)}."
     )
 
@@ -165,7 +149,7 @@ def _matched(difference: RunDifference) -> str:
 def _whole(name: str, side: Side) -> str:
     if not side.num_known:
         return f"{name} knows of no picture whether it is private"
-    return f"{percent(side.num_private / side.num_known)} private of {side.num_known:,} known in {name}"
+    return f"{percent(side.share_private)} private of {side.num_known:,} known in {name}"
 
 
 def tables(difference: RunDifference, most_groups: int | None = None) -> Iterator[Table]:
@@ -177,7 +161,7 @@ def tables(difference: RunDifference, most_groups: int | None = None) -> Iterato
     yield _transitions("Level in A (rows) and in B (columns)", LEVEL_STATES, difference.levels, words)
     yield _transitions("Private in A (rows) and in B (columns)", PRIVATE_STATES, difference.private_states, {})
     yield _attributes(difference)
-    yield _groups(difference, difference.groups if most_groups is None else difference.groups[:most_groups])
+    yield _groups(difference, most_groups)
     for score in difference.scores:
         yield _scores(difference, score, most_groups)
     if difference.pictures:
@@ -256,17 +240,9 @@ def _independence(difference: RunDifference) -> str:
     )
 
 
-def _equals(p_value: float | None) -> str:
-    text = p_text(p_value)
-    return text if text.startswith("<") else f"= {text}"
-
-
 def _counts(difference: RunDifference) -> Table:
     def sides(words: str, name: str) -> list[Cell]:
         return [words, getattr(difference.a, name), getattr(difference.b, name)]
-
-    def rate(side: Side) -> str:
-        return percent(side.num_private / side.num_known if side.num_known else None)
 
     return table(
         "Rows of each run",
@@ -279,7 +255,7 @@ def _counts(difference: RunDifference) -> Table:
             sides("all", "num_rows"),
             sides("of all: quarantined", "num_quarantined"),
             sides("of all: private", "num_private"),
-            ["share private, where known", rate(difference.a), rate(difference.b)],
+            ["share private, where known", *(percent(side.share_private) for side in (difference.a, difference.b))],
         ],
     )
 
@@ -343,12 +319,11 @@ def _reason_cells(num_open_b: int, num_open_a: int, seldom_denied_in: Sequence[s
     return [num_open_b, num_open_a, reason] if has_reasons else []
 
 
-def _groups(difference: RunDifference, shown: Sequence[GroupChange]) -> Table:
-    left = len(difference.groups) - len(shown)
+def _groups(difference: RunDifference, most_groups: int | None) -> Table:
+    shown = difference.groups[:most_groups]
     has_reasons = any(item.seldom_denied_in for item in shown)
     return table(
-        f"Share of private pictures by {difference.by}, smallest p first"
-        + (f"; {left:,} more are not listed" if left else ""),
+        f"Share of private pictures by {difference.by}, smallest p first{_more(difference.groups, shown)}",
         [shortened(difference.by), "pictures", "known", "in A", "in B", "only A", "only B", "p", "p (Holm)"]
         + list(_REASON_HEADS) * has_reasons,
         [
@@ -371,12 +346,16 @@ def _groups(difference: RunDifference, shown: Sequence[GroupChange]) -> Table:
     )
 
 
+def _more(groups: Sequence[object], shown: Sequence[object]) -> str:
+    left = len(groups) - len(shown)
+    return f"; {left:,} more are not listed" if left else ""
+
+
 def _scores(difference: RunDifference, score: ScoreChange, most_groups: int | None) -> Table:
-    shown = score.groups if most_groups is None else score.groups[:most_groups]
-    left = len(score.groups) - len(shown)
+    shown = score.groups[:most_groups]
     return table(
         f"Mean severity ({SCORES[score.column]}) by {difference.by}, largest change first, of pictures that both scored"
-        + (f"; {left:,} more are not listed" if left else ""),
+        + _more(score.groups, shown),
         [shortened(difference.by), "pictures", "mean in A", "mean in B", "B − A", "95 % interval"],
         [
             [
@@ -385,8 +364,31 @@ def _scores(difference: RunDifference, score: ScoreChange, most_groups: int | No
                 item.mean_a,
                 item.mean_b,
                 number(item.change, "+.3f"),
-                _interval(item),
+                interval_cell(item.interval, "+.3f"),
             ]
             for item in shown
         ],
+    )
+
+
+MAX_GROUPS = 2_000
+"""Number of groups on the page, which stays below 1.5 MB; JSON has all."""
+
+MINOR = frozenset(
+    ["pictures", "known", "only A", "only B", "doubt", "κ", "p", "in A, open in B", "in B, open in A", "95 % interval"]
+)
+"""Columns that a phone has no room for."""
+
+
+def render(difference: RunDifference) -> str:
+    """Return the comparison as one HTML page, which needs no other file and may load none."""
+    return fill(
+        "diff",
+        {"percent": percent, "shortened": shortened},
+        difference=difference,
+        findings=list(findings(difference)),
+        notes=list(notes(difference)),
+        minor=MINOR,
+        by=shortened(difference.by),
+        tables=list(tables(difference, MAX_GROUPS)),
     )

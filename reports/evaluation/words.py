@@ -115,12 +115,7 @@ def _private(private: PrivateResult) -> Iterator[Table]:
         f"Private or public: {number_of(private.num_pictures, 'picture')}, {sides}; {unanswered}{asked}",
         ["metric", "value", "95 % interval", "of the answered"],
         [
-            [
-                _name(metric),
-                getattr(private, metric),
-                _interval(private.intervals, metric),
-                getattr(private.answered, metric),
-            ]
+            [_name(metric), getattr(private, metric), _interval(private.intervals, metric), getattr(answered, metric)]
             for metric in binary.METRICS
         ],
     )
@@ -128,18 +123,11 @@ def _private(private: PrivateResult) -> Iterator[Table]:
         "Answers by label",
         ["label", "answered private", "answered public", "no answer"],
         [
-            [
-                "private",
-                answered.num_true_positive,
-                answered.num_false_negative,
-                num_private - answered.num_true_positive - answered.num_false_negative,
-            ],
-            [
-                "public",
-                answered.num_false_positive,
-                answered.num_true_negative,
-                num_public - answered.num_false_positive - answered.num_true_negative,
-            ],
+            [label, num_yes, num_no, num - num_yes - num_no]
+            for label, num_yes, num_no, num in (
+                ("private", answered.num_true_positive, answered.num_false_negative, num_private),
+                ("public", answered.num_false_positive, answered.num_true_negative, num_public),
+            )
         ],
     )
     if (sides_of := private.classwise) is not None:
@@ -148,10 +136,8 @@ def _private(private: PrivateResult) -> Iterator[Table]:
             ["side", "precision", "recall", "F1", "support"],
             [
                 [name, side.precision, side.recall, side.f1, side.support]
-                for name, side in (
-                    ("private", sides_of.private),
-                    ("public", sides_of.public),
-                    ("overall", sides_of.overall),
+                for name, side in zip(
+                    ("private", "public", "overall"), (sides_of.private, sides_of.public, sides_of.overall), strict=True
                 )
             ],
         )
@@ -161,15 +147,8 @@ def _private(private: PrivateResult) -> Iterator[Table]:
             ["class", "pictures", "batches", "MCC", "F1", "recall", "precision", "specificity", "MCC, all"],
             [
                 [
-                    shortened(row.name),
-                    row.num_pictures,
-                    row.num_batches,
-                    row.mcc,
-                    row.f1,
-                    row.recall,
-                    row.precision,
-                    row.specificity,
-                    row.mcc_against_all,
+                    *(shortened(row.name), row.num_pictures, row.num_batches, row.mcc, row.f1, row.recall),
+                    *(row.precision, row.specificity, row.mcc_against_all),
                 ]
                 for row in private.per_class
             ],

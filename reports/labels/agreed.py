@@ -22,7 +22,6 @@ from scoring.labels.table import JudgedLabels, attribute_values
 from scoring.privacy import BY_LEVEL, IS_DECISIVE, follows_taxonomy, private_of_labels
 from scoring.runs.audit_files import SUBJECTS
 from scoring.table import numbers_of
-from scoring.taxonomy import KEYS
 
 Places = npt.NDArray[np.int64]
 
@@ -133,7 +132,7 @@ def _replaced(labels: pa.Table, name: str, members: Flags, values: Numbers) -> p
 def num_undecided_of(undecided: Flags) -> dict[str, int]:
     """Count the undecided pictures of each subject that has any. undecided: shape (m, 23)."""
     counts = undecided.sum(axis=0).tolist()
-    return {subject: count for subject, count in zip((SUBJECTS[0], *KEYS), counts, strict=True) if count}
+    return {subject: count for subject, count in zip(SUBJECTS, counts, strict=True) if count}
 
 
 def in_words(num_undecided: dict[str, int]) -> str:

@@ -21,7 +21,7 @@ from reports.statistics.intervals import Interval
 from reports.statistics.paired import interval_of_mean
 from scoring.labels.consensus import majority_vote, most_common, most_common_text, yes_of_most
 from scoring.labels.judgements import AttentionChecks, Judgements
-from scoring.labels.votes import VOTES, votes_of
+from scoring.labels.label_files import VOTES, votes_of
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 Floats = npt.NDArray[np.floating]

@@ -13,8 +13,7 @@ from ingest import __version__
 from ingest.errors import QueryError
 from ingest.sample import printable
 from reports.report import answers
-from reports.report.corrected import corrected_rates
-from reports.report.results import Report
+from reports.report.results import Report, corrected_rates
 from reports.run.design import SourceSizes
 from reports.run.figures import Fact, Pair, Rate, ReasonCount
 from reports.run.warehouse import Run

@@ -78,6 +78,10 @@ class Overall:
     """What the figures are, or why there are none."""
 
 
+def _no_rate(why: str) -> Overall:
+    return Overall(None, None, None, why)
+
+
 def design_of(
     record: RunRecord,
     num_images: int,
@@ -173,7 +177,7 @@ def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, s
     if total.num_screened:
         return _with_screened(total, design)
     if rate is None:
-        return Overall(None, None, None, "No image was judged, so there is no rate.")
+        return _no_rate("No image was judged, so there is no rate.")
     if design.kind == "whole" and design.is_certain:
         return Overall(rate, rate, rate, "All images were scanned, so the overall rate has no sampling error.")
     if design.kind == "whole":
@@ -187,12 +191,8 @@ def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, s
         return Overall(rate, low, high, f"Estimated from a random sample, with its 95 % interval{size}.")
     if design.kind == "shards":
         if total.rate_low is None:
-            return Overall(
-                rate,
-                None,
-                None,
-                "Estimated from a single shard, so there is no interval: how much shards differ is not known.",
-            )
+            sentence = "Estimated from a single shard, so there is no interval: how much shards differ is not known."
+            return Overall(rate, None, None, sentence)
         sentence = (
             f"Estimated from images of {total.num_shards:,} random shards, with a 95 % interval that has the variance "
             "between them."
@@ -202,9 +202,9 @@ def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, s
         return _weighted(rates, by, sizes)
     if design.kind == "damaged":
         unseen = "shards are damaged, and an unknown number of its images was not seen"
-        return Overall(None, None, None, f"No claim about the whole source: {unseen}.")
+        return _no_rate(f"No claim about the whole source: {unseen}.")
     why = "the first images" if design.kind == "first" else "what was scanned first"
-    return Overall(None, None, None, f"No claim about the source: {why} are no random sample of it.")
+    return _no_rate(f"No claim about the source: {why} are no random sample of it.")
 
 
 def _with_screened(total: Rate, design: RunDesign) -> Overall:
@@ -214,13 +214,11 @@ def _with_screened(total: Rate, design: RunDesign) -> Overall:
     """
     if not total.num_guarded:
         why = "none of them was given to the engine by the guard, so their private share is not known"
-        return Overall(None, None, None, f"The screen left out {total.num_screened:,} images, and {why}.")
+        return _no_rate(f"The screen left out {total.num_screened:,} images, and {why}.")
     num_left_out = total.num_screened
-    low, high = (float(end) for end in clopper_pearson(total.num_missed, total.num_guarded))
-    num_all = total.num_judged + num_left_out
 
     def over_all(share: float) -> float:
-        return (total.num_private + share * num_left_out) / num_all
+        return (total.num_private + share * num_left_out) / (total.num_judged + num_left_out)
 
     sentence = (
         f"Over all images that were judged or left out by the screen; the private share of the {num_left_out:,} that "
@@ -229,41 +227,36 @@ def _with_screened(total: Rate, design: RunDesign) -> Overall:
     share = over_all(total.num_missed / total.num_guarded)
     if design.kind != "whole":
         return Overall(share, None, None, f"{sentence} No interval: the images are a sample, too.")
-    low, high = over_all(low), over_all(high)
+    low, high = (over_all(float(end)) for end in clopper_pearson(total.num_missed, total.num_guarded))
     return Overall(share, low, high, f"{sentence} The 95 % interval is {spread(low, high)}.")
 
 
 def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes) -> Overall:
     none = "No overall rate: each category has the same weight in this sample, whatever its size in the source"
     if not sizes.by_category:
-        return Overall(None, None, None, f"{none} (--category-sizes).")
+        return _no_rate(f"{none} (--category-sizes).")
     by_group = {rate.group: rate for rate in rates}
     missing = [name for name in sizes.by_category if name not in by_group or not by_group[name].num_judged]
     unnamed = sorted(by_group.keys() - sizes.by_category.keys())
     if unnamed:
         why = f"{len(unnamed):,} of its categories have no size there, such as {unnamed[0]:.60}"
-        return Overall(None, None, None, f"{none}; {why} (--category-sizes).")
+        return _no_rate(f"{none}; {why} (--category-sizes).")
     drawn = {name: by_group[name].num_images for name in sizes.by_category if name in by_group}
     larger = next((name for name, num in drawn.items() if num > sizes.by_category[name]), None)
     if larger is not None:
         why = f"of {larger:.60} the run has {drawn[larger]:,} images, and {sizes.by_category[larger]:,} are given"
-        return Overall(None, None, None, f"{none}; {why} (--category-sizes).")
+        return _no_rate(f"{none}; {why} (--category-sizes).")
     if by != "category" or missing:
         have = "has" if len(missing) == 1 else "have"
         why = (
             f"; {len(missing):,} of its categories {have} no judged image" if missing else "; group by category for it"
         )
-        return Overall(None, None, None, f"{none}{why}.")
-    strata = [
-        Stratum(size, item.num_images, item.num_judged, item.num_private)
-        for name, size in sizes.by_category.items()
-        for item in [by_group[name]]
-    ]
-    weighted = post_stratified(strata)
+        return _no_rate(f"{none}{why}.")
+    counts = [(size, by_group[name]) for name, size in sizes.by_category.items()]
+    weighted = post_stratified([Stratum(size, of.num_images, of.num_judged, of.num_private) for size, of in counts])
     assert weighted is not None
-    sizes_of = "size of 1 category" if len(strata) == 1 else f"sizes of {len(strata):,} categories"
-    sentence = f"Weighted with the {sizes_of} in the source, with its 95 % interval."
-    return Overall(*weighted, sentence)
+    sizes_of = "size of 1 category" if len(counts) == 1 else f"sizes of {len(counts):,} categories"
+    return Overall(*weighted, f"Weighted with the {sizes_of} in the source, with its 95 % interval.")
 
 
 def _by_lower_end(rate: Rate) -> tuple[bool, float, float, str]:

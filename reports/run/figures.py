@@ -239,7 +239,7 @@ class Copies:
 
 @dataclass(frozen=True)
 class CorrectedRate:
-    """A rate corrected by labels of people, as `audit apply` wrote it; see `reports.report.corrected`."""
+    """A rate corrected by labels of people, as `audit apply` wrote it; see `reports.report.results`."""
 
     subject: str
     category: str | None

@@ -1,6 +1,6 @@
 """Thresholds of a screen, and bounds of its miss rate: the share of private pictures that it leaves out.
 
-The threshold is that of `filter --guarantee` (`reports.statistics.recall_bound`): the largest for which the exact
+The threshold is that of `filter --guarantee` (`reports.statistics.shares`): the largest for which the exact
 one-sided upper bound of the miss rate is at most the target. Level 1 and each category can have bounds of their own,
 since a small miss rate over all can hide a large one of a few.
 
@@ -17,8 +17,7 @@ import numpy as np
 from ingest.errors import LabelsError
 from reports.screening.pictures import LabelledFeatures
 from reports.statistics.binary import Flags, Numbers
-from reports.statistics.recall_bound import bound_of, num_missed_allowed, num_needed
-from reports.statistics.shares import clopper_pearson
+from reports.statistics.shares import bound_of, clopper_pearson, num_missed_allowed, num_needed
 from reports.words import percent, spread
 from scoring.screen.guard import GuardCounts
 from scoring.screen.record import Labelled, LevelBound, MissBound, ScreenRecord

@@ -25,7 +25,7 @@ from reports.screening.bounds import (
 from reports.screening.pictures import BOUND, TRAINING, VALIDATION, Groups, LabelledFeatures, chosen, parts
 from reports.statistics.binary import Flags, Numbers, cells, known, rates
 from reports.statistics.calibration import NUM_FOLDS, Points, folds_of, logits, platt
-from reports.statistics.recall_bound import num_needed
+from reports.statistics.shares import num_needed
 from reports.words import percent
 from scoring.screen.fusion import KINDS, Fusion, FusionKind, fitted_fusion, log_loss
 from scoring.screen.heads import FittedHead, Head, HeadKind, fitted_heads

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ingest.errors import LabelsError, number_of
 from reports.statistics.binary import Flags, Numbers
-from reports.statistics.recall_bound import lot, num_needed
+from reports.statistics.shares import lot, num_needed
 from reports.words import percent
 from scoring.screen.model import Vectors
 

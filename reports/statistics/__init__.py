@@ -1,10 +1,9 @@
 """Statistics: arrays in, numbers out. Knows no run, no file and no words; imports nothing of `reports` but itself.
 
-    shares.py, intervals.py                     how sure a share, or another figure, is
+    shares.py, intervals.py                     how sure a share, or another figure, is; thresholds that labels prove
     binary.py, calibration.py, correlation.py   how good answers and probabilities are
-    recall_bound.py                             thresholds that labels prove
     agreement.py, paired.py                     people, or two runs, on the same pictures
-    estimates.py, category_rates.py, rogan_gladen.py, second_looks.py   rates corrected by labels
+    estimates.py, category_rates.py, rogan_gladen.py   rates corrected by labels
     likeness.py                                 how alike two pictures are
 
 May import: nothing of other folders.

@@ -7,7 +7,7 @@
     load(options)           starts the models
 
 Only `load` loads a model. To add an engine: write the module and name it here; nothing outside of this folder needs to
-know it. A module with files of its own keeps the engine in `engine.py` and the user's choices in `settings.py`.
+know it. A module with files of its own keeps the engine in `engine.py`.
 
 May import: `ingest`.
 """

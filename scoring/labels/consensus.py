@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError, number_of
 from scoring.labels.judgements import Floats, Judgements
+from scoring.labels.label_files import PRIVATE_VOTES, VOTES, votes_of
 from scoring.labels.table import LabelsOrigin, to_labels
-from scoring.labels.votes import PRIVATE_VOTES, VOTES, votes_of
 from scoring.severity import scores_with_gaps
 from scoring.taxonomy import KEYS
 

@@ -15,6 +15,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.labels import label_studio
 from scoring.labels.importing import load_mapping
+from scoring.labels.label_files import PRIVATE_VOTES, vote_of
 from scoring.labels.source_files import (
     Importer,
     LabelledPicture,
@@ -28,7 +29,6 @@ from scoring.labels.source_files import (
     names_in,
 )
 from scoring.labels.table import labels_from_csv
-from scoring.labels.votes import PRIVATE_VOTES, vote_of
 from scoring.taxonomy import KEYS
 
 

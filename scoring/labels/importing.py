@@ -19,9 +19,9 @@ from ingest.errors import LabelsError, did_you_mean, number_of
 from ingest.formats.shard import MAX_IMAGE_BYTES
 from ingest.sample import printable
 from ingest.storage.place import Place
+from scoring.labels.label_files import PRIVATE_VOTES
 from scoring.labels.source_files import Importer, LabelledPicture, folder_and_file, key_of
 from scoring.labels.table import LabelsOrigin, to_labels
-from scoring.labels.votes import PRIVATE_VOTES
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import load_yaml, shipped_or_given
 

@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.errors import LabelsError
+from ingest.errors import LabelsError, PrivsieveError
 from ingest.sample import printable
+from scoring.labels.label_files import steps_of
 from scoring.labels.picture_index import hashes_by_name
 from scoring.labels.table import attribute_values
-from scoring.labels.votes import steps_of
 from scoring.severity import levels_with_gaps
 from scoring.taxonomy import KEYS
 
@@ -122,6 +122,8 @@ def _filled(
     return Judgements(annotators, tuple(hashes), tuple(keys), listed, values, private, score, vote, texts)
 
 
+MAX_REVIEWER_CHARS = 80
+
 CHECKS = "attention checks"
 """The annotator's name of the known answers, while they are joined with the labels."""
 
@@ -129,6 +131,14 @@ MIN_PRIVATE_STEP = 0.5
 """Smallest score that answers "is it private?" with yes. Scores are severities: 1 is the most private."""
 
 MAX_NAMED = 3
+
+
+def checked_name(name: str) -> str:
+    """Return the name of a person, without spaces around it. PrivsieveError if it is none."""
+    name = name.strip()
+    if not name or len(name) > MAX_REVIEWER_CHARS or not name.isprintable() or name == CHECKS:
+        raise PrivsieveError(f"a reviewer's name has 1 to {MAX_REVIEWER_CHARS} printable characters; give another one")
+    return name
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import pyarrow as pa
 from ingest.errors import LabelsError
 from ingest.sample import printable
 from ingest.storage.place import Place
+from scoring.labels.label_files import PRIVATE_VOTES, SHOWN_TO, VOTES
 from scoring.labels.source_files import LabelledPicture, content_of, folder_and_file, inside, json_of
-from scoring.labels.votes import PRIVATE_VOTES, SHOWN_TO, VOTES
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
 
 IMAGE = "image"

@@ -34,8 +34,7 @@ from scoring.protocols.interface import (
     TextAnswer,
 )
 from scoring.protocols.reading import how_probable, probabilities_of, text_of, unparsable
-from scoring.protocols.settings import refuse_thresholds, version, with_image
-from scoring.protocols.texts import Texts, Wording, fill, load_texts
+from scoring.protocols.texts import Texts, Wording, fill, load_texts, refuse_thresholds, version, with_image
 from scoring.protocols.yes_or_no import AnswerWords
 
 Reading = Literal["strict", "lenient", "first", "reason"]

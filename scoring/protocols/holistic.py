@@ -20,8 +20,7 @@ from ingest.errors import EngineError
 from scoring.assessment import Assessment, Outcome, Unscored, not_assessed
 from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, ProtocolOptions
 from scoring.protocols.reading import text_of, unparsable
-from scoring.protocols.settings import refuse_thresholds, version, with_image
-from scoring.protocols.texts import Texts, Wording, fill, load_texts
+from scoring.protocols.texts import Texts, Wording, fill, load_texts, refuse_thresholds, version, with_image
 from scoring.severity import BANDS
 
 MODES = ("zero-shot", "intuition", "taxonomy")

@@ -157,7 +157,7 @@ class ProtocolOptions:
     """Content of the --prompt-file, YAML or JSON: name of a text or setting -> its replacement."""
 
     thresholds: bytes | None = None
-    """Content of the --thresholds file, YAML or JSON (`Thresholds` in `settings.py`)."""
+    """Content of the --thresholds file, YAML or JSON (`Thresholds` in `reading.py`)."""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,16 @@ import numpy as np
 
 from scoring.assessment import Assessment, Outcome, Unscored
 from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, ProtocolOptions
-from scoring.protocols.reading import DIGITS, evidence, form_probabilities, read_form, text_of
-from scoring.protocols.settings import Thresholds, load_thresholds, version, with_image
-from scoring.protocols.texts import OneQuestionTexts, load_texts
+from scoring.protocols.reading import (
+    DIGITS,
+    Thresholds,
+    evidence,
+    form_probabilities,
+    load_thresholds,
+    read_form,
+    text_of,
+)
+from scoring.protocols.texts import OneQuestionTexts, load_texts, version, with_image
 from scoring.taxonomy import KEYS
 
 VARIANTS = ("counterfactual",)
@@ -56,7 +63,7 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> J
     instructions = texts.question(variants, {})
     wanted = Generate(MAX_TOKENS, form_schema(MEANING), probability_tokens=DIGITS)
     prompt = Prompt(with_image(texts, texts.system, instructions), wanted)
-    return JsonProtocol(name, version(name, revision, texts, [prompt], thresholds), prompt, thresholds)
+    return JsonProtocol(name, version(name, revision, texts, [prompt], thresholds.by_key), prompt, thresholds)
 
 
 def form_schema(meaning: Mapping[float, float]) -> dict[str, object]:

@@ -12,9 +12,8 @@ import numpy as np
 from ingest.errors import EngineError
 from scoring.assessment import Assessment, Outcome
 from scoring.protocols.interface import Answer, Prompt, Protocol, ProtocolOptions, SlotAnswer, Slots
-from scoring.protocols.reading import evidence, unparsable
-from scoring.protocols.settings import Thresholds, load_thresholds, most_probable, version, with_image
-from scoring.protocols.texts import OneQuestionTexts, Wording, fill, load_texts, must_hold
+from scoring.protocols.reading import Thresholds, evidence, load_thresholds, most_probable, unparsable
+from scoring.protocols.texts import OneQuestionTexts, Wording, fill, load_texts, must_hold, version, with_image
 from scoring.taxonomy import KEYS
 
 VARIANTS = ("counterfactual",)
@@ -61,7 +60,7 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> S
         )
     instructions = texts.question(variants, {"placeholder": texts.placeholder})
     prompt = Prompt(with_image(texts, texts.system, instructions), wanted)
-    return SlotsProtocol(name, version(name, revision, texts, [prompt], thresholds), prompt, thresholds)
+    return SlotsProtocol(name, version(name, revision, texts, [prompt], thresholds.by_key), prompt, thresholds)
 
 
 def _pieces(form_line: str) -> tuple[str, ...]:

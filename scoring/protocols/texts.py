@@ -1,25 +1,29 @@
-"""The texts of a protocol: `texts/<name>.yaml`, and those of earlier revisions, which runs that began with them still
-ask: `texts/<name>-<revision>.yaml`. A file of the user can replace any of them.
+"""The texts of a protocol, the prompts that are made of them, and its version.
+
+The texts are in `texts/<name>.yaml`, and those of earlier revisions, which runs that began with them still ask, in
+`texts/<name>-<revision>.yaml`. A file of the user can replace any of them.
 
 A prompt file is YAML (or JSON) in the form of the shipped ones: name of a text -> text. Any of them may be missing;
 under `questions` it can replace the question about single attributes, and `image_first: true` puts the image before
-the text. Words in braces, such as {attributes},
-are filled in; the shipped texts show which there are, and an unknown one is refused. {num_attributes} is the size of
-the taxonomy.
+the text. Words in braces, such as {attributes}, are filled in; the shipped texts show which there are, and an unknown
+one is refused. {num_attributes} is the size of the taxonomy.
 """
 
+import dataclasses
 import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import EngineError, did_you_mean
 from ingest.sample import printable
+from scoring.protocols.interface import Image, Message, Prompt, ProtocolOptions, Text
 from scoring.taxonomy import ATTRIBUTES, KEYS
 from scoring.yaml_files import load_yaml
 
@@ -203,3 +207,59 @@ def _refuse_control_characters(texts: Mapping[str, Any]) -> None:
 def _shipped(name: str) -> dict[str, Any]:
     text = resources.files("scoring.protocols").joinpath("texts", f"{name}.yaml").read_bytes()
     return parse_mapping(text, f"texts/{name}.yaml")
+
+
+ANNOUNCES_IMAGE = "The picture:"
+"""Last words of the shipped texts before the image."""
+
+
+def with_image(texts: Texts, system: str, text: str) -> tuple[Message, ...]:
+    """Build the chat about an image: the system's text, if it is not empty, then the text, then the image.
+
+    With `texts.image_first` the image comes before the text, without the words that announce it at the end.
+    """
+    if texts.image_first:
+        return (*_system(system), Message("user", (Image(), Text(text.removesuffix(ANNOUNCES_IMAGE).rstrip()))))
+    return (*_system(system), Message("user", (Text(text), Image())))
+
+
+def without_image(system: str, text: str) -> tuple[Message, ...]:
+    """Build the chat of a pass that does not see the image."""
+    return (*_system(system), Message("user", (Text(text),)))
+
+
+def _system(text: str) -> tuple[Message, ...]:
+    return (Message("system", (Text(text),)),) if text.strip() else ()
+
+
+def version(
+    name: str,
+    revision: int,
+    texts: Texts,
+    prompts: Sequence[Prompt],
+    thresholds: Mapping[str, BaseModel] = MappingProxyType({}),
+    first_name: str | None = None,
+) -> str:
+    """Return `<name>-<revision> <hash>`; the hash changes with every text and setting.
+
+    revision: raised by hand when a protocol asks or reads answers in a new way. first_name: what the same protocol was
+    called first, if it was renamed: the hash stays the same.
+    """
+    content = {
+        "name": first_name or name,
+        "revision": revision,
+        "texts": texts.hashed(),
+        "prompts": [dataclasses.asdict(prompt) for prompt in prompts],
+        "thresholds": {key: threshold.model_dump() for key, threshold in thresholds.items()},
+        "keep_rationale": False,  # an option of 0.1.0; without it a version keeps its hash
+    }
+    return f"{name}-{revision} {hash_of(content)}"
+
+
+def refuse_thresholds(protocol: str, options: ProtocolOptions) -> None:
+    """Raise EngineError if thresholds were given to a protocol without probabilities of the attributes."""
+    if options.thresholds is not None:
+        raise EngineError(
+            f"the {protocol} protocol gives no probabilities of the attributes; leave out --thresholds "
+            "or choose slots or json"
+        )

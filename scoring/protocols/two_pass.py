@@ -18,8 +18,17 @@ from scoring.assessment import Assessment, Outcome, Unscored
 from scoring.protocols.interface import Answer, Generate, Message, Prompt, Protocol, ProtocolOptions, Text, TextAnswer
 from scoring.protocols.json_form import form_schema
 from scoring.protocols.reading import evidence, read_form, text_of, unparsable
-from scoring.protocols.settings import refuse_thresholds, version, with_image, without_image
-from scoring.protocols.texts import TextsOfAttributes, Wording, fill, load_texts, must_hold
+from scoring.protocols.texts import (
+    TextsOfAttributes,
+    Wording,
+    fill,
+    load_texts,
+    must_hold,
+    refuse_thresholds,
+    version,
+    with_image,
+    without_image,
+)
 from scoring.taxonomy import ATTRIBUTES, KEYS, TAXONOMY
 
 VARIANTS: tuple[str, ...] = ()

@@ -28,8 +28,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from ingest.formats import open_source
-from ingest.formats.stated_counts import stated_counts
+from ingest.formats import open_source, stated_counts
 from ingest.storage.place import place
 from jobs.scan.slice_tasks import draw_shards
 from scoring.runs.footers import write_result

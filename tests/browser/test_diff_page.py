@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reports.diff.compute import compare_runs
-from reports.diff.page import render
+from reports.diff.words import render
 from tests.browser.conftest import SIDEWAYS, WIDTH_PHONE_PX, OpenPage
 from tests.reports.diff.made import PictureRow, make
 from tests.reports.evaluation.conftest import found

@@ -7,8 +7,7 @@ import numpy as np
 
 from scoring.assessment import Assessment, EngineOptions, Outcome, Unscored, View
 from scoring.endpoint import RetryPolicy
-from scoring.engines.openai.engine import OpenAIEngine, jpeg_of
-from scoring.engines.openai.settings import settings
+from scoring.engines.openai.engine import OpenAIEngine, jpeg_of, settings
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.taxonomy import KEYS
 from tests.engines.chat_server import ChatServer

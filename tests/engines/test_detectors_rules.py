@@ -11,7 +11,7 @@ from scoring.engines.detectors.findings import decide
 from scoring.engines.detectors.ocr import TextLine
 from scoring.engines.detectors.page import Page, split_label
 from scoring.engines.detectors.rules import TEXT_ATTRIBUTES, text_findings
-from scoring.text_rules import names, patterns
+from scoring.text_rules import patterns, vocabulary
 from tests.engines.pages import HEIGHT, WIDTH, line, page, value
 
 
@@ -125,7 +125,7 @@ def test_a_blank_form_names_nobody() -> None:
     "text", ["This project was begun by David Johnson and friends", "Dr. Avery Smith", "Anna Maria Eriksson"]
 )
 def test_people_are_named(text: str) -> None:
-    assert names.names_person(text)
+    assert vocabulary.names_person(text)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_people_are_named(text: str) -> None:
     ["Martin Luther Street", "CONTOSO LTD.", "Will You Come", "Paris Hotel", "Rose Garden", "Total Fat 13g"],
 )
 def test_places_firms_and_words_are_no_people(text: str) -> None:
-    assert not names.names_person(text)
+    assert not vocabulary.names_person(text)
 
 
 def test_the_numbers_of_fields_are_no_values() -> None:
@@ -317,7 +317,7 @@ _ROWS = (
 @pytest.mark.parametrize("behind", ["", " Main Street", ": Anna Smith", " NY 12345"])
 def test_a_line_of_one_sign_repeated_is_judged_at_once(behind: str) -> None:
     """Bounded generously: before, 100 zeros took seconds and 200 colons longer than anyone waits."""
-    rules = (*CAPTION_KINDS.values(), patterns.has_street_address, names.value_shape, patterns.count_amounts)
+    rules = (*CAPTION_KINDS.values(), patterns.has_street_address, vocabulary.value_shape, patterns.count_amounts)
     start = time.process_time()
     for row in _ROWS:
         text = "1 " + (row * 1500)[:1500] + behind
@@ -352,6 +352,6 @@ def test_other_lines_are_no_street_addresses(text: str) -> None:
 
 
 def test_a_name_is_found_behind_labels_and_between_initials() -> None:
-    assert names.names_person("To: Cc:: Anna Smith")
-    assert names.names_person("Anna J. R. R. de Smith")
-    assert not names.names_person("a:" * 1000)
+    assert vocabulary.names_person("To: Cc:: Anna Smith")
+    assert vocabulary.names_person("Anna J. R. R. de Smith")
+    assert not vocabulary.names_person("a:" * 1000)

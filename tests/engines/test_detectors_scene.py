@@ -10,8 +10,14 @@ from scoring.engines.detectors.faces import Face
 from scoring.engines.detectors.findings import decide
 from scoring.engines.detectors.objects import Thing
 from scoring.engines.detectors.page import Page
-from scoring.engines.detectors.plates import is_plate, plate_findings, plates_in_close_up, vehicles_to_read
-from scoring.engines.detectors.scene import human_faces, scene_findings
+from scoring.engines.detectors.scene import (
+    human_faces,
+    is_plate,
+    plate_findings,
+    plates_in_close_up,
+    scene_findings,
+    vehicles_to_read,
+)
 from tests.engines.pages import HEIGHT, WIDTH, line, page, value
 
 SIZE = (WIDTH, HEIGHT)

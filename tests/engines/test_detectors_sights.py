@@ -6,11 +6,10 @@ import pytest
 from PIL import Image, ImageDraw
 
 from ingest.images.pixels import Pixels
-from scoring.engines.detectors.barcodes import Barcode, barcode_findings
 from scoring.engines.detectors.faces import Face, face_findings
 from scoring.engines.detectors.findings import ASSESSED, decide, embedded_findings
 from scoring.engines.detectors.nudity import nudity_findings
-from scoring.engines.detectors.without_model import is_fundus, ridge_share, scan_findings
+from scoring.engines.detectors.without_model import Barcode, barcode_findings, is_fundus, ridge_share, scan_findings
 from scoring.taxonomy import KEYS
 from tests.engines.pages import HEIGHT, WIDTH, page, value
 

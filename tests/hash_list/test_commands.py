@@ -17,8 +17,7 @@ from jobs.browse.command import BrowseRequest
 from jobs.browse.command import prepared as prepared_to_browse
 from jobs.browse.server import MEDIA_TYPES, exported
 from jobs.cli import VERBS
-from jobs.review.command import prepared
-from jobs.review.request import ReviewRequest
+from jobs.review.command import ReviewRequest, prepared
 from jobs.runtime.progress import SILENT
 from reports.report.browsed_rows import Filter
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels

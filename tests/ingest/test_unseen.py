@@ -11,11 +11,11 @@ from PIL import Image
 
 from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.files import avif as avif_walker
-from ingest.images.files import bare as bare_walker
 from ingest.images.files import gif as gif_walker
 from ingest.images.files import jpeg as jpeg_walker
 from ingest.images.files import png as png_walker
 from ingest.images.files import tiff as tiff_walker
+from ingest.images.files import unseen
 from ingest.images.files import webp as webp_walker
 from ingest.images.files.pieces import UNSEEN_KINDS, Piece
 from ingest.images.pixels import ImageLimits
@@ -104,7 +104,7 @@ WALKERS: dict[str, Callable[[bytes], Iterable[Piece]]] = {
     "gif": lambda encoded: gif_walker.pieces(encoded, 16),
     "webp": lambda encoded: webp_walker.pieces(encoded, 16),
     "tiff": lambda encoded: tiff_walker.pieces(encoded, 16),
-    "bmp": lambda encoded: bare_walker.bmp_pieces(encoded) if is_opened(encoded) else (),
+    "bmp": lambda encoded: unseen.bmp_pieces(encoded) if is_opened(encoded) else (),
     "avif": lambda encoded: avif_walker.pieces(encoded, 16, has_alpha=False),
 }
 

@@ -13,7 +13,7 @@ from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from scoring.assessment import Assessment
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.policies.policy_file import load_policy
-from scoring.protocols.settings import load_thresholds
+from scoring.protocols.reading import load_thresholds
 from scoring.runs.record import open_run
 from scoring.taxonomy import KEYS
 from tests.audits import write_drawn

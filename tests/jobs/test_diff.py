@@ -9,7 +9,7 @@ import pytest
 
 from ingest.errors import Fault
 from reports.diff.compute import compare_runs
-from reports.diff.page import render
+from reports.diff.words import render
 from tests.jobs.made import privsieve
 from tests.reports.diff.made import PictureRow, make
 from tests.reports.evaluation.conftest import found, hash_of

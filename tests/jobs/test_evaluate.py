@@ -11,8 +11,7 @@ from click.testing import CliRunner, Result
 from ingest.errors import LabelsError, PrivsieveError, RunError, StorageError
 from ingest.storage.place import place
 from jobs.evaluate import EvaluateRequest, evaluate, run_evaluate
-from jobs.labels.request import ConsensusRequest
-from jobs.labels.run import run_consensus
+from jobs.labels.run import ConsensusRequest, run_consensus
 from scoring.labels.reviews import ReviewAnswers
 from scoring.labels.table import LabelsOrigin, write_labels
 from scoring.taxonomy import KEYS

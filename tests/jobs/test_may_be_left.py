@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import LabelsError
-from reports.evaluation.may_be_left import may_be_left
+from reports.evaluation.answers import may_be_left
 from tests.jobs.made import privsieve
 
 Capture = pytest.CaptureFixture[str]

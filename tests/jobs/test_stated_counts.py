@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.formats import open_source
-from ingest.formats.stated_counts import stated_counts
+from ingest.formats import open_source, stated_counts
 from jobs.runtime.progress import on_terminal
 from jobs.scan.request import ScanRequest, ScanResources
 from jobs.scan.run import run_scan

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
-from scoring.labels.contradictions import contradictions
 from scoring.labels.label_files import as_csv
-from scoring.labels.table import to_labels
+from scoring.labels.table import contradictions, to_labels
 from scoring.policies.policy_file import load_policy
 from scoring.runs.record import open_run
 from scoring.taxonomy import ATTRIBUTES

@@ -7,8 +7,7 @@ import pytest
 
 from ingest.errors import Fault
 from reports.report.compute import Details, summarise
-from reports.report.corrected import Corrected
-from reports.report.results import Report
+from reports.report.results import Corrected, Report
 from reports.report.words import all_images, bounds, bounds_of_all, copies_note, findings, interval_note
 from reports.run.design import SourceSizes
 from reports.run.figures import CorrectedRate

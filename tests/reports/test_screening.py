@@ -16,7 +16,7 @@ from reports.screening.bounds import (
     no_bound,
     together,
 )
-from reports.statistics.recall_bound import bound_of
+from reports.statistics.shares import bound_of
 from scoring.screen.guard import GuardCounts
 from scoring.screen.record import MissBound, ScreenRecord
 from tests.benchmarks.screen import fitted, planted, scanned, true_miss

@@ -14,9 +14,8 @@ import numpy as np
 import pdqhash
 from PIL import Image
 
-from jobs.review.command import serving
+from jobs.review.command import ReviewRequest, serving
 from jobs.review.local_server import LocalServer
-from jobs.review.request import ReviewRequest
 from jobs.review.server import ReviewPage
 from jobs.runtime.progress import SILENT, Feedback
 from tests.jobs.in_process import scan_in_process

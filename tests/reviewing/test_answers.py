@@ -17,8 +17,7 @@ import pytest
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
-from jobs.labels.request import ConsensusRequest
-from jobs.labels.run import run_consensus
+from jobs.labels.run import ConsensusRequest, run_consensus
 from jobs.review.command import result_of, summary
 from jobs.runtime.progress import SILENT
 from scoring.labels.reviews import PART_ROWS, REVIEWS_SCHEMA, ReviewAnswers, read_reviews

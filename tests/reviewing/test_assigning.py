@@ -8,9 +8,8 @@ import pytest
 
 from ingest.errors import LabelsError, PrivsieveError
 from jobs.fetch.selection import keywords
-from jobs.review.command import result_of
+from jobs.review.command import ReviewRequest, result_of
 from jobs.review.queue import assignment, people_of
-from jobs.review.request import ReviewRequest
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.privacy import PRIVATE_CLASSES
 from scoring.taxonomy import KEYS

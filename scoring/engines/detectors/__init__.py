@@ -1,11 +1,10 @@
 """Small models on the CPU, and rules: findings are kept by their kind of evidence, never with their content.
 
     models.py      model files and their hashes       findings.py      evidence -> a value per attribute
-    faces.py       CenterFace: faces                  scene.py         bystanders, activities, property
+    faces.py       CenterFace: faces                  scene.py         bystanders, activities, property, plates
     objects.py     NanoDet: people and things         nudity.py        open_nsfw
-    without_model.py                                  fingerprints, fundus photographs, radiographs
-    barcodes.py    ZXing                              ocr.py           PP-OCR: lines of text and their positions
-    plates.py      licence plates                     page.py          the kind of page, its fields and their values
+    without_model.py                                  fingerprints, fundus photographs, radiographs, barcodes
+    ocr.py         PP-OCR: lines and their positions  page.py          the kind of page, its fields and their values
     people.py, rules.py                               rules: text -> evidence, by `scoring.text_rules`
     engine.py      all steps, view by view        glance.py        a picture's features for the screen
     covering.py    what to cover of a picture, and whether a second look still finds it

@@ -4,17 +4,21 @@ from collections.abc import Sequence
 
 from ingest.images.pixels import Pixels
 from scoring.assessment import Assessment, Outcome, Unscored, View
-from scoring.engines.detectors.barcodes import BarcodeReader, barcode_findings
 from scoring.engines.detectors.faces import FaceFinder, face_findings
 from scoring.engines.detectors.findings import Finding, decide, embedded_findings, embedded_unread
 from scoring.engines.detectors.nudity import NudityClassifier, nudity_findings
 from scoring.engines.detectors.objects import ObjectFinder, Thing
 from scoring.engines.detectors.ocr import TextReader
 from scoring.engines.detectors.page import Page
-from scoring.engines.detectors.plates import plate_findings, plates_in_close_up, vehicles_to_read
 from scoring.engines.detectors.rules import TEXT_ATTRIBUTES, text_findings
-from scoring.engines.detectors.scene import human_faces, scene_findings
-from scoring.engines.detectors.without_model import ridge_findings, scan_findings
+from scoring.engines.detectors.scene import (
+    human_faces,
+    plate_findings,
+    plates_in_close_up,
+    scene_findings,
+    vehicles_to_read,
+)
+from scoring.engines.detectors.without_model import BarcodeReader, barcode_findings, ridge_findings, scan_findings
 
 
 class DetectorsEngine:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.ocr import TextLine
 from scoring.engines.detectors.page import Page, evidence_in, greeting, has_social_words
-from scoring.text_rules import names, patterns
+from scoring.text_rules import patterns, vocabulary
 from scoring.text_rules.vocabulary import plain
 
 
@@ -18,17 +18,17 @@ def machine_readable_zone(page: Page) -> Iterator[Finding]:
 
 
 def named_fields(page: Page) -> Iterator[Finding]:
-    parts = {kind: list(page.valued(kind, names.value_shape)) for kind in ("name", "first_name", "last_name")}
+    parts = {kind: list(page.valued(kind, vocabulary.value_shape)) for kind in ("name", "first_name", "last_name")}
     for text, line in parts["name"]:
-        if names.value_shape(text) == "full":
+        if vocabulary.value_shape(text) == "full":
             yield from _named(line, "name in a name field")
-        elif names.given_only(text):
+        elif vocabulary.given_only(text):
             yield evidence_in("non_unique_id", 1.0, "name in a name field", line)
     for _, line in parts["first_name"] + parts["last_name"]:
         yield evidence_in("non_unique_id", 1.0, "name in a name field", line)
     if parts["first_name"] and (parts["last_name"] or parts["name"]):
         yield from _named(parts["first_name"][0][1], "first and last name in name fields")
-    for _, line in page.valued("addressee", lambda text: names.known_name(text.split("<")[0])):
+    for _, line in page.valued("addressee", lambda text: vocabulary.known_name(text.split("<")[0])):
         yield from _named(line, "name of sender or addressee")
 
 
@@ -42,19 +42,19 @@ def numbered_names(page: Page) -> Iterator[Finding]:
     if not page.terms("identity"):
         return
     for line in page.readable:
-        if re.match(r"[12][.\s]{0,2}[^\W\d_a-z]{2,}", line.text) and names.value_shape(line.text[1:].strip(" .")):
+        if re.match(r"[12][.\s]{0,2}[^\W\d_a-z]{2,}", line.text) and vocabulary.value_shape(line.text[1:].strip(" .")):
             yield from _named(line, "name on an identity document")
 
 
 def people(page: Page) -> Iterator[Finding]:
     for line in page.readable:
-        if names.names_person(line.text):
+        if vocabulary.names_person(line.text):
             yield from _named(line, "first and last name")
-        elif names.given_only(greeting(line.text) or ""):
+        elif vocabulary.given_only(greeting(line.text) or ""):
             yield evidence_in("non_unique_id", 1.0, "first name in a greeting", line)
-        elif names.titled(line.text) and not patterns.has_street_address(line.text):
+        elif vocabulary.titled(line.text) and not patterns.has_street_address(line.text):
             yield evidence_in("non_unique_id", 1.0, "title with a name", line)
-    for _, line in page.valued("staff", lambda text: names.given_only(text) or names.known_name(text)):
+    for _, line in page.valued("staff", lambda text: vocabulary.given_only(text) or vocabulary.known_name(text)):
         yield evidence_in("non_unique_id", 1.0, "first name of staff", line)
 
 
@@ -68,9 +68,9 @@ def unlabelled_names(page: Page) -> Iterator[Finding]:
     about_somebody |= any(field.kind in _PERSONAL_FIELDS and field.values for field in page.fields)
     accounts = _account_words(page)
     for line in page.short:
-        if names.value_shape(line.text) != "full":
+        if vocabulary.value_shape(line.text) != "full":
             continue
-        if names.known_name(line.text) and (about_somebody or _stands_over_address(page, line)):
+        if vocabulary.known_name(line.text) and (about_somebody or _stands_over_address(page, line)):
             yield from _named(line, "name on a personal paper")
         elif any(plain(word) in accounts for word in line.text.split() if len(word) >= 5):
             yield from _named(line, "name beside a matching user name or mailbox")
@@ -81,11 +81,11 @@ def stacked_names(page: Page) -> Iterator[Finding]:
     badge = len(page.readable) <= 8 and bool(page.terms("job"))
     for line in page.short:
         below = _next_below(page, line)
-        if badge and names.given_only(line.text):
+        if badge and vocabulary.given_only(line.text):
             yield evidence_in("non_unique_id", 1.0, "first name on a badge", line)
-            if below and names.value_shape(below.text) == "single" and 0.7 < below.height / line.height < 1.4:
+            if below and vocabulary.value_shape(below.text) == "single" and 0.7 < below.height / line.height < 1.4:
                 yield from _named(line, "name on a badge")
-        elif below and names.only_title(line.text) and names.value_shape(below.text) == "full":
+        elif below and vocabulary.only_title(line.text) and vocabulary.value_shape(below.text) == "full":
             yield from _named(below, "name below a title")
 
 
@@ -117,9 +117,9 @@ def chat_partner(page: Page) -> Iterator[Finding]:
     if not page.is_chat:
         return
     for line in page.short:
-        if line.area[3] < 0.17 and names.value_shape(line.text) == "full":
+        if line.area[3] < 0.17 and vocabulary.value_shape(line.text) == "full":
             yield from _named(line, "name at the head of a chat")
-        elif line.area[3] < 0.17 and names.given_only(line.text):
+        elif line.area[3] < 0.17 and vocabulary.given_only(line.text):
             yield evidence_in("non_unique_id", 1.0, "name at the head of a chat", line)
 
 

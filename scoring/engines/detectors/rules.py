@@ -12,7 +12,7 @@ from scoring.engines.detectors import people
 from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.ocr import TextLine
 from scoring.engines.detectors.page import Page, evidence_in
-from scoring.text_rules import names, patterns
+from scoring.text_rules import patterns, vocabulary
 from scoring.text_rules.vocabulary import terms, words
 
 
@@ -50,8 +50,8 @@ def _filled_identity_fields(page: Page) -> Iterator[TextLine]:
         "sex": lambda text: len(text) <= 8,
         "nationality": lambda text: len(text) >= 3,
         "birth_place": lambda text: len(text) >= 3,
-        "last_name": names.value_shape,
-        "name": names.value_shape,
+        "last_name": vocabulary.value_shape,
+        "name": vocabulary.value_shape,
         "body": lambda text: len(text) <= 12,
     }
     for kind, test in fits.items():
@@ -140,7 +140,7 @@ def _email_value(line: TextLine, personal: bool) -> float:
     local, domain = patterns.email_parts(line.text) or ("", "")
     if local in words("shared_mailboxes.txt"):
         return 0.5
-    named = any(names.is_given(part) for part in re.split(r"[._\d-]+", local) if len(part) > 2)
+    named = any(vocabulary.is_given(part) for part in re.split(r"[._\d-]+", local) if len(part) > 2)
     return 1.0 if personal or named or _FREE_MAIL.match(domain) else 0.5
 
 

@@ -1,22 +1,18 @@
 """Any endpoint that speaks OpenAI's chat completions: `vllm serve`, another server of your own, a hosted model.
 
-    settings.py   the user's choices, checked
-    engine.py     protocol prompt -> request, response -> answer; views -> outcomes, several at once
-
-The protocol defines the prompt and the reading of the answer (`scoring.protocols`), `scoring.endpoint` talks HTTP.
+`engine.py`: the user's choices, checked; protocol prompt -> request, response -> answer; views -> outcomes, several at
+once. The protocol defines the prompt and how the answer is read (`scoring.protocols`); `scoring.endpoint` talks HTTP.
 
 May import: `ingest`, `scoring`, `scoring.engines`, `scoring.protocols`.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from scoring.assessment import EngineDescription, EngineOptions
+from scoring.endpoint import KEY_VARIABLES, RetryPolicy, key_from_environment
 from scoring.engine_facts import Costs, Preview, Requirements
-from scoring.engines.openai.settings import NAME, description, settings
-
-if TYPE_CHECKING:
-    from scoring.engines.openai.engine import OpenAIEngine
+from scoring.engines.openai.engine import NAME, OpenAIEngine, description, settings, size_as_sent
+from scoring.protocols.interface import prompt_parts
 
 
 def refuse_wrong(options: EngineOptions) -> None:
@@ -32,9 +28,6 @@ def requirements(options: EngineOptions) -> Requirements:
 
 
 def preview(options: EngineOptions) -> Preview:
-    from scoring.engines.openai.engine import size_as_sent
-    from scoring.protocols.interface import prompt_parts
-
     chosen = settings(options)
     return Preview(
         describe_picture=partial(size_as_sent, max_pixels=chosen.max_pixels),
@@ -53,9 +46,6 @@ def check(options: EngineOptions) -> str:
     EngineError if it would answer for no picture: the address, the key, the model's name or a parameter is wrong, or
     there is no answer.
     """
-    from scoring.endpoint import KEY_VARIABLES, RetryPolicy, key_from_environment
-    from scoring.engines.openai.engine import OpenAIEngine
-
     chosen = settings(options)
     result = OpenAIEngine(chosen, RetryPolicy(num_timeouts=0)).check()
     key = "a key is set" if key_from_environment() else f"no key is set ({' or '.join(KEY_VARIABLES)})"
@@ -63,9 +53,7 @@ def check(options: EngineOptions) -> str:
     return f"{result}; {key}{open_text}"
 
 
-def load(options: EngineOptions) -> "OpenAIEngine":
+def load(options: EngineOptions) -> OpenAIEngine:
     """Make the engine. EngineError if an option or the key is wrong. The endpoint is not asked before the first
     view."""
-    from scoring.engines.openai.engine import OpenAIEngine
-
     return OpenAIEngine(settings(options))

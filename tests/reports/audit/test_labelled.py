@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from ingest.errors import LabelsError
-from reports.audit.labelled import LabelledSample, labelled
+from reports.audit.fitting import LabelledSample, labelled
 from scoring.labels.table import as_judged, to_labels
 from scoring.privacy import BY_LEVEL
 from scoring.taxonomy import ATTRIBUTES, KEYS

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from reports.audit.words import label_errors
+from reports.statistics.agreement import MIN_TWICE, allowing_for, allowing_for_part, second_looks
 from reports.statistics.category_rates import LabelsOfCategories, added_up, category_estimates
 from reports.statistics.estimates import ABSENT, PRESENT, Estimate, evidence, prevalence
-from reports.statistics.second_looks import MIN_TWICE, allowing_for, allowing_for_part, second_looks
 from scoring.runs.audit_files import NUM_CELLS
 from tests.benchmarks import statistics, statistics_categories, statistics_evaluation
 from tests.benchmarks.coverage import Row

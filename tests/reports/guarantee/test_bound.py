@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from reports.statistics.recall_bound import (
+from reports.statistics.shares import (
     Numbers,
     bound_of,
     evenly_thinned,

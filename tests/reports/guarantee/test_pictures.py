@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from reports.statistics.recall_bound import Numbers, Row, bound_of, evenly_taken, evenly_thinned, lot_of
+from reports.statistics.shares import Numbers, Row, bound_of, evenly_taken, evenly_thinned, lot_of
 
 NUM_DRAWS = 1000
 RECALL, CONFIDENCE = 0.95, 0.9
