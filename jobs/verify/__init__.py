@@ -1,4 +1,4 @@
-"""What `verify` does: a release is compared with its records, and looked at again by another engine on demand.
+"""What `verify` does: a release is compared with its records, and examined again by another engine on demand.
 
 checking.py   files, counts, pictures, tombstones and the signature
 rescan.py     what an engine finds in the released pictures

@@ -38,7 +38,7 @@ from jobs.filter.record import ReleasedName, Sha256, UrlCounts, local_file, sha2
 from jobs.filter.tombstones import tombstones_of
 from jobs.filter.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback
-from jobs.verify.rescan import Rescan, Scanned, rescanned
+from jobs.verify.rescan import Rescan, DecidedBy, rescanned
 from reports.evaluation.answers import MayBeLeft, may_be_left
 from scoring.assessment import EngineOptions
 from scoring.engines import ENGINES
@@ -84,9 +84,9 @@ class _Written(BaseModel):
     """Files that were made from this one, and their hashes; None in releases of older versions."""
 
     @property
-    def scanned(self) -> Scanned:
+    def decided_by(self) -> DecidedBy:
         engine = self.engine or {}
-        return Scanned(engine.get("name"), engine.get("protocol"), self.residual_max_level)
+        return DecidedBy(engine.get("name"), engine.get("protocol"), self.residual_max_level)
 
     @property
     def hashes(self) -> dict[str, Sha256]:
@@ -200,7 +200,7 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     if request.rescan_engine is not None and not faults:
         if written.urls is not None:
             raise PrivsieveError("--rescan-engine: a list of URLs has no pictures to look at")
-        rescan = rescanned(request.release, request.rescan_engine, request.options, written.scanned, feedback)
+        rescan = rescanned(request.release, request.rescan_engine, request.options, written.decided_by, feedback)
     signed = (signed_by, is_unchecked)
     return Verified(len(written.sha256), num_pictures, tuple(faults), num_urls, *signed, left, rescan)
 

@@ -17,7 +17,7 @@ from scoring.taxonomy import ATTRIBUTES
 
 
 @dataclass(frozen=True)
-class Scanned:
+class DecidedBy:
     """By what a release was decided."""
 
     engine: str | None
@@ -59,7 +59,7 @@ class Rescan:
         unjudged = f", {self.num_unjudged:,} could not be judged" if self.num_unjudged else ""
         pictures = number_of(self.num_pictures, "picture")
         text = (
-            f"looked at again by {self.engine}: of {pictures} {len(self.private):,} {are} private ({self.levels}), "
+            f"examined again by {self.engine}: of {pictures} {len(self.private):,} {are} private ({self.levels}), "
             f"{self.num_doubtful:,} doubtful{unjudged}. It judges {self.num_assessed} of the {self.num_attributes} "
             "attributes of these levels. This is what one engine finds, and no bound: what it misses is not counted; "
             "--labels gives a bound"
@@ -67,14 +67,14 @@ class Rescan:
         return ". ".join([text, *self.cautions])
 
 
-def rescanned(url: str, engine: str, options: EngineOptions, scanned: Scanned, feedback: Feedback) -> Rescan:
+def rescanned(url: str, engine: str, options: EngineOptions, decided_by: DecidedBy, feedback: Feedback) -> Rescan:
     """Scan the pictures of a release in this process, and count what is found above the level that its policy allows:
     `residual_max_level`, else levels 1 and 2. The rows are not kept. Errors as of a scan."""
     from jobs.scan.request import ScanRequest, ScanResources, Supervision
     from jobs.scan.run import run_scan
 
     described = engine_module(engine).describe(options)
-    limit = max(PRIVATE_LEVELS) + 1 if scanned.residual_max_level is None else scanned.residual_max_level
+    limit = max(PRIVATE_LEVELS) + 1 if decided_by.residual_max_level is None else decided_by.residual_max_level
     levels = sorted({a.level for a in ATTRIBUTES if not limit or a.level < limit})
     keys = [a.key for a in ATTRIBUTES if a.level in levels]
     private, num_doubtful, num_unjudged, num_pictures = list[str](), 0, 0, 0
@@ -93,7 +93,7 @@ def rescanned(url: str, engine: str, options: EngineOptions, scanned: Scanned, f
                 num_unjudged += int((~is_scored).sum())
                 num_pictures += rows.num_rows
     cautions = ["Its answers are made up"] if described.is_fake else []
-    if (scanned.engine, scanned.protocol) == (described.name, described.protocol):
+    if (decided_by.engine, decided_by.protocol) == (described.name, described.protocol):
         cautions.append("It is the engine that the policy decided by, which repeats its own errors: take another")
     return Rescan(
         f"{engine} ({described.protocol})",

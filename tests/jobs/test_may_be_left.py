@@ -111,7 +111,7 @@ def test_another_engine_says_what_it_finds_and_that_this_is_no_bound(
     capsys.readouterr()
     assert privsieve("verify", tars, "--rescan-engine", "canned") == 0
     lines = capsys.readouterr().out.splitlines()
-    [said] = [line for line in lines if line.startswith("looked at again by canned")]
+    [said] = [line for line in lines if line.startswith("examined again by canned")]
     assert f"of {num_pictures} pictures {len(names)} " in said
     assert "private (level 1 or 2)" in said
     assert "no bound: what it misses is not counted; --labels gives a bound. Its answers are made up" in said
@@ -120,4 +120,4 @@ def test_another_engine_says_what_it_finds_and_that_this_is_no_bound(
     assert "are for --rescan-engine; name it" in capsys.readouterr().err
     (tars / "more.tar").write_bytes(b"")
     assert privsieve("verify", tars, "--rescan-engine", "canned") == 1
-    assert "looked at" not in capsys.readouterr().out
+    assert "examined" not in capsys.readouterr().out
