@@ -38,7 +38,7 @@ from jobs.filter.record import ReleasedName, Sha256, UrlCounts, local_file, sha2
 from jobs.filter.tombstones import tombstones_of
 from jobs.filter.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback
-from jobs.verify.rescan import Rescan, DecidedBy, rescanned
+from jobs.verify.rescan import DecidedBy, Rescan, rescanned
 from reports.evaluation.answers import MayBeLeft, may_be_left
 from scoring.assessment import EngineOptions
 from scoring.engines import ENGINES
