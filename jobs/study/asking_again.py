@@ -48,12 +48,11 @@ from scoring.protocols.binary import (
     LANGUAGES,
     WORDINGS,
     BinaryProtocol,
-    BinaryTexts,
     Explained,
     Explaining,
+    refuse_mixed_texts,
 )
 from scoring.protocols.interface import AsksOtherwise
-from scoring.protocols.texts import parse_mapping
 from scoring.table import Col
 
 Kind = Literal["prompts", "languages"]
@@ -181,29 +180,8 @@ def _protocols(request: PromptsRequest, kind: Kind) -> dict[str, str]:
             protocols[name] = f"binary:{','.join(parts)}"
     if len(protocols) < 2:
         raise LabelsError("one wording in one language has nothing to be compared with; name two of one of them")
-    _refuse_mixed_texts(request, wordings, languages)
+    refuse_mixed_texts(request.asked.options.prompt_file, wordings, languages)
     return protocols
-
-
-def _refuse_mixed_texts(request: PromptsRequest, wordings: Sequence[str], languages: Sequence[str]) -> None:
-    """LabelsError if a prompt file replaces some of the wordings alone, or the texts of several languages by one: the
-    figures would then not be those of wordings, or of languages."""
-    if request.asked.options.prompt_file is None:
-        return
-    given = parse_mapping(request.asked.options.prompt_file, "the prompt file")
-    named = {BinaryTexts.EARLIER_NAMES.get(name, name) for name in given}
-    if len(languages) > 1 and named - {"image_first"}:
-        raise LabelsError(
-            "--prompt-file replaces the texts of every language by the same ones; scan with a file for each language, "
-            "and compare the runs with privsieve evaluate --runs"
-        )
-    texts = [wording.replace("-", "_") for wording in wordings]
-    missing = [text for text in texts if text not in named]
-    if 0 < len(missing) < len(texts):
-        raise LabelsError(
-            f"--prompt-file has no {', '.join(missing)}, so shipped wordings would be compared with its own; add what "
-            "is missing, or choose with --wordings"
-        )
 
 
 def _content(request: PromptsRequest, kind: Kind) -> dict[str, object]:

@@ -80,9 +80,13 @@ def test_wordings_of_a_file_are_asked_in_place_of_ours(
         (
             "languages",
             {"ours_1": "Is it private?"},
-            "--prompt-file replaces the texts of every language by the same ones",
+            "the prompt file replaces the texts of every language by the same ones",
         ),
-        ("prompts", {"p1": "Is it private?", "ours_3": "Private?"}, "--prompt-file has no ours_2, ours_4, so shipped"),
+        (
+            "prompts",
+            {"p1": "Is it private?", "ours_3": "Private?"},
+            "the prompt file has no ours_2, ours_4, so shipped",
+        ),
     ],
 )
 def test_a_file_whose_figures_would_be_of_something_else_is_refused(
