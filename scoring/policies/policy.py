@@ -102,19 +102,8 @@ TAKEDOWN, SCREENED_OUT, NOT_LISTED = "(takedown)", "(screened)", "(not_listed)"
 "`takedown`."""
 
 RESERVED = (
-    DEFAULT,
-    QUARANTINED,
-    SCREENED_OUT,
-    UNREADABLE,
-    DAMAGED_SHARD,
-    NOT_CLEANED,
-    NOT_COVERED,
-    TAKEDOWN,
-    UNSAFE_MEMBER,
-    GUARANTEE,
-    HASH_LIST,
-    NOT_COMPARED,
-    NOT_LISTED,
+    *(DEFAULT, QUARANTINED, SCREENED_OUT, UNREADABLE, DAMAGED_SHARD, NOT_CLEANED, NOT_COVERED, TAKEDOWN),
+    *(UNSAFE_MEMBER, GUARANTEE, HASH_LIST, NOT_COMPARED, NOT_LISTED),
 )
 
 UNSEEN_BY_ENGINE = "the screen left it out as unlikely to be private; the engine has not seen it"
@@ -280,14 +269,8 @@ class Policy:
             (is_listed, HASH_LIST, "it may not be in any release"),
         )
         for is_withheld, rule, reason in withheld_rules:
-            values = {
-                "key": "",
-                "sha256": pa.scalar(None, pa.string()),
-                "action": "drop",
-                "rule": rule,
-                "reason": reason,
-            }
-            for name, value in values.items() if pc.any(is_withheld).as_py() else ():
+            values = {"key": "", "sha256": pa.scalar(None, pa.string()), "action": "drop", "rule": rule}
+            for name, value in {**values, "reason": reason}.items() if pc.any(is_withheld).as_py() else ():
                 column = decisions.column_names.index(name)
                 decisions = decisions.set_column(column, name, pc.if_else(is_withheld, value, decisions[name]))
         return decisions
