@@ -28,7 +28,7 @@ from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from jobs.takedown.command import PdqDistance
 from jobs.takedown.entries import looked_for
 from jobs.takedown.matching import held_pictures, pdq_hashes
-from scoring.policies.policy import TAKEDOWN
+from scoring.policies.policy import REMOVED_BEFORE, TAKEDOWN
 
 MAX_PRINTED = 100
 
@@ -130,7 +130,7 @@ def _by_records(decisions: pa.Table, column: str, name: str) -> Iterator[Picture
     if column == "sha256":
         is_named = pc.or_(is_named, pc.equal(decisions["released_sha256"], name).fill_null(False))
     for row in decisions.filter(is_named).to_pylist():
-        state: State = "taken down" if row["rule"] == TAKEDOWN else "dropped"
+        state: State = "taken down" if row["rule"] in (TAKEDOWN, REMOVED_BEFORE) else "dropped"
         yield PictureMatch("released" if row["released_sha256"] is not None else state, f"{row['shard']}/{row['key']}")
 
 

@@ -67,17 +67,17 @@ def status(run_url: str, all_shards: bool, verify: bool, format_name: str) -> No
         scanned_by = held.model_dump() if held else None
         counts = _counts(run, record, listed)
         damage = counts.damage if isinstance(counts, ImageCounts) else None
-        scope = scope_of(record, has_all=False, damage=damage or NO_DAMAGE)
-        facts: dict[str, object] = {
-            "scope": scope,
+        time_of_engines = engine_time(run)
+        facts = {
+            "scope": scope_of(record, has_all=False, damage=damage or NO_DAMAGE),
             "scanned_by": scanned_by,
             "gone": gone,
             "damage": damage and asdict(damage),
+            "engine_time": time_of_engines and time_of_engines.model_dump(),
+            **({"num_rows_verified": num_verified} if verify else {}),
+            "shards": [asdict(shard) for shard in shards],
         }
-        time_of_engines = engine_time(run)
-        facts |= {"engine_time": time_of_engines and time_of_engines.model_dump()}
-        facts |= {"num_rows_verified": num_verified} if verify else {}
-        write_json(facts | {"shards": [asdict(s) for s in shards]})
+        write_json(facts)
         return
     if not record.is_whole:
         write_line(f"{record.scope}; only shards that were begun are listed")

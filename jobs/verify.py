@@ -18,6 +18,7 @@ from ingest.formats.members import name_fault
 from ingest.formats.released import (
     CHANGES,
     DECISIONS,
+    MADE_FROM,
     REDACTIONS,
     RELEASE,
     RELEASE_LEASE,
@@ -36,9 +37,9 @@ from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.filter.record import ReleasedName, Sha256, UrlCounts, local_file, sha256_of, signer_of, sums
+from jobs.filter.tombstones import tombstones_of
 from jobs.filter.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
-from jobs.takedown.entries import tombstones_of
 from reports.evaluation.answers import MayBeLeft, may_be_left
 from scoring.policies.policy import DAMAGED_SHARD, TAKEDOWN
 from scoring.runs.lease import holder
@@ -68,6 +69,10 @@ class _Written(BaseModel):
     redactions_sha256: Sha256 | None = None  # nothing was covered
     removed_sha256: Sha256 | None = None  # nothing was taken down
     changes_sha256: Sha256 | None = None  # no release before it was named
+    made_from_sha256: Sha256 | None = None  # of older versions, and lists of URLs
+
+    num_removed_before: int = 0
+    """First rows of `removed.parquet`: taken down from releases before this one."""
 
     urls: UrlCounts | None = None  # a release of pictures
     takedowns: tuple[_Takedown, ...] = ()
@@ -141,18 +146,16 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     faults = [*_file_faults(root, written, feedback)]
     decisions, decision_faults = _decisions(root, written)
     faults += decision_faults
-    records = {
-        REDACTIONS: written.redactions_sha256,
-        REMOVED: written.removed_sha256,
-        CHANGES: written.changes_sha256,
-    }
-    for name, sha256 in records.items():
-        if (sha256_of(root.at(name)) if root.at(name).exists() else None) != sha256:
+    for name in (REDACTIONS, REMOVED, CHANGES, MADE_FROM):
+        sha256 = getattr(written, f"{name.removesuffix('.parquet')}_sha256")
+        if sha256 is not None and not root.at(name).exists():
+            faults.append(f"{name}: it is not there")
+        elif (sha256_of(root.at(name)) if root.at(name).exists() else None) != sha256:
             faults.append(f"{name}: it is not what was released")
     removed, removed_faults = _removed(root)
     faults += removed_faults
     if decisions is not None and not removed_faults and (removed or written.takedowns):
-        faults += _takedown_faults(written, decisions, removed)
+        faults += _takedown_faults(written, decisions, removed[written.num_removed_before :])
     num_pictures = None
     if not faults and decisions is not None and written.urls is not None:
         num_pictures = 0
@@ -197,7 +200,7 @@ def _signer(root: Place, allowed_signers: str | None) -> tuple[str | None, tuple
 
 def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator[str]:
     there = set(files_below(root))
-    own = {RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, SHA256SUMS, SIGNATURE, RELEASE_LEASE}
+    own = {RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM, SHA256SUMS, SIGNATURE, RELEASE_LEASE}
     if RELEASE_LEASE in there:
         held = holder(root.at(RELEASE_LEASE))
         is_held = held is not None and not held.is_stale()

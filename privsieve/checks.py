@@ -92,6 +92,7 @@ def screen_fit(
     per_category: bool = False,
     modality: Sequence[str] = (),
     encoder: Url | Sequence[Url] = (),
+    text_encoder: Url | None = None,
     cache: Url | None = None,
     head: Sequence[str] = (),
     guard: float = 0.01,

@@ -255,6 +255,10 @@ class TakesSteps(Protocol):
 class EngineModule(Protocol):
     """Interface of the modules named in `scoring.engines.ENGINES`. Only `load` loads a model."""
 
+    def refuse_wrong(self, options: EngineOptions) -> None:
+        """Raise EngineError for an option that is missing, not taken or wrong on every machine. Reads no file."""
+        ...
+
     def describe(self, options: EngineOptions) -> EngineDescription:
         """Describe the engine. EngineError if an option, a package or a model file is missing or wrong."""
         ...
@@ -268,8 +272,7 @@ class EngineModule(Protocol):
         ...
 
     def costs(self, options: EngineOptions) -> Costs:
-        """Return the costs that `privsieve plan` cannot measure. EngineError for an option that is wrong on every
-        machine."""
+        """Return the costs that `privsieve plan` cannot measure, for options that `refuse_wrong` let pass."""
         ...
 
     def load(self, options: EngineOptions) -> Engine:

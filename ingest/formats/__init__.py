@@ -151,6 +151,13 @@ class Source:
         hashed = hashlib.sha256(marks.encode("utf-8", "surrogateescape")).hexdigest() if marks else ""
         return f"{hashed} {self.blocks_sha256(shard)}".rstrip()
 
+    def content_mark(self, shard: str) -> str:
+        """Return a text that differs if a byte of the shard may have changed, `Place.content_mark`; for a tree it is of
+        all files of the folder. Empty if the storage cannot say. StorageError if the storage fails."""
+        with storage_faults(shard):
+            is_tree = self.format == "tree"
+            return tree.content_marks(self.root, shard) if is_tree else self.root.at(shard).content_mark()
+
     def blocks_sha256(self, shard: str) -> str:
         """Return the second hash of `fingerprint`. StorageError if the storage fails."""
         with storage_faults(shard):

@@ -37,7 +37,7 @@ from ingest.formats.parquet_schema import (
     value_of,
     value_type,
 )
-from ingest.formats.released import CHANGES, DECISIONS, REDACTIONS, RELEASE, REMOVED
+from ingest.formats.released import CHANGES, DECISIONS, MADE_FROM, REDACTIONS, RELEASE, REMOVED
 from ingest.formats.shard import files_below, opened
 from ingest.sample import (
     MAX_BYTES,
@@ -78,7 +78,7 @@ def shards(root: Place) -> list[str]:
     """Return every Parquet file below the folder, as paths relative to it, sorted; what a release says of its pictures
     is not a shard."""
     paths = files_below(root)
-    records = {DECISIONS, REDACTIONS, REMOVED, CHANGES} if RELEASE in paths else set()
+    records = {DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM} if RELEASE in paths else set()
     return [path for path in paths if path.lower().endswith(SUFFIX) and path not in records]
 
 

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ingest.errors import Fault, IncompleteError
 from ingest.formats.members import Mask, Members
@@ -19,6 +19,7 @@ DECISIONS = "decisions.parquet"
 REDACTIONS = "redactions.parquet"
 REMOVED = "removed.parquet"
 CHANGES = "changes.parquet"
+MADE_FROM = "made_from.parquet"
 SHA256SUMS = "SHA256SUMS"
 SIGNATURE = "SHA256SUMS.sig"
 """Files next to the shards of a release; they are known here so that a release can be scanned again."""
@@ -46,7 +47,7 @@ TAKEDOWN_JOURNAL = "takedown.unfinished.json"
 
 OWN_NAMES = frozenset(
     [
-        *(RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, SHA256SUMS, SIGNATURE, CARD, CROISSANT),
+        *(RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM, SHA256SUMS, SIGNATURE, CARD, CROISSANT),
         *(UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL),
     ]
 )
@@ -168,6 +169,10 @@ class RewriteRecord:
     """Index -> how it was covered, also of those that are not released."""
 
 
+TakenOver = Literal["no", "yes", "damaged"]
+"""Whether the files are those of the release before; damaged: they should be, and are not what was released."""
+
+
 @dataclass(frozen=True)
 class Written:
     """What was written of a shard."""
@@ -188,6 +193,11 @@ class Written:
     num_masked: int = 0
     """Files and cells in which `Kept.mask` has masked something."""
 
+    made_from: str = ""
+    """Hash of all that the files follow from; empty if the storage cannot say whether the shard has changed."""
+
+    taken_over: TakenOver = "no"
+
     def to_json(self) -> str:
         """Return JSON in ASCII only: undecodable file names survive as lone surrogate escapes."""
         return json.dumps(asdict(self))
@@ -205,7 +215,8 @@ class Written:
             dropped = {int(index): str(why) for index, why in content["dropped"].items()}
             files, left_out = dict(content["files"]), dict(content["left_out"])
             num_masked = int(content.get("num_masked", 0))
-            return Written(int(content["num_samples"]), files, dropped, left_out, pictures, num_masked)
+            origin = (str(content.get("made_from", "")), content.get("taken_over", "no"))
+            return Written(int(content["num_samples"]), files, dropped, left_out, pictures, num_masked, *origin)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("not a record of what was written") from error
 

@@ -102,12 +102,32 @@ def walk(stream: BinaryIO, size: int, cause: str | None = None) -> Iterator[Memb
         yield TarDamage(end, end, None)
 
 
+MAX_PLAIN_SIZE = 8**11
+"""Bytes of content; the size of a larger file is written otherwise."""
+
+
+def _plain() -> tuple[bytes, int]:
+    """Return a header without name, size, time and checksum, and the sum of its bytes with blanks for the checksum."""
+    block = bytearray(tarfile.TarInfo().tobuf(tarfile.GNU_FORMAT))
+    block[124:135] = block[136:147] = bytes(11)
+    return bytes(block), sum(block) - sum(block[148:156]) + 8 * ord(" ")
+
+
+_PLAIN, _PLAIN_SUM = _plain()  # Python's writer takes ten times as long for each header
+
+
 def header(member: Member, size: int | None = None) -> bytes:
     """Build a new header for a regular file, with only the name, size and time of the old one. size: the new one, if
     the content has changed."""
-    info = tarfile.TarInfo(member.name)
-    info.size, info.mtime = member.size if size is None else size, member.mtime
-    return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
+    num_bytes, name = member.size if size is None else size, member.name.encode("utf-8", "surrogateescape")
+    if len(name) > tarfile.LENGTH_NAME or num_bytes >= MAX_PLAIN_SIZE:
+        info = tarfile.TarInfo(member.name)
+        info.size, info.mtime = num_bytes, member.mtime
+        return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
+    size_text, mtime_text = b"%011o" % num_bytes, b"%011o" % member.mtime
+    block, checksum = bytearray(_PLAIN), _PLAIN_SUM + sum(name) + sum(size_text) + sum(mtime_text)
+    block[: len(name)], block[124:135], block[136:147], block[148:154] = name, size_text, mtime_text, b"%06o" % checksum
+    return bytes(block)
 
 
 def _walk(stream: BinaryIO, size: int) -> Iterator[Member | TarDamage]:

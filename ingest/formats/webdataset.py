@@ -9,9 +9,10 @@ headers, and of the members next to the image only those that `ingest.formats.me
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO
 
@@ -42,6 +43,7 @@ from ingest.formats.tar_samples import (
 )
 from ingest.sample import Locator, Sample, Slice, caption_of, cut, domain_of, printable, url_sha256_of
 from ingest.storage.place import NewFile, Place
+from ingest.storage.streams import PieceHashes
 
 USUAL_KEY = 255
 """Characters of a key above this count as bytes of the slice that holds it."""
@@ -211,6 +213,9 @@ def _parsed(member: bytes) -> dict[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
+MAX_PIECE_BYTES = 2**22
+"""A larger member is copied in pieces of this size."""
+
 TAR_RECORD_BYTES = 20 * BLOCK
 """Size of a record: tars are padded with zeros to whole records."""
 
@@ -227,8 +232,11 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
                 taken[num_found] = item
             num_found += 1
         kept.check_number(shard, num_found)
-        with out.at(shard).create() as released, _compressing(released, codec) as target:
-            release = _Release(stream, shard, kept, target)
+        with (
+            out.at(shard).create() as released,
+            _compressing(released, codec) as target,
+            closing(_Release(stream, shard, kept, target)) as release,
+        ):
             for index, item in taken.items():
                 release.add(index, item)
             release.end()
@@ -259,7 +267,7 @@ class _Release:
         self.dropped, self.left_out = dict[int, str](), Counter[str]()
         self.pictures, self.num_masked = RewriteRecord(), 0
         self._stream, self._shard, self._kept, self._target = stream, shard, kept, target
-        self._names, self._num_bytes = ArchiveNames(), 0
+        self._names, self._num_bytes, self._hashes = ArchiveNames(), 0, PieceHashes()
 
     def add(self, index: int, item: Group | TarDamage) -> None:
         """Add a sample, or note why it is dropped. IncompleteError if an image is not the one that was scanned."""
@@ -282,7 +290,7 @@ class _Release:
             if member is image and rewritten is not None:
                 self._write_file(member, rewritten)
             elif member is image:
-                self._kept.check_image(self._shard, index, group.key, self._copy(member))
+                self._copy(member, partial(self._kept.check_image, self._shard, index, group.key))
             elif flags is not None and member.name == _flags_name(group) and self._taken(member):
                 if self._copy_listed(member, flags):
                     flags = None
@@ -297,8 +305,13 @@ class _Release:
             self._write_file(replace(image, name=_flags_name(group)), text)
 
     def end(self) -> None:
+        """End the tar. IncompleteError if an image is not the one that was scanned."""
+        self._hashes.check()
         end = END + b"\0" * (-(self._num_bytes + len(END)) % TAR_RECORD_BYTES)
         self._target.write(end)
+
+    def close(self) -> None:
+        self._hashes.close()
 
     def _fault(self, group: Group) -> str | None:
         if len(group.images) > 1:  # a scan by an older version knew fewer kinds of images
@@ -347,20 +360,27 @@ class _Release:
         num_bytes = len(content)
         self._write(b"".join((header(member, num_bytes), content, b"\0" * (-num_bytes % BLOCK))))
 
-    def _copy(self, member: Member) -> str:
-        """Copy the member and return the hash of its content."""
+    def _copy(self, member: Member, check: Callable[[str], None] | None = None) -> None:
+        """Copy the member. check: takes the hash of its content."""
+        if member.size <= MAX_PIECE_BYTES:
+            content = self._read(member)
+            self._write_file(member, content)
+            if check is not None:
+                self._hashes.add(content, check)
+            return
         self._write(header(member))
         digest, num_left = hashlib.sha256(), member.size
         self._stream.seek(member.data_start)
         while num_left:
-            block = self._stream.read(min(num_left, 2**22))
+            block = self._stream.read(min(num_left, MAX_PIECE_BYTES))
             if not block:
                 raise changed(self._shard, "it became shorter while it was read")
             self._write(block)
             digest.update(block)
             num_left -= len(block)
         self._write(b"\0" * (-member.size % BLOCK))
-        return digest.hexdigest()
+        if check is not None:
+            check(digest.hexdigest())
 
     def _write(self, content: bytes) -> None:
         self._target.write(content)

@@ -14,7 +14,7 @@ from pydantic import Field
 from ingest.errors import LabelsError, PrivsieveError, RunError
 from ingest.storage.place import Place, place
 from jobs.console.requests import HashListUrl, Option, RunUrl, Seed, Url, Urls, checked_request, refuse_existing
-from jobs.labels.run import refuse_as_output
+from jobs.labels.run import paths_in_tree, refuse_as_output
 from jobs.report.run import category_sizes
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.pictures import clear_of
@@ -195,9 +195,8 @@ def _sampled(
             place(second_list).write(as_csv(for_second.select(["key", "sha256", "private", *KEYS])))
     else:
         place(interface_url).write(interface(labels))
-        place(request.out).write(
-            tasks(labels, _paths(sample.table) if run.record.format == "tree" else {}, LOCAL_FILES)
-        )
+        paths = paths_in_tree(sample.table) if run.record.format == "tree" else {}
+        place(request.out).write(tasks(labels, paths, LOCAL_FILES))
     replaced = None
     if has_sample(run.root) and not is_same:
         kept = keep_as_earlier(run.root).path
@@ -273,12 +272,6 @@ def _template(rows: pa.Table) -> pa.Table:
         "annotator": ["labels"] * rows.num_rows,
     }
     return to_labels(columns, rows.num_rows)
-
-
-def _paths(drawn: pa.Table) -> dict[str, str]:
-    """Return sha256 -> path below the source, for a folder tree."""
-    rows = drawn.select(["sha256", "shard", "key"]).to_pylist()
-    return {row["sha256"]: posixpath.normpath(posixpath.join(row["shard"], row["key"])) for row in rows}
 
 
 def run_audit_apply(request: AuditApplyRequest) -> Audit:

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -155,20 +155,11 @@ def _result(outcomes: Counter[str]) -> FetchResult:
 
 
 def _record(request: FetchRequest) -> FetchRecord:
-    return FetchRecord(
-        privsieve=__version__,
-        img2dataset=IMG2DATASET,
-        metadata=request.metadata if "://" in request.metadata else os.path.abspath(request.metadata),
-        where=request.where,
-        caption_keywords=tuple(sorted(set(request.caption_keywords))),
-        limit=request.limit,
-        images_per_shard=request.images_per_shard,
-        timeout_seconds=request.timeout_seconds,
-        retries=request.retries,
-        max_bytes=request.max_bytes,
-        user_agent_token=request.user_agent_token,
-        private_addresses=request.private_addresses,
-    )
+    """Return the record, which refuses a field of the request that it does not have."""
+    fields = {name: value for name, value in asdict(request).items() if name not in ("out", "retry_failed")}
+    fields["metadata"] = request.metadata if "://" in request.metadata else os.path.abspath(request.metadata)
+    fields["caption_keywords"] = tuple(sorted(set(request.caption_keywords)))
+    return FetchRecord(privsieve=__version__, img2dataset=IMG2DATASET, **fields)
 
 
 @click.command(cls=Command, headings=headings(FetchRequest, FetchResources))

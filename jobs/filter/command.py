@@ -69,6 +69,10 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
     if (changes := result.changes) is not None:
         counts = f"{changes.num_added:,} added, {changes.num_removed:,} removed, {changes.num_changed:,} changed"
         write_line(f"since the release before: {counts} (changes.parquet)")
+    if (taken := result.taken_over) is not None:
+        damaged = f", {taken['num_damaged']:,} of them since the file before is damaged" if taken["num_damaged"] else ""
+        shards = number_of(taken["num_shards"], "shard")
+        write_line(f"taken over from {request.previous}: {shards}; {taken['num_written']:,} written{damaged}")
     write_line(
         f"release written to {request.out}: decisions.parquet says why of each image, release.json has the counts"
     )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from ingest import __version__
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError
 from ingest.formats import FORMATS, Source
 from ingest.formats.members import name_fault
@@ -31,10 +32,13 @@ from jobs.filter.decisions import (
     unseen_in,
 )
 from jobs.filter.plan import Share
+from jobs.filter.previous import ShardsBefore
 from jobs.filter.record import UrlCounts, sha256_of
 from jobs.filter.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewriter_of
 from jobs.filter.shift import COLUMNS, Shift
 from scoring.captions import masked
+from scoring.engines.detectors.covering import second_look
+from scoring.labels.reviews import ReviewedBox
 from scoring.policies.policy import Policy
 from scoring.runs.footers import blocks_at
 from scoring.table import SCHEMA, Col
@@ -153,6 +157,9 @@ class ShardCopier:
     urls: UrlCounts | None = None
     """If given, no pictures are copied: the release is a list of URLs."""
 
+    before: ShardsBefore | None = None
+    """Shards of the release before, which are taken over if they were made from the same."""
+
     def outcome(self, number: int, share: Share) -> Copied:
         """Copy a shard. Errors become text: an exception that leaves a worker of Ray arrives without its message."""
         try:
@@ -237,6 +244,33 @@ class ShardCopier:
         before = self._before(record) if self.resume else None
         if before is not None:
             return before
+        made_from = self._made_from(share, decided)  # before a byte is read
+        taken = self.before.take_over(made_from, self.out) if self.before is not None else None
+        if taken is not None and taken.taken_over == "yes":
+            written = taken
+        else:
+            written = replace(self._written_anew(share, decided), made_from=made_from)
+        if taken is not None:
+            written = replace(written, taken_over=taken.taken_over)
+        record.write(f"{written.to_json()}\n".encode())
+        return written
+
+    def _made_from(self, share: Share, decided: _Decided) -> str:
+        """Return the hash of all that the files of a shard follow from; empty if the storage cannot say whether its
+        bytes have changed."""
+        mark = self.corpus.content_mark(share.shard)
+        if not mark:
+            return ""
+        facts: list[Any] = [__version__, self.corpus.format, self.corpus.category, share.shard, mark]
+        facts += [share.kept_sha256, self.policy.members, self.policy.texts, decided.flags]
+        if decided.rewrite is not None:
+            looks = [second_look().protocol] if self.policy.redacts else []
+            looks += [self.verify.shown, repr(self.verify.options)] if self.verify is not None else []
+            facts += [self.policy.sha256, looks, decided.rewrite.decisions]
+        text = json.dumps(facts, default=ReviewedBox.model_dump)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _written_anew(self, share: Share, decided: _Decided) -> Written:
         kept = replace(kept_of(decided.decisions, share.is_whole), rewrite=decided.rewrite, flags=decided.flags)
         fault = None if share.shard == ROOT else name_fault(share.shard)
         if fault is not None:
@@ -247,7 +281,6 @@ class ShardCopier:
                 kept, members=self.policy.members, category=self.corpus.category, mask=mask, reserved=OWN_NAMES
             )
             written = self._written(share, allowed)
-        record.write(f"{written.to_json()}\n".encode())
         return written
 
     def _written(self, share: Share, kept: Kept) -> Written:
@@ -273,6 +306,11 @@ def table_of(out: Place, share: Share, name: str) -> Place:
 
 def _file_of(out: Place, share: Share, ending: str) -> Place:
     return out.at(DONE, f"{hashlib.sha256(share.shard.encode('utf-8', 'surrogateescape')).hexdigest()}{ending}")
+
+
+def written_of(out: Place, share: Share) -> Written:
+    """Return what was written of a shard, until the release is finished."""
+    return Written.from_json(_file_of(out, share, ".json").read()) if share.num_kept else NOTHING
 
 
 MAX_BLOCKS = 1000

@@ -28,6 +28,7 @@ from scoring.policies.policy import (
     NOT_COVERED,
     NOT_LISTED,
     QUARANTINED,
+    REMOVED_BEFORE,
     UNREADABLE,
     UNSAFE_MEMBER,
     Policy,
@@ -101,6 +102,8 @@ def scores_of(rows: pa.Table, by: str) -> pa.ChunkedArray:
         raise QueryError(f"{_OPTION} {shown(by)}: {without_values(error, '')}") from None
     return table["score"]
 
+
+TAKEN_DOWN_BEFORE = "it was taken down from the release before"
 
 ROWS_AT_ONCE = 40_960
 """Rows decided together: as many as a row group of a compacted run has, so that no group is decoded twice."""
@@ -223,6 +226,10 @@ def decisions_of(rows: pa.Table, policy: Policy, threshold: ScoreThreshold | Non
     lost = pc.and_(pc.is_null(decided["sha256"]), pc.not_equal(decided["action"], "drop"))
     reasons = pc.binary_join_element_wise("there is nothing that could be copied", decided["reason"], ": ")
     decided = _overruled(decided, lost, UNREADABLE, reasons)
+    if policy.removed:
+        removed = pa.array(sorted(policy.removed), pa.string())
+        is_removed = pc.or_(pc.is_in(decided["sha256"], removed), pc.is_in(rows[Col.URL_SHA256], removed))
+        decided = _overruled(decided, is_removed, REMOVED_BEFORE, pa.scalar(TAKEN_DOWN_BEFORE))
     decided = _overruled(decided, is_damage(rows), DAMAGED_SHARD, rows[Col.REASON])
     return policy.overruled.apply(decided)
 
@@ -323,7 +330,9 @@ def as_written(
     rewritten = written.pictures.rewritten
     is_kept = pc.not_equal(decisions["action"], "drop")
     if flags_only:
-        is_kept = pc.invert(pc.is_in(decisions["rule"], pa.array([NOT_LISTED, HASH_LIST, NOT_COMPARED])))
+        is_kept = pc.invert(
+            pc.is_in(decisions["rule"], pa.array([NOT_LISTED, HASH_LIST, NOT_COMPARED, REMOVED_BEFORE]))
+        )
     released = [
         rewritten.get(index, sha256) if kept else None
         for index, sha256, kept in zip(

@@ -148,6 +148,10 @@ def _measured(release: Mapping[str, Any], engine: Mapping[str, Any]) -> Iterator
             f"{changes['num_added']:,} added, {changes['num_removed']:,} removed, {changes['num_changed']:,} changed"
         )
         yield f"- Pictures since the release before: {counts} (`{CHANGES}`)."
+    if (shards := release.get("taken_over")) is not None:
+        yield f"- Shards taken over from the release before: {shards['num_shards']:,}, new: {shards['num_written']:,}."
+    if release.get("num_removed_before"):
+        yield f"- Taken down before this release: {number_of(release['num_removed_before'], 'picture')}; none is in it."
     for line in shift_in_words(release["shift"]) if release.get("shift") is not None else ():
         yield f"- {line[:1].upper()}{line[1:]}."
     if (taken := release.get("takedowns")) is not None:

@@ -1,140 +1,47 @@
-"""The end of a release: the decisions for all shards in one file, the checksums, then `release.json`.
-
-`changes.parquet` says how it differs from the release before it, picture by picture.
-"""
+"""The end of a release: the decisions for all shards in one file, the checksums, then `release.json`."""
 
 import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.errors import IncompleteError, PrivsieveError
+from ingest.errors import IncompleteError
 from ingest.formats.released import (
-    CHANGES,
     DECISIONS,
     DONE,
     REDACTIONS,
     RELEASE,
+    REMOVED,
     SIGNATURE,
-    TAKEDOWN_JOURNAL,
     UNFINISHED,
     Written,
 )
 from ingest.sample import printable
-from ingest.storage.parquet_tables import in_row_groups, write_checked
-from ingest.storage.place import Place, place
+from ingest.storage.parquet_tables import in_row_groups
+from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
-from jobs.filter.copying import table_of
-from jobs.filter.decisions import DECISIONS_SCHEMA, REDACTIONS_SCHEMA, read_decisions
+from jobs.filter.copying import table_of, written_of
+from jobs.filter.decisions import DECISIONS_SCHEMA, REDACTIONS_SCHEMA
 from jobs.filter.documents import write_documents
 from jobs.filter.plan import Counts, Plan, Share
+from jobs.filter.previous import Changes, PreviousRelease, write_changes, write_made_from
 from jobs.filter.record import ReleaseRecord, write_sums
 from jobs.filter.refusals import scope
 from jobs.filter.shift import Shift
-from scoring.policies.policy import HASH_LIST, NOT_COMPARED
 from scoring.runs.record import RunRecord
-
-_RELEASED = ("shard", "index", "key", "released_sha256")
-
-_CHANGES = f"""
-    WITH
-        before AS (
-            SELECT *, row_number() OVER (PARTITION BY shard, "key" ORDER BY "index") AS n
-            FROM previous WHERE released_sha256 IS NOT NULL
-        ),
-        decided AS (SELECT *, row_number() OVER (PARTITION BY shard, "key" ORDER BY "index") AS n FROM decisions),
-        after AS (SELECT * FROM decided WHERE released_sha256 IS NOT NULL),
-        withheld AS (SELECT DISTINCT shard FROM decisions WHERE "rule" IN ('{HASH_LIST}', '{NOT_COMPARED}'))
-    SELECT
-        coalesce(before.shard, after.shard) AS shard,
-        CASE
-            WHEN after.shard IS NULL AND decided.shard IS NULL AND withheld.shard IS NOT NULL THEN ''
-            ELSE coalesce(before."key", after."key")
-        END AS "key",
-        CASE WHEN before.shard IS NULL THEN 'added' WHEN after.shard IS NULL THEN 'removed' ELSE 'changed' END
-            AS change,
-        CASE WHEN after.shard IS NULL THEN decided."rule" END AS "rule",
-        before.released_sha256 AS previous_sha256,
-        after.released_sha256
-    FROM before
-    FULL JOIN after ON (before.shard, before."key", before.n) = (after.shard, after."key", after.n)
-    LEFT JOIN decided ON (before.shard, before."key", before.n) = (decided.shard, decided."key", decided.n)
-    LEFT JOIN withheld ON before.shard = withheld.shard
-    WHERE before.released_sha256 IS DISTINCT FROM after.released_sha256
-    ORDER BY 1, coalesce(before."index", after."index")
-"""
-"""A picture counts as the same in both releases if shard and key are the same. One that left without a decision that
-names it may be on a hash list: then it is not named."""
-
 
 MAX_KINDS = 100
 """Limit on the kinds of members and columns that are counted one by one."""
 
 ROWS_PER_GROUP = 131_072
 READ_AT_ONCE = 16
-"""Files with the decisions for one shard each. An object store takes its time for each file."""
-
-
-@dataclass(frozen=True)
-class PreviousRelease:
-    """The release before."""
-
-    sha256: str
-    """Hash of its `release.json`."""
-
-    decisions: pa.Table
-    """`shard`, `index`, `key` and `released_sha256` of each of its decisions."""
-
-
-@dataclass(frozen=True)
-class Changes:
-    """How many pictures differ from the release before."""
-
-    num_added: int
-    num_removed: int
-    num_changed: int
-    """Same shard and key, other bytes."""
-
-    sha256: str
-    """Hash of `changes.parquet`."""
-
-
-def previous_release(url: str | None, out: str) -> PreviousRelease | None:
-    """Read what is compared. PrivsieveError if there is no such release, or if it would be overwritten."""
-    if url is None:
-        return None
-    root = place(url)
-    if root.is_same(place(out)):
-        raise PrivsieveError(
-            "--previous is --out; write the new release to another folder, so that both can be compared"
-        )
-    if not root.at(RELEASE).exists():
-        raise PrivsieveError(f"--previous {url} is no finished release: it has no {RELEASE}")
-    if root.at(TAKEDOWN_JOURNAL).exists():
-        raise PrivsieveError(f"--previous {url}: a takedown is unfinished; run the same takedown again")
-    sha256 = hashlib.sha256(root.at(RELEASE).read()).hexdigest()
-    return PreviousRelease(sha256, read_decisions(root, url).select(_RELEASED))
-
-
-def write_changes(out: Place, url: str, previous: PreviousRelease) -> Changes:
-    """Compare the decisions of both releases, and write `changes.parquet`. out: has `decisions.parquet`."""
-    with duckdb.connect() as connection:
-        connection.execute("SET enable_external_access = false")
-        connection.register("previous", previous.decisions)
-        connection.register("decisions", read_decisions(out, url).select([*_RELEASED, "rule"]))
-        changes = connection.sql(_CHANGES).to_arrow_table()
-    sha256 = write_checked(out.at(CHANGES), changes)
-    kinds = changes["change"].to_pylist()
-    added, removed, changed = (kinds.count(kind) for kind in ("added", "removed", "changed"))
-    return Changes(added, removed, changed, sha256)
+"""Files about one shard each. An object store takes its time for each file."""
 
 
 def finish(
@@ -154,6 +61,11 @@ def finish(
     if identity.second_look is not None:
         redactions_sha256 = _joined(out, plan.shares, REDACTIONS, REDACTIONS_SCHEMA)
     changes = write_changes(out, out.path, previous) if previous is not None else None
+    if previous is not None and previous.tombstones is not None:
+        out.at(REMOVED).write(previous.tombstones)
+    made_from_sha256 = None
+    if identity.urls is None:
+        made_from_sha256 = write_made_from(out, _at_once(plan.shares, lambda share: written_of(out, share)))
     rules: dict[str, dict[str, int]] = {}
     for (action, rule), count in sorted(counts.by_rule.items()):
         rules.setdefault(rule, {})[action] = count
@@ -175,6 +87,8 @@ def finish(
         "decisions_sha256": decisions_sha256,
         "redactions_sha256": redactions_sha256,
         **(_counts_of_changes(changes) if changes is not None else {}),
+        **(_facts_of_previous(previous, written) if previous is not None else {}),
+        "made_from_sha256": made_from_sha256,
         "format": record.format,
         "engine": {name: record.engine[name] for name in ("name", "protocol", "assessed")},
     }
@@ -194,6 +108,22 @@ def finish(
 def _counts_of_changes(changes: Changes) -> dict[str, Any]:
     counts = {"num_added": changes.num_added, "num_removed": changes.num_removed, "num_changed": changes.num_changed}
     return {"changes": counts, "changes_sha256": changes.sha256}
+
+
+def _facts_of_previous(previous: PreviousRelease, written: Sequence[Written]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"taken_over": taken_over(written)} if previous.shards is not None else {}
+    if previous.tombstones is not None:
+        facts["removed_sha256"] = hashlib.sha256(previous.tombstones).hexdigest()
+        facts["num_removed_before"] = previous.num_removed
+    return facts
+
+
+def taken_over(written: Iterable[Written]) -> dict[str, int]:
+    """Count the shards that are those of the release before, those that are written, and how many of these should have
+    been taken over and were damaged."""
+    counts = Counter(done.taken_over for done in written if done.files)
+    num_written = counts["no"] + counts["damaged"]
+    return {"num_shards": counts["yes"], "num_written": num_written, "num_damaged": counts["damaged"]}
 
 
 def join_decisions(out: Place, shares: Sequence[Share], num_counted: int) -> str:
@@ -222,7 +152,8 @@ def _joined(
         out.at(name).create() as stream,
         pq.ParquetWriter(stream, schema, compression="zstd", write_page_checksum=True) as writer,
     ):
-        for group in in_row_groups(_parts(out, shares, name, schema), ROWS_PER_GROUP):
+        parts = _at_once(shares, lambda share: _part(out, share, name, schema))
+        for group in in_row_groups(parts, ROWS_PER_GROUP):
             writer.write_table(group, ROWS_PER_GROUP)
             num_rows += group.num_rows
         if check is not None:
@@ -230,11 +161,15 @@ def _joined(
     return stream.sha256
 
 
-def _parts(out: Place, shares: Sequence[Share], name: str, schema: pa.Schema) -> Iterator[pa.Table]:
+Read = TypeVar("Read")
+
+
+def _at_once(shares: Sequence[Share], read: Callable[[Share], Read]) -> Iterator[Read]:
+    """Read the file of each shard, in order, several at once."""
     left = iter(shares)
     with ThreadPoolExecutor(READ_AT_ONCE) as threads:
         while window := list(islice(left, READ_AT_ONCE)):
-            yield from threads.map(lambda share: _part(out, share, name, schema), window)
+            yield from threads.map(read, window)
 
 
 def _part(out: Place, share: Share, name: str, schema: pa.Schema) -> pa.Table:

@@ -19,13 +19,22 @@ from ingest.storage.place import Place
 from jobs.filter.decisions import ScoreThreshold, decisions_of, row_chunks
 from jobs.filter.plan import shard_rows
 from jobs.filter.record import GroupCounts, GroupsBy
-from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, HASH_LIST, NOT_COMPARED, NOT_LISTED, Overruled, Policy
+from scoring.policies.policy import (
+    ACTIONS,
+    DAMAGED_SHARD,
+    HASH_LIST,
+    NOT_COMPARED,
+    NOT_LISTED,
+    REMOVED_BEFORE,
+    Overruled,
+    Policy,
+)
 from scoring.runs.record import RunRecord
 from scoring.runs.results import results
 from scoring.table import Col
 
-WITHHELD = (HASH_LIST, NOT_COMPARED)
-"""Rules for pictures of which nothing may follow for others: it would name them."""
+WITHHELD = (HASH_LIST, NOT_COMPARED, REMOVED_BEFORE)
+"""Rules for pictures that no list of URLs may have, and of which nothing follows for others: it would name them."""
 
 DROP = ACTIONS.index("drop")
 UNLISTED = "no row of the list of URLs has its URL"

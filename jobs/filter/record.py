@@ -16,7 +16,16 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, computed_field
 
 from ingest.errors import PrivsieveError
 from ingest.formats.members import Members
-from ingest.formats.released import CHANGES, DECISIONS, REDACTIONS, RELEASE, REMOVED, SHA256SUMS, SIGNATURE
+from ingest.formats.released import (
+    CHANGES,
+    DECISIONS,
+    MADE_FROM,
+    REDACTIONS,
+    RELEASE,
+    REMOVED,
+    SHA256SUMS,
+    SIGNATURE,
+)
 from ingest.storage.place import Place, place
 from scoring.policies.policy import Files, Texts
 
@@ -241,8 +250,8 @@ def sums(release: bytes) -> bytes:
     """
     said = json.loads(release)
     hashes = {**said["sha256"], **(said.get("documents") or {}), RELEASE: hashlib.sha256(release).hexdigest()}
-    fields = {DECISIONS: "decisions", REDACTIONS: "redactions", REMOVED: "removed", CHANGES: "changes"}
-    for name, field in ((name, f"{word}_sha256") for name, word in fields.items()):
+    for name in (DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM):
+        field = f"{name.removesuffix('.parquet')}_sha256"
         if said.get(field) is not None:
             hashes[name] = said[field]
     lines = "".join(f"{sha256}  {name}\n" for name, sha256 in sorted(hashes.items()))

@@ -73,7 +73,8 @@ class FilterRequest:
     """File of hashes (sha256 or PDQ, one a line); a picture on it is in no release, whatever the policy says."""
 
     previous: Annotated[Url | None, Option(metavar="RELEASE")] = None
-    """The release before this one: changes.parquet lists what was added, removed and changed since."""
+    """The release before this one: only new and changed shards are written, what was taken down from it stays away, and
+    changes.parquet lists what was added, removed and changed since."""
 
     boxes: Annotated[Url | None, Option(metavar="RUN/reviews")] = None
     """Answers of a review: where people have changed, removed or added boxes, these win over those of the engine and

@@ -11,7 +11,7 @@ sample that cannot be released safely is dropped then, and its decision says so.
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,16 +19,17 @@ from typing import Any
 from ingest.errors import IncompleteError, PolicyError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import Members
-from ingest.formats.released import RELEASE, RELEASE_LEASE, UNFINISHED, Written
+from ingest.formats.released import RELEASE, RELEASE_LEASE, REMOVED, UNFINISHED, Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written, remove_tree
 from jobs.filter.copying import Copied, ShardCopier, copied_on_ray, refuse_without_json
 from jobs.filter.decisions import ScoreThreshold
-from jobs.filter.finishing import Changes, PreviousRelease, as_json, finish, left_out, previous_release
+from jobs.filter.finishing import as_json, finish, left_out, taken_over
 from jobs.filter.guaranteeing import GUARANTEE_ONLY, Guarantee, guarantee
 from jobs.filter.overruling import decided_rows
 from jobs.filter.plan import Counts, Plan, counts_of, plan_release
 from jobs.filter.plan import Share as ShardShare
+from jobs.filter.previous import Changes, PreviousRelease, previous_release
 from jobs.filter.record import GroupCounts, GuaranteeRecord, ReleaseRecord, UrlCounts, signed
 from jobs.filter.refusals import (
     cautions,
@@ -133,6 +134,9 @@ class FilterResult:
     shift: Mapping[str, Any] | None = None
     """How categories and captions differ from what was scanned, as in `release.json`."""
 
+    taken_over: Mapping[str, int] | None = None
+    """How many shards are those of the release before, as in `release.json`."""
+
 
 def run_filter(
     request: FilterRequest, resources: FilterResources | None = None, feedback: Feedback = SILENT
@@ -150,6 +154,8 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
         refuse_without_json(corpus)
     policy = policy.for_engine(record.engine)
     previous = previous_release(request.previous, request.out)
+    if previous is not None:
+        policy = replace(policy, removed=previous.removed | previous.removed_urls)
     reviewed = boxes_of_people(request.boxes, policy)
     verify = verify_engine(request.verify_engine, request.options, policy)
     policy = replace(policy, covered_counts=clears_what_is_private(policy, verify, reviewed))
@@ -167,9 +173,12 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     promise = request.promise
     proven = guarantee(promise, run, record, policy) if promise is not None else None
     threshold = None if proven is None else proven.threshold
-    policy, groups, urls = _overruled(request, run, record, corpus, policy, threshold)
+    removed_urls = previous.removed_urls if previous is not None else ()
+    policy, groups, urls = _overruled(request, run, record, corpus, policy, threshold, removed_urls)
     plan = plan_release(run, record, corpus, policy, threshold)
     notes = [*cautions(record, plan, policy), *notes_of_looks(reviewed, verify), *notes_of_groups(groups)]
+    if previous is not None and previous.shards is None and urls is None:
+        notes.append(f"  {request.previous} does not say what its shards were made from, so all shards are written")
     if proven is not None:
         proven = proven.with_price(plan.counts)
         notes += filter(None, [proven.caution, _refuse_nothing_left(proven, plan, request.accept_all)])
@@ -185,6 +194,7 @@ def _overruled(
     corpus: Source,
     policy: Policy,
     threshold: ScoreThreshold | None,
+    removed_urls: Collection[str],
 ) -> tuple[Policy, GroupCounts | None, UrlCounts | None]:
     """Return the policy with the decisions that follow from other pictures, and the counts of groups and of a list."""
     if request.urls is None and request.groups is None:
@@ -200,6 +210,11 @@ def _overruled(
             has_hash_list = request.hash_list is not None or record.hash_list is not None
             decided.settle({"url_sha256": "same URL"} | ({"near": "group"} if groups is not None else {}))
             urls = count_urls(request.urls, decided, request.flags_only, has_hash_list)
+            if urls.keeps_unknown and removed_urls:
+                raise PolicyError(
+                    f"{request.previous} has removed rows whose picture was not judged, and --flags-only would list "
+                    f"them again; filter without --previous, then take down {request.previous}/{REMOVED}"
+                )
         return replace(policy, overruled=decided.overruled()), groups, urls
 
 
@@ -247,7 +262,8 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
             remove_tree(out, last=(RELEASE, UNFINISHED))  # what remains after a kill is known as a release
         with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as held:
             _begin(out, identity)
-            more = (planned.reviewed, planned.verify, request.flag_keys, planned.urls)
+            before = None if planned.previous is None else planned.previous.shards
+            more = (planned.reviewed, planned.verify, request.flag_keys, planned.urls, before)
             made_of = (planned.run, planned.plan, policy, planned.threshold)
             copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume, planned.threshold, *more)
             counts, written, shift = _copy_all(copier, planned.plan, copy, feedback, held)
@@ -259,7 +275,8 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
             )
     notes, promised = planned.cautions, planned.guarantee
     counted = (left_out(written), notes, promised, changes, planned.urls, shift.as_json())
-    return FilterResult(counts, policy.name, policy.members, *counted)
+    taken = taken_over(written) if before is not None and planned.urls is None else None
+    return FilterResult(counts, policy.name, policy.members, *counted, taken_over=taken)
 
 
 def _identity(planned: FilterPlan) -> ReleaseRecord:

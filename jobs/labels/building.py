@@ -381,8 +381,8 @@ class CleanRequest:
 def run_clean(request: CleanRequest, feedback: Feedback = SILENT) -> SuspiciousLabels:
     """List suspicious labels. Errors in one line; nothing is written then. LabelsError as of `suspicious_labels`."""
     refuse_existing(request.out)
-    encoders = encoders_of(request.sees)
     names = modalities_of(request.sees)
+    encoders = encoders_of(request.sees)
     modalities = loaded_modalities(names, encoders, cache_of(request.look, names))
     labelled = labelled_pictures(request.look, modalities, feedback)
     lengths = {name: modality.length for name, modality in modalities.items()}

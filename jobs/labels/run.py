@@ -341,11 +341,14 @@ def _paths(source: str) -> dict[str, str]:
     with open_run(source) as run:
         if run.record.format != "tree":
             return {}
-        rows = run.rows([Col.SHARD, Col.KEY, Col.SHA256]).to_pylist()
-    return {
-        row[Col.SHA256] or row[Col.KEY]: posixpath.normpath(posixpath.join(row[Col.SHARD], row[Col.KEY]))
-        for row in rows
-    }
+        return paths_in_tree(run.rows([Col.SHARD, Col.KEY, Col.SHA256]))
+
+
+def paths_in_tree(rows: pa.Table) -> dict[str, str]:
+    """Return sha256 or key -> path below the source, for rows of a folder tree."""
+    columns = (rows[name].to_pylist() for name in (Col.SHA256, Col.SHARD, Col.KEY))
+    pictures = zip(*columns, strict=True)
+    return {sha256 or key: posixpath.normpath(posixpath.join(shard, key)) for sha256, shard, key in pictures}
 
 
 @checked_request

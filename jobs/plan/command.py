@@ -149,6 +149,7 @@ def plan_here(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
 def _engine_under_test(name: str, options: EngineOptions) -> EngineUnderTest:
     """Return the engine; or, if it cannot run here and a speed is recorded, a placeholder with that speed."""
     module = engine_module(name)
+    module.refuse_wrong(options)
     costs = module.costs(options)
     try:
         description = module.describe(options)

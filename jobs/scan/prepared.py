@@ -69,13 +69,16 @@ class Prepared:
 
 
 def prepare(request: ScanRequest) -> Prepared:
-    """Open source and lists. EngineError for an unknown engine; SourceError, LabelsError, StorageError of these."""
+    """Open source and lists. EngineError for an unknown engine or a wrong option, before shards are listed, which may
+    take minutes; SourceError, LabelsError, StorageError of source and lists."""
     module = engine_module(request.engine)
+    request = _as_begun(request)
+    module.refuse_wrong(request.options)
     class_list = None if request.labels is None else read_class_list(request.labels)
     keyword_list = None if request.caption_words is None else read_keyword_list(request.caption_words)
     source = open_source(request.source, request.source_format, request.category, class_list, keyword_list)
     screen = None if request.screen is None else read_screen(request.screen)
-    return Prepared(_as_begun(request), module, source, hash_list_of(request.hash_list), screen)
+    return Prepared(request, module, source, hash_list_of(request.hash_list), screen)
 
 
 def _as_begun(request: ScanRequest) -> ScanRequest:

@@ -8,6 +8,7 @@ source, N and seed always give the same samples.
 
 import faulthandler
 import hashlib
+import math
 import os
 import threading
 import time
@@ -265,6 +266,13 @@ _lock = threading.Lock()
 _deadlines: dict[object, float] = {}
 """Deadlines of all work that any watchdog of this process watches."""
 
+_LATE = 0.05
+"""Part of the time by which the process may end later than a deadline: setting the timer starts a thread, so it is not
+set again for each batch."""
+
+_fires_at = math.inf
+"""When the timer ends the process; infinite while it is not set."""
+
 
 class Watchdog:
     """Ends the process if some work makes no progress for too long.
@@ -297,14 +305,20 @@ def _nowhere() -> int:
 
 
 def _set(work: object, deadline: float | None) -> None:
+    global _fires_at
     with _lock:
         _deadlines.pop(work, None)
         if deadline is not None:
             _deadlines[work] = deadline
+        earliest = min(_deadlines.values(), default=math.inf)
+        left_s = max(0.01, earliest - time.monotonic())
+        latest = earliest + _LATE * left_s
+        if earliest <= _fires_at <= latest:
+            return
         faulthandler.cancel_dump_traceback_later()
+        _fires_at = latest
         if _deadlines:
-            left_s = max(0.01, min(_deadlines.values()) - time.monotonic())
-            faulthandler.dump_traceback_later(left_s, exit=True, file=_nowhere())
+            faulthandler.dump_traceback_later((1 + _LATE) * left_s, exit=True, file=_nowhere())
 
 
 def heard(items: Iterable[Item], limit_s: float, tell: Callable[[], object]) -> Iterator[Item]:

@@ -61,12 +61,15 @@ class SeenRequest:
     """What is seen of a picture."""
 
     modality: Annotated[Urls, Option(metavar="NAME", offers=ASKED)] = ()
-    """thumbnail, frozen, detectors, caption or encoder: what is seen of a picture; repeatable. [default: thumbnail, and
-    encoder if --encoder is given]"""
+    """thumbnail, frozen, detectors, caption, encoder or text-encoder: what is seen of a picture; repeatable. [default:
+    thumbnail, and the encoders that are given]"""
 
     encoder: Annotated[Urls, BeforeValidator(_several), Option(metavar="FILE.onnx")] = ()
     """ONNX model of one picture, (1, 3, side, side) float32; a screen holds a copy of it. Up to three, such as one for
     objects and one for scenes, each a modality of its own."""
+
+    text_encoder: Annotated[Url | None, Option(metavar="FOLDER")] = None
+    """Folder with an ONNX model of captions, model.onnx, and its tokenizer.json; a screen holds a copy of both."""
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.modality) - set(ASKED))
@@ -76,6 +79,8 @@ class SeenRequest:
             raise LabelsError("--modality names one twice; give each once")
         if "encoder" in self.modality and not self.encoder:
             raise LabelsError("--modality encoder needs --encoder FILE.onnx")
+        if "text-encoder" in self.modality and self.text_encoder is None:
+            raise LabelsError("--modality text-encoder needs --text-encoder FOLDER")
         if len(self.encoder) > len(ENCODERS):
             raise LabelsError(f"a screen has at most {len(ENCODERS)} encoders, and {len(self.encoder)} are given")
 

@@ -38,7 +38,7 @@ from scoring.runs.record import open_run
 from scoring.screen.heads import HEAD_KINDS
 from scoring.screen.modalities import MAX_ENCODER_BYTES, Modality
 from scoring.screen.model import Encoders, FittedScreen, Vectors, identity_of, loaded_modalities, refuse_other_features
-from scoring.screen.record import ENCODERS, MODALITIES, OF_CAPTIONS, ModalityName
+from scoring.screen.record import ENCODERS, MODALITIES, MODEL_FILES, OF_CAPTIONS, ModalityName
 from scoring.screen.screen_file import learnt_mark, learnt_pictures, read_screen, write_screen
 
 LIMITS = ImageLimits()
@@ -229,8 +229,8 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
     """Fit a screen and write it. LabelsError with the number of labels that is missing; SourceError, EngineError,
     RunError or StorageError in one line. Then nothing is written."""
     refuse_existing(request.out)
-    encoders = encoders_of(request.sees)
     names = modalities_of(request.sees)
+    encoders = encoders_of(request.sees)
     identities = {name: identity_of(name, encoders) for name in names}
     modalities = loaded_modalities(names, encoders, cache_of(request.look, names))
     labelled = labelled_pictures(request.look, modalities, feedback)
@@ -277,25 +277,31 @@ def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SIL
 
 def modalities_of(request: SeenRequest) -> tuple[ModalityName, ...]:
     """Return what is seen of a picture. LabelsError if an encoder is given, and the modalities leave it out."""
+    texts: tuple[ModalityName, ...] = () if request.text_encoder is None else ("text-encoder",)
+    given = (*ENCODERS[: len(request.encoder)], *texts)
     if not request.modality:
-        return ("thumbnail", *ENCODERS[: len(request.encoder)])
-    if request.encoder and "encoder" not in request.modality:
-        raise LabelsError("--encoder is given, and --modality does not name encoder; add it, or leave --encoder out")
-    asked = {*request.modality, *ENCODERS[: len(request.encoder)]}
-    return tuple(name for name in MODALITIES if name in asked)
+        return ("thumbnail", *given)
+    for name in ("encoder", "text-encoder"):
+        if name in given and name not in request.modality:
+            raise LabelsError(f"--{name} is given, and --modality does not name {name}; add it, or leave --{name} out")
+    return tuple(name for name in MODALITIES if name in {*request.modality, *given})
 
 
 def encoders_of(request: SeenRequest) -> Encoders:
-    """Return the contents of the ONNX files. EngineError or StorageError if one cannot be used; LabelsError if two are
-    the same."""
-    encoders = dict[ModalityName, bytes]()
+    """Return the contents of the files. EngineError or StorageError if one cannot be used; LabelsError if two encoders
+    are the same."""
+    encoders = dict[str, bytes]()
     for name, url in zip(ENCODERS, request.encoder, strict=False):
         if not url.lower().endswith(".onnx"):
             raise EngineError(f"--encoder {url}: give one .onnx file that holds its own weights")
         content = given_content(place(url), url, MAX_ENCODER_BYTES)
         if content in encoders.values():
             raise LabelsError(f"--encoder {url}: another --encoder is the same file; give each once")
-        encoders[name] = content
+        encoders |= dict.fromkeys(MODEL_FILES[name], content)
+    if request.text_encoder is not None:
+        folder = place(request.text_encoder)
+        for file, given in zip(MODEL_FILES["text-encoder"], ("model.onnx", "tokenizer.json"), strict=True):
+            encoders[file] = given_content(folder.at(given), f"{request.text_encoder}/{given}", MAX_ENCODER_BYTES)
     return encoders
 
 

@@ -8,11 +8,10 @@ from jobs.console.request_options import QUIET, TEXT_OR_JSON, Numbers, takes
 from jobs.console.terminal import write_line, write_table, wrote_json
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import on_terminal, weights_shown
-from jobs.study.asking_again import Kind, PromptsRequest, prompts_finding, run_prompts
+from jobs.study.asking_again import Kind, PromptsRequest, ReasonsRequest, prompts_finding, run_prompts, run_reasons
 from jobs.study.counterfactual import CounterfactualRequest, counterfactual_finding, run_counterfactual
 from jobs.study.label_quality import LabelQualityRequest, label_quality_finding, run_label_quality
 from jobs.study.points import PointResult, StudyRequest
-from jobs.study.reasons import ReasonsRequest, run_reasons
 from jobs.study.studies import CostRequest, curve_finding, leave_one_out_finding, run_cost, run_curve, run_leave_one_out
 from reports.evaluation.words import interval_cell
 from reports.statistics.paired import interval_of_mean

@@ -26,6 +26,7 @@ from ingest.formats import open_source
 from ingest.formats.members import name_fault
 from ingest.formats.released import (
     DECISIONS,
+    MADE_FROM,
     REDACTIONS,
     RELEASE,
     RELEASE_LEASE,
@@ -46,10 +47,12 @@ from jobs.console.terminal import write_line
 from jobs.filter.decisions import DECISIONS_SCHEMA, read_decisions
 from jobs.filter.documents import write_documents
 from jobs.filter.finishing import ROWS_PER_GROUP, as_json
+from jobs.filter.previous import write_rest_made_from
 from jobs.filter.record import signed, urls_of, write_sums
+from jobs.filter.tombstones import Why, write_tombstones
 from jobs.filter.url_list import DAMAGED, url_hashes
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
-from jobs.takedown.entries import Entry, Why, entries_of, write_tombstones
+from jobs.takedown.entries import Entry, entries_of
 from jobs.takedown.journal import Journal, finish_takedown, put_in_place, write_rest
 from jobs.takedown.matching import Matches, NearMatch, matched, near_pictures, with_same_url, with_unjudged
 from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, TAKEDOWN
@@ -188,6 +191,9 @@ def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Ta
         summary["urls"] = counts.model_copy(update={"num_taken_down": counts.num_taken_down + num_gone}).model_dump()
         takedown["num_rows"] = num_gone
     hashes, replaced, removed = rest
+    if root.at(MADE_FROM).exists():
+        gone = [name for name, sha256 in files.items() if hashes.get(name) != sha256]
+        summary["made_from_sha256"] = replaced[MADE_FROM] = write_rest_made_from(root, staged, gone)
     made = _marked(decisions, is_taken)
     decisions_sha256 = write_checked(staged.at(DECISIONS), made, ROWS_PER_GROUP)
     if root.at(REDACTIONS).exists():

@@ -10,45 +10,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from ingest.errors import LabelsError, PrivsieveError
-from ingest.formats.released import REMOVED
+from ingest.errors import PrivsieveError
 from ingest.images.pdq import Hashes, hashes_of
 from ingest.sample import domain_of, url_sha256_of
 from ingest.storage.given_files import given_content
-from ingest.storage.parquet_tables import write_checked
-from ingest.storage.place import Place, place
-from scoring.labels.label_files import bounded_table
-
-Why = Literal["objection", "erasure", "copyright", "safety", "other"]
-
-REMOVED_SCHEMA = pa.schema(
-    {
-        "shard": pa.string(),
-        "key": pa.string(),
-        "sha256": pa.string(),
-        "released_sha256": pa.string(),
-        "received": pa.date32(),
-        "done": pa.date32(),
-        "why": pa.string(),
-        "by": pa.string(),
-    }
-)
-"""One row per removed picture. `sha256`: of the picture as it was scanned. `received`, `done`: days on which the
-request came and was carried out; `received` is null if it was not given, and so is `why`, of `Why`. `by`: what the
-request named, such as `url`."""
-
-WITH_UNJUDGED = REMOVED_SCHEMA.append(pa.field("url_sha256", pa.string()))
-"""The same if a list of URLs lost rows whose picture was not judged. Such a row has the hash of its URL, as in
-`decisions.parquet`, and no shard, key or hash of a picture. A row with a picture has no `url_sha256`: URLs of public
-tables can be hashed, too, so it would lead to the picture."""
+from ingest.storage.place import place
+from jobs.filter.tombstones import Why, tombstones_of
 
 _MAGIC = b"PAR1"
-_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 MAX_LIST_BYTES = 64 * 2**20
@@ -63,35 +34,6 @@ MAX_PDQ = 10_000
 
 Kind = Literal["sha256", "key", "url", "domain", "pdq"]
 """key: a key or SHARD/KEY."""
-
-
-def tombstones_of(content: bytes, url: str) -> list[dict[str, Any]]:
-    """Return the rows of an untrusted `removed.parquet`. PrivsieveError if it is something else."""
-    wrong = PrivsieveError(f"{url} is Parquet, and not the {REMOVED} of a release, or it is damaged")
-    try:
-        schema = pq.read_schema(pa.BufferReader(content))
-        if not any(schema.equals(known) for known in (REMOVED_SCHEMA, WITH_UNJUDGED)):
-            raise wrong
-        table = bounded_table(content, url, schema.names)
-        rows = [{"url_sha256": None} | row for row in table.to_pylist()]
-    except (pa.ArrowException, LabelsError, OSError, ValueError):
-        raise wrong from None
-    if any(_SHA256.fullmatch(row["released_sha256"] or row["url_sha256"] or "") is None for row in rows):
-        raise wrong
-    if any(row["why"] not in (None, *get_args(Why)) for row in rows):
-        raise wrong
-    # Some files give the URL of a picture, too.
-    return [row if row["released_sha256"] is None else row | {"url_sha256": None} for row in rows]
-
-
-def write_tombstones(root: Place, staged: Place, removed: Sequence[Mapping[str, Any]]) -> str:
-    """Write the tombstones of a release and those of this takedown, and return the hash of the file. removed: rows of
-    this takedown, without `done`."""
-    rows = tombstones_of(root.at(REMOVED).read(), root.at(REMOVED).path) if root.at(REMOVED).exists() else []
-    rows += [{**row, "done": date.today()} for row in removed]
-    has_unjudged = any(row.get("url_sha256") is not None for row in rows)
-    table = pa.Table.from_pylist(rows, WITH_UNJUDGED if has_unjudged else REMOVED_SCHEMA)
-    return write_checked(staged.at(REMOVED), table)
 
 
 @dataclass(frozen=True)

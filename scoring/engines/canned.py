@@ -24,8 +24,12 @@ from scoring.engines.picture import seen_as_decoded
 from scoring.taxonomy import KEYS
 
 
-def describe(options: EngineOptions) -> EngineDescription:
+def refuse_wrong(options: EngineOptions) -> None:
     options.refuse_all_but("canned", ())
+
+
+def describe(options: EngineOptions) -> EngineDescription:
+    refuse_wrong(options)
     return EngineDescription(name="canned", protocol="sha256", assessed=KEYS, is_fake=True)
 
 

@@ -98,12 +98,13 @@ DEFAULT, QUARANTINED, UNREADABLE, UNSAFE_MEMBER = "(default)", "(quarantined)", 
 GUARANTEE, HASH_LIST, NOT_COMPARED = "(guarantee)", "(hash_list)", "(not_compared)"
 DAMAGED_SHARD, NOT_CLEANED, NOT_COVERED = "(damaged_shard)", "(not_cleaned)", "(not_covered)"
 TAKEDOWN, SCREENED_OUT, NOT_LISTED = "(takedown)", "(screened)", "(not_listed)"
+REMOVED_BEFORE = "(removed_before)"
 """Names of rules when no rule of the policy decided; all but the first two and `(screened)` are used by `filter` and "
 "`takedown`."""
 
 RESERVED = (
     *(DEFAULT, QUARANTINED, SCREENED_OUT, UNREADABLE, DAMAGED_SHARD, NOT_CLEANED, NOT_COVERED, TAKEDOWN),
-    *(UNSAFE_MEMBER, GUARANTEE, HASH_LIST, NOT_COMPARED, NOT_LISTED),
+    *(UNSAFE_MEMBER, GUARANTEE, HASH_LIST, NOT_COMPARED, NOT_LISTED, REMOVED_BEFORE),
 )
 
 UNSEEN_BY_ENGINE = "the screen left it out as unlikely to be private; the engine has not seen it"
@@ -195,6 +196,9 @@ class Policy:
 
     not_compared: frozenset[str] = frozenset()
     """sha256 of pictures that cannot be compared with the list: they are handled in the same way."""
+
+    removed: frozenset[str] = frozenset()
+    """Hashes of pictures, and of URLs, that were taken down from the release before: they are dropped."""
 
     overruled: Overruled = field(default_factory=Overruled, compare=False)
     """Decisions that follow from other pictures of the run."""

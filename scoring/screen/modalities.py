@@ -7,6 +7,7 @@
 - `encoder`, `encoder-2`, `encoder-3`: ONNX files that the user names, such as the picture part of a CLIP or DINO model.
   Each must take one input of one RGB picture, (1, 3, side, side) float32. Its first output is the embedding: (1, d), or
   more axes, over which the mean is taken. Names and sizes of any fixed side are accepted.
+- `text-encoder`: `text_encoder.py`.
 """
 
 import hashlib

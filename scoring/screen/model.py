@@ -28,15 +28,24 @@ from scoring.screen.modalities import (
     caption_identity,
     encoder_identity,
 )
-from scoring.screen.record import ENCODERS, OF_CAPTIONS, LogisticCurve, ModalityName, ModalityRecord, ScreenRecord
+from scoring.screen.record import (
+    ENCODERS,
+    MODEL_FILES,
+    OF_CAPTIONS,
+    LogisticCurve,
+    ModalityName,
+    ModalityRecord,
+    ScreenRecord,
+)
+from scoring.screen.text_encoder import TextEncoder, text_encoder_identity
 
 EDGE = 1e-6
 """A joined probability nearer to 0 or 1 counts as this near, as where its curve was fitted."""
 
 MAX_LOGIT = math.log((1 - EDGE) / EDGE)
 
-Encoders = Mapping[ModalityName, bytes]
-"""Modality of `ENCODERS` -> content of its ONNX file."""
+Encoders = Mapping[str, bytes]
+"""File of `MODEL_FILES` -> its content."""
 
 Vectors = Mapping[ModalityName, Features | None]
 """What the modalities say of one view; None where it lacks what they look at."""
@@ -96,10 +105,6 @@ class FittedScreen:
     sha256: str
     """Hash of screen.json, which holds the hashes of the other files."""
 
-    @property
-    def uses_caption(self) -> bool:
-        return "caption" in self.predictor.heads
-
 
 _IDENTITIES: Mapping[ModalityName, Callable[[], dict[str, str]]] = {
     "thumbnail": thumbnail_identity,
@@ -118,7 +123,10 @@ _LOADED: Mapping[ModalityName, Callable[[], Modality]] = {
 
 def identity_of(name: ModalityName, encoders: Encoders) -> dict[str, str]:
     """Return what decides the features of a modality on this machine. EngineError if a package or file is missing."""
-    return encoder_identity(encoders[name]) if name in ENCODERS else _IDENTITIES[name]()
+    if name not in MODEL_FILES:
+        return _IDENTITIES[name]()
+    contents = [encoders[file] for file in MODEL_FILES[name]]
+    return encoder_identity(*contents) if name in ENCODERS else text_encoder_identity(*contents)
 
 
 def loaded_modalities(
@@ -130,12 +138,19 @@ def loaded_modalities(
     """
     modalities = dict[ModalityName, Modality]()
     for name in names:
-        loaded = OnnxEncoder(encoders[name]) if name in ENCODERS else _LOADED[name]()
+        loaded = _loaded(name, encoders)
         if cache is None or name in OF_CAPTIONS:
             modalities[name] = loaded
         else:
             modalities[name] = KeptModality(loaded, cache, identity_of(name, encoders))
     return modalities
+
+
+def _loaded(name: ModalityName, encoders: Encoders) -> Modality:
+    if name not in MODEL_FILES:
+        return _LOADED[name]()
+    contents = [encoders[file] for file in MODEL_FILES[name]]
+    return OnnxEncoder(*contents) if name in ENCODERS else TextEncoder(*contents)
 
 
 def refuse_other_features(screen: FittedScreen) -> None:

@@ -1,21 +1,30 @@
 """`screen.json`: what a screen says of itself. The numbers that it has learnt are in `screen.safetensors`."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scoring.screen.fusion import FusionKind
 
-ModalityName = Literal["thumbnail", "frozen", "detectors", "caption", "encoder", "encoder-2", "encoder-3"]
+ModalityName = Literal[
+    "thumbnail", "frozen", "detectors", "caption", "encoder", "encoder-2", "encoder-3", "text-encoder"
+]
 MODALITIES: tuple[ModalityName, ...] = (
     *("thumbnail", "frozen", "detectors", "caption"),
-    *("encoder", "encoder-2", "encoder-3"),
+    *("encoder", "encoder-2", "encoder-3", "text-encoder"),
 )
-ENCODERS = MODALITIES[4:]
-"""One modality for each ONNX file that the user names, in the order in which they are named."""
+ENCODERS = MODALITIES[4:7]
+"""One modality for each ONNX file of pictures that the user names, in the order in which they are named."""
 
-OF_CAPTIONS: tuple[ModalityName, ...] = ("caption",)
+OF_CAPTIONS: tuple[ModalityName, ...] = ("caption", "text-encoder")
 """Modalities that look at captions, and not at pictures."""
+
+MODEL_FILES: Mapping[ModalityName, tuple[str, ...]] = {
+    **{name: (f"{name}.onnx",) for name in ENCODERS},
+    "text-encoder": ("text-encoder.onnx", "text-encoder.json"),
+}
+"""Modality of a model that the user names -> its files in the folder of the screen."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

@@ -1,4 +1,4 @@
-"""The folder of a screen: screen.json, screen.safetensors, and encoder.onnx, encoder-2.onnx, … if the user named some.
+"""The folder of a screen: screen.json, screen.safetensors, and the models that the user named (`MODEL_FILES`).
 
 A screen comes from elsewhere as often as not, so it is read strictly: every file has the hash that screen.json gives,
 screen.json has its own, every number its place and shape, and nothing in it can run.
@@ -17,7 +17,7 @@ from ingest.storage.place import Place, place
 from scoring.screen.fusion import Fusion
 from scoring.screen.heads import Head, Numbers
 from scoring.screen.model import Encoders, FittedScreen, Predictor
-from scoring.screen.record import ENCODERS, ModalityName, ScreenRecord
+from scoring.screen.record import MODEL_FILES, ScreenRecord
 
 RECORD = "screen.json"
 WEIGHTS = "screen.safetensors"
@@ -44,7 +44,7 @@ def write_screen(
     for modality, head in predictor.heads.items():
         tensors |= {f"{modality}.{part}": np.ascontiguousarray(getattr(head, part)) for part in HEAD_PARTS}
     tensors |= {f"fusion.{name}": np.ascontiguousarray(value) for name, value in predictor.fusion.parameters.items()}
-    contents = {WEIGHTS: save(tensors)} | {_file(name): content for name, content in encoders.items()}
+    contents = {WEIGHTS: save(tensors), **encoders}
     root = place(url)
     for name, content in contents.items():
         root.at(name).write(content)
@@ -73,18 +73,13 @@ def read_screen(url: str) -> FittedScreen:
         raise LabelsError(
             f"{url}/{RECORD} was changed after the fit, so its promise means nothing; fit the screen again"
         )
-    names = [modality.name for modality in record.modalities if modality.name in ENCODERS]
-    if set(record.files) != {WEIGHTS, *map(_file, names)}:
+    models = {file for modality in record.modalities for file in MODEL_FILES.get(modality.name, ())}
+    if set(record.files) != {WEIGHTS, *models}:
         raise LabelsError(f"{url}/{RECORD} does not name the files that its modalities need; fit the screen again")
     contents = {name: _checked(root, name, digest, url) for name, digest in record.files.items()}
     tensors = _tensors(contents[WEIGHTS], url)
-    encoders = {name: contents[_file(name)] for name in names}
+    encoders = {file: contents[file] for file in models}
     return _screen(record, tensors, encoders, hashlib.sha256(text).hexdigest(), url)
-
-
-def _file(name: ModalityName) -> str:
-    """Return the name of an encoder's file."""
-    return f"{name}.onnx"
 
 
 def _own_hash(text: str | bytes) -> str:

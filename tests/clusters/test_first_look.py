@@ -21,13 +21,13 @@ pytestmark = pytest.mark.ray(own=True)
 
 
 def test_a_model_that_the_workers_lack_is_named_with_the_machine(ray_cluster: RayCluster, tmp_path: Path) -> None:
-    address = ("--ray-address", ray_cluster.address)
-    asked = ("scan", CORPUS, "--run", tmp_path / "run", "--engine", "canned", "--model", "nowhere", "--quiet", *address)
+    engine = ("--engine", "transformers", "--model", "/no/such", "--engine-gpus", 0)
+    asked = ("scan", CORPUS, "--run", tmp_path / "run", *engine, "--quiet", "--ray-address", ray_cluster.address)
     done = command(*asked, environment=ray_cluster.environment)
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        f"privsieve: machine {platform.node()}: the canned engine takes no --model; leave it out or choose another "
-        "--engine"
+        f'privsieve: machine {platform.node()}: the model folder "/no/such" does not exist; give a folder, a hub name '
+        "such as owner/name, or a URL"
     ]
     assert list(tmp_path.iterdir()) == []
 

@@ -50,9 +50,9 @@ def test_only_vllm_has_a_speed_to_plan_with_where_it_cannot_run() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(WITH_MODEL))
-def test_costs_refuse_what_is_wrong_on_every_machine(name: str) -> None:
+def test_what_is_wrong_on_every_machine_is_refused_without_a_file(name: str) -> None:
     with pytest.raises(EngineError, match='unknown protocol "slot"'):
-        engine_module(name).costs(EngineOptions(protocol="slot"))
+        engine_module(name).refuse_wrong(EngineOptions(model="owner/name", protocol="slot"))
 
 
 def test_an_engine_that_is_asked_in_words_shows_its_prompt() -> None:

@@ -1,11 +1,14 @@
 """`--vllm-option NAME=VALUE`: a checked list, refused in one line, without vLLM."""
 
+from pathlib import Path
+
 import pytest
 
 from ingest.errors import EngineError
 from scoring.assessment import EngineOptions
 from scoring.engines import engine_module
 from scoring.engines.vlm.vllm.options import VLLM_OPTIONS, vllm_options
+from tests.jobs.made import privsieve
 
 
 def test_values_are_read_by_their_types() -> None:
@@ -48,9 +51,27 @@ def test_what_is_no_such_option_is_refused_in_one_line(given: tuple[str, ...], m
     assert "\n" not in str(refused.value)
 
 
-def test_a_wrong_option_is_found_where_vllm_is_not_installed() -> None:
-    with pytest.raises(EngineError, match="unknown --vllm-option"):
-        engine_module("vllm").describe(EngineOptions(model="owner/name", vllm_option=("max_seqs=1",)))
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--engine", "vllm", "--model", "owner/name", "--vllm-option", "max_seqs=1"),
+            'unknown --vllm-option "max_seqs"',
+        ),
+        (("--engine", "vllm"), "the vllm engine needs --model"),
+        (("--engine", "transformers", "--model", "owner/name", "--dtype", "int4"), 'unknown --dtype "int4"'),
+        (("--engine", "openai", "--model", "name"), "the openai engine needs --endpoint"),
+        (("--engine", "canned", "--protocol", "json"), "the canned engine takes no --protocol"),
+    ],
+)
+def test_a_wrong_option_is_found_without_vllm_and_before_shards_are_listed(
+    options: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert privsieve("scan", tmp_path / "no-such-corpus", "--run", tmp_path / "run", *options) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("engine", ["canned", "transformers", "openai"])
@@ -60,8 +81,6 @@ def test_other_engines_take_none(engine: str) -> None:
 
 
 def test_each_option_stands_in_the_documentation() -> None:
-    from pathlib import Path
-
     text = (Path(__file__).parents[2] / "docs" / "engines.md").read_text()
     for name, option in VLLM_OPTIONS.items():
         assert f"| `{name}` | {option.values} | {option.meaning} |" in text

@@ -10,7 +10,6 @@ import pytest
 from ingest.errors import EngineError
 from scoring.assessment import EngineOptions
 from scoring.engines.vlm.settings import settings
-from scoring.engines.vlm.vllm import TAKEN
 
 BASE = Path(__file__).parents[2] / "jobs" / "demo" / "tuning" / "base"
 
@@ -22,11 +21,11 @@ def test_a_folder_with_other_weights_than_the_run_is_refused(tmp_path: Path) -> 
     there, here = (
         EngineOptions(model=str(tmp_path / name / "base"), protocol="binary:p1") for name in ("there", "here")
     )
-    expected = frozenset([settings("vllm", there, TAKEN, with_weights=True).checkpoint.digest()])
-    settings("vllm", replace(here, weights_sha256=expected), TAKEN, with_weights=True)
+    expected = frozenset([settings(there, with_weights=True).checkpoint.digest()])
+    settings(replace(here, weights_sha256=expected), with_weights=True)
     config = json.loads((BASE / "generation_config.json").read_bytes()) | {"temperature": 0.5}
     (tmp_path / "here" / "base" / "generation_config.json").write_text(json.dumps(config))
     with pytest.raises(
         EngineError, match=r'^the folder "base" has other files here than where the engine was described'
     ):
-        settings("vllm", replace(here, weights_sha256=expected), TAKEN, with_weights=True)
+        settings(replace(here, weights_sha256=expected), with_weights=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingest.formats import open_source
+from ingest.formats.tar import BLOCK, Member, header
 from ingest.sample import Sample
 from tests.ingest.made import jpeg, samples_of, tar_bytes
 
@@ -181,3 +182,13 @@ def test_categories(shard: Path, members: dict[str, bytes], field: str | None, c
     content = tar_bytes([("0.jpg", jpeg(0)), *((f"0.{ext}", data) for ext, data in members.items())])
     (sample,) = read(shard, content, field)
     assert (sample.category, sample.encoded, sample.fault) == (category, jpeg(0), None)
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a/" + "b" * 98, "b" * 101, "ü" * 50, "ü" * 51, "\udcff.jpg", "n" * 300])
+def test_a_header_is_that_of_pythons_tarfile(name: str) -> None:
+    for size in (0, 100_000, 8**11 - 1, 8**11):
+        for mtime in (0, 1_700_000_000, 8**11 - 1):
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime = size, mtime
+            made = header(Member(name, 0, BLOCK, size, BLOCK, is_file=True, mtime=mtime))
+            assert made == info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")

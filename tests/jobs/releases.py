@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from ingest.errors import StorageError
+from ingest.formats.released import OWN_NAMES
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
@@ -55,6 +56,7 @@ def released(out: Path) -> dict[str, str]:
     summary = json.loads(found.pop("release.json"))
     decisions = pq.read_table(io.BytesIO(found.pop("decisions.parquet")))
     found.pop("redactions.parquet", None)
+    found.pop("made_from.parquet")
     for name in ("SHA256SUMS", *summary["documents"]):
         found.pop(name)
     assert summary["sha256"] == {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
@@ -132,7 +134,7 @@ def pictures(release: Path, layout: str) -> Iterator[tuple[str, bytes]]:
                     yield member.name.split(".")[0], content.read()
     elif layout == "tree":
         for path in sorted(release.glob("*.*")):
-            if path.name not in ("release.json", "decisions.parquet", "removed.parquet", "README.md", "croissant.json"):
+            if path.name not in OWN_NAMES:
                 yield path.name, path.read_bytes()
     else:
         for image in pq.read_table(release / "0.parquet")["image"].to_pylist():

@@ -74,13 +74,6 @@ def test_a_picture_that_left_because_of_a_hash_list_is_not_named(v1: Path, tmp_p
     assert changes(v2) == [("", "removed", None)]
 
 
-def test_what_was_taken_down_from_the_release_before_is_added_if_it_is_there_again(v1: Path, tmp_path: Path) -> None:
-    (tmp_path / "requests.txt").write_text("b\n")
-    assert privsieve("takedown", v1, tmp_path / "requests.txt") == 0
-    v2 = released(tmp_path, "v2", {"a": 1, "b": 2, "c": 3, "d": 4}, KEEP_ALL, "--previous", v1)
-    assert changes(v2) == [("b", "added", None)]
-
-
 def test_a_release_of_tables_with_a_list_of_changes_can_be_scanned(v1: Path, tmp_path: Path) -> None:
     source = tmp_path / "tables"
     source.mkdir()

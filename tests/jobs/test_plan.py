@@ -250,6 +250,7 @@ def test_an_engine_that_cannot_run_here_is_planned_from_records(
         (("--engine", "canned", "--price-per-hour", "nan"), "nan is no finite number"),
         (("--engine", "canned", "--seed", -1), "-1 is not in the range"),
         (("--engine", "vllm", "--model", "a/b", "--protocol", "slot"), 'unknown protocol "slot" (did you mean "slots'),
+        (("--engine", "vllm", "--model", "a/b", "--vllm-option", "max_seqs=1"), 'unknown --vllm-option "max_seqs"'),
     ],
 )
 def test_a_wrong_call_is_one_line(

@@ -266,17 +266,19 @@ def test_a_screened_picture_is_a_state_of_its_own_in_a_comparison(
 def test_evaluate_counts_them_as_answered_public(
     made: Path, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    screened = sorted(str(row["sha256"]) for row in rows(run) if row["stage"] == "screen")[:3]
+    screened = sorted(str(row["sha256"]) for row in rows(run) if row["stage"] == "screen")
     text = (made / "labels.csv").read_text()  # the engine's own answers
-    for sha256 in screened:
+    for sha256 in screened[:3]:
         text = text.replace(f"{sha256},0", f"{sha256},1")
+    num_missed = sum(f"{sha256},1" in text for sha256 in screened)
+    assert num_missed >= 3
     (tmp_path / "labels.csv").write_text(text)
     assert privsieve("evaluate", run, "--labels", tmp_path / "labels.csv", "--format", "json") == 0
     evaluation = json.loads(capsys.readouterr().out)
     private = evaluation["private"]
     assert (private["num_pictures"], private["num_rejected"]) == (440, 0)
-    assert (private["num_false_positive"], private["num_false_negative"]) == (0, 3)
-    assert any("3 of them private: they count as answered public" in note for note in evaluation["notes"])
+    assert (private["num_false_positive"], private["num_false_negative"]) == (0, num_missed)
+    assert any(f"{num_missed} of them private: they count as answered public" in note for note in evaluation["notes"])
 
 
 def test_status_counts_them(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

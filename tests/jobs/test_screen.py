@@ -230,7 +230,7 @@ def test_one_encoder_can_be_given_as_one_name_and_the_same_file_only_once(corpus
         (("--encoder", "a.onnx") * 4, "a screen has at most 3 encoders, and 4 are given"),
         (
             ("--modality", "pixels"),
-            'there is no modality "pixels"; there are: thumbnail, frozen, detectors, caption, encoder',
+            'there is no modality "pixels"; there are: thumbnail, frozen, detectors, caption, encoder, text-encoder',
         ),
         (("--modality", "encoder"), "--modality encoder needs --encoder FILE.onnx"),
         (("--target-miss", "0"), "target-miss"),
@@ -241,6 +241,9 @@ def test_one_encoder_can_be_given_as_one_name_and_the_same_file_only_once(corpus
         ),
         (("--drawn", "audit"), "--drawn is of the labels of a run"),
         (("--encoder", "no.onnx"), "no.onnx"),
+        (("--modality", "text-encoder"), "--modality text-encoder needs --text-encoder FOLDER"),
+        (("--text-encoder", "bert"), "bert/model.onnx"),
+        (("--text-encoder", "bert", "--modality", "caption"), "--modality does not name text-encoder; add it"),
         (
             ("--modality", "caption", "--cache", "kept"),
             "--cache keeps what is seen of pictures, and only captions are seen",

@@ -225,7 +225,7 @@ def test_wherever_it_stops_the_release_is_the_old_one_or_the_next_takedown_ends_
 ) -> None:
     request = TakedownRequest(str(tmp_path / name), str(asked(tmp_path / name, "c", "c.gif")))
     whole = dict[str, bytes]()
-    for number in range(1, 40):
+    for number in range(1, 60):
         release = tmp_path / name
         shutil.rmtree(release, ignore_errors=True)
         shutil.copytree(releases[name], release)

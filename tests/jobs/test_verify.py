@@ -212,7 +212,7 @@ def with_right_hash(release: Path, name: str) -> None:
         (
             without_tombstones,
             [
-                "removed.parquet: it is not what was released",
+                "removed.parquet: it is not there",
                 "removed.parquet: it has 0 pictures, and the takedowns in release.json count 2",
                 "removed.parquet: without 2 pictures that decisions.parquet marks as taken down",
             ],

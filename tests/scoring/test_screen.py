@@ -245,7 +245,7 @@ def made() -> MadeScreen:
 
 def _write(folder: Path, made: MadeScreen) -> None:
     learnt = np.array(sorted(map(learnt_mark, made.learnt)), dtype=np.uint64)
-    write_screen(str(folder), made.record, made.predictor, learnt, {"encoder": b"an encoder"})
+    write_screen(str(folder), made.record, made.predictor, learnt, {"encoder.onnx": b"an encoder"})
 
 
 def test_a_screen_that_was_written_says_the_same(tmp_path: Path, made: MadeScreen) -> None:
@@ -254,7 +254,7 @@ def test_a_screen_that_was_written_says_the_same(tmp_path: Path, made: MadeScree
     vectors = {name: Features(np.full(4, 0.5, np.float32)) for name in ("thumbnail", "caption", "encoder")}
     assert screen.predictor.probability(vectors) == made.predictor.probability(vectors)  # type: ignore[arg-type]
     assert screen.record.bound == made.record.bound
-    assert screen.encoders == {"encoder": b"an encoder"}
+    assert screen.encoders == {"encoder.onnx": b"an encoder"}
     assert learnt_mark(made.learnt[0]) in learnt_pictures(str(tmp_path / "screen"))
     assert sorted(file.name for file in (tmp_path / "screen").iterdir()) == [
         "encoder.onnx",

@@ -13,7 +13,6 @@ from ingest.errors import EngineError
 from scoring.assessment import EngineOptions
 from scoring.engines.vlm.adapter import BEGUN, PACKAGES, WARNING, page, read_card
 from scoring.engines.vlm.settings import VlmSettings, description, settings
-from scoring.engines.vlm.transformers import TAKEN
 from scoring.tuning.recipe import recipe
 from scoring.tuning.training_set import open_set
 from tests.tuning.made import BASE, MAX_PIXELS, make_recipe, privsieve, tune_command
@@ -119,7 +118,7 @@ def test_nothing_but_the_result_is_printed(few_set: Path, tmp_path: Path) -> Non
 
 def _asked(adapter: Path, **options: object) -> VlmSettings:
     chosen = EngineOptions(model=str(BASE), adapter=str(adapter), **options)  # type: ignore[arg-type]
-    return settings("transformers", chosen, TAKEN, with_weights=True)
+    return settings(chosen, with_weights=True)
 
 
 def test_a_scan_takes_words_and_picture_size_from_the_card(short: Path) -> None:
@@ -166,9 +165,7 @@ def test_another_base_model_is_refused(short: Path, tmp_path: Path) -> None:
     weights = load_file(BASE / "model.safetensors")
     name = next(iter(weights))
     save_file(weights | {name: weights[name] + 0.5}, tmp_path / "other" / "model.safetensors", {"format": "pt"})
-    chosen = settings(
-        "transformers", EngineOptions(model=str(tmp_path / "other"), adapter=str(short)), TAKEN, with_weights=True
-    )
+    chosen = settings(EngineOptions(model=str(tmp_path / "other"), adapter=str(short)), with_weights=True)
     with pytest.raises(EngineError, match="files differ from those of"):
         description("transformers", chosen, ())
 

@@ -110,25 +110,25 @@ def file_metadata(encoded: bytes, exif_from: int = 0) -> set[str]:
         kinds |= _xmp_kinds(encoded[offset:last])
         offset = encoded.find(XMP_OPENING, last)
     left |= offset >= 0
-    offset = encoded.find(EXIF_MAGIC, exif_from)
-    for _ in range(MAX_BLOCKS):
-        if offset < 0:
-            break
-        kinds |= _block_kinds(encoded[offset : offset + MAX_EXIF_BYTES])
-        offset = encoded.find(EXIF_MAGIC, offset + len(EXIF_MAGIC))
-    left |= offset >= 0
-    offset = encoded.find(IPTC_MAGIC)
-    for _ in range(MAX_BLOCKS):
-        if offset < 0:
-            break
-        kinds |= _iptc_kinds(encoded, offset + len(IPTC_MAGIC))
-        offset = encoded.find(IPTC_MAGIC, offset + len(IPTC_MAGIC))
-    return kinds | {"unread"} if left or offset >= 0 else kinds
+    for magic, first, kinds_of in ((EXIF_MAGIC, exif_from, _exif_block_kinds), (IPTC_MAGIC, 0, _iptc_kinds)):
+        offset = encoded.find(magic, first)
+        for _ in range(MAX_BLOCKS):
+            if offset < 0:
+                break
+            kinds |= kinds_of(encoded, offset)
+            offset = encoded.find(magic, offset + len(magic))
+        left |= offset >= 0
+    return kinds | {"unread"} if left else kinds
+
+
+def _exif_block_kinds(encoded: bytes, offset: int) -> set[str]:
+    return _block_kinds(encoded[offset : offset + MAX_EXIF_BYTES])
 
 
 def _iptc_kinds(encoded: bytes, offset: int) -> set[str]:
-    """Return the kinds of an IPTC resource. offset: of the resource's name, padded to an even length."""
+    """Return the kinds of an IPTC resource, whose name, padded to an even length, follows its mark."""
     kinds: set[str] = set()
+    offset += len(IPTC_MAGIC)
     offset += (encoded[offset] + 2 if offset < len(encoded) else 0) & ~1
     last = min(len(encoded), offset + 4 + int.from_bytes(encoded[offset : offset + 4]))
     offset += 4

@@ -36,8 +36,12 @@ MAX_SIDE_PX = 1600
 """Longest side of a view. Print of a scanned A4 page is still 15 px high at this size."""
 
 
-def describe(options: EngineOptions) -> EngineDescription:
+def refuse_wrong(options: EngineOptions) -> None:
     options.refuse_all_but("detectors", ())
+
+
+def describe(options: EngineOptions) -> EngineDescription:
+    refuse_wrong(options)
     if missing := sorted(set(ASSESSED) - set(KEYS)):
         raise EngineError(
             f"the detectors judge the published taxonomy, and the one in use has no {missing[0]}; take another --engine"

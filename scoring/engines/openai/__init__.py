@@ -15,6 +15,10 @@ from scoring.engines.openai.engine import NAME, OpenAIEngine, description, setti
 from scoring.protocols.interface import prompt_parts
 
 
+def refuse_wrong(options: EngineOptions) -> None:
+    settings(options)
+
+
 def describe(options: EngineOptions) -> EngineDescription:
     return description(settings(options))
 

@@ -42,30 +42,31 @@ class VlmSettings:
     """GPUs per model; None: the engine decides."""
 
 
-def model_name(engine: str, options: EngineOptions) -> str:
-    """Return the model of the options. EngineError if they name none."""
+def refuse_wrong_options(engine: str, options: EngineOptions, taken: Collection[str]) -> None:
+    """Raise EngineError for an option that is missing, not taken or wrong, whatever the model and the adapter hold.
+
+    taken: names of the options that this engine takes."""
+    options.refuse_all_but(engine, taken)
     if options.model is None:
         raise EngineError(f"the {engine} engine needs --model: a folder, a hub name such as owner/name, or a URL")
-    return options.model
-
-
-def settings(engine: str, options: EngineOptions, taken: Collection[str], *, with_weights: bool) -> VlmSettings:
-    """Check the options. EngineError in one line for anything wrong in the options, the model or the adapter.
-
-    taken: names of the options that this engine takes. with_weights: fetch the weights of a hub model, and compare
-    the adapter with them; a folder is always checked whole.
-    """
-    options.refuse_all_but(engine, taken)
-    name = model_name(engine, options)
     if options.dtype is not None and options.dtype not in DTYPES:
         known = ", ".join(DTYPES)
         raise EngineError(f'unknown --dtype "{options.dtype}"{did_you_mean(options.dtype, DTYPES)}; there are: {known}')
+    chosen_protocol(options, DEFAULT_PROTOCOL)
+
+
+def settings(options: EngineOptions, *, with_weights: bool) -> VlmSettings:
+    """Complete options that `refuse_wrong_options` let pass. EngineError in one line for anything wrong in the model
+    or the adapter.
+
+    with_weights: fetch the weights of a hub model, and compare the adapter with them; a folder is always checked whole.
+    """
     given = _adapter(options.adapter) if options.adapter is not None else None
     card = None if given is None else read_card(given.folder)
     if card is not None:
         options = _as_tuned(options, card)
     asked = chosen_protocol(options, DEFAULT_PROTOCOL)
-    model = checkpoint(name, with_weights=with_weights)
+    model = checkpoint(options.model or "", with_weights=with_weights)
     if card is not None:
         _refuse_other_texts(card, asked)
     _refuse_other_weights(options, model, given)
@@ -229,6 +230,4 @@ MACHINE = "one thread of an AMD EPYC with two cores, vLLM 0.32 and transformers 
 
 
 def costs_of(options: EngineOptions, host: RecordedHostCost, speed: RecordedSpeed | None) -> Costs:
-    """Return the costs. EngineError for a wrong protocol, prompt file or thresholds file."""
-    chosen_protocol(options, DEFAULT_PROTOCOL)
     return Costs(options.max_pixels or DEFAULT_MAX_PIXELS, host, speed)

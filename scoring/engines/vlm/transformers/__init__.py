@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
 from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, Requirements, package_versions
 from scoring.engines.vlm.checkpoint import weight_bytes
-from scoring.engines.vlm.settings import MACHINE, VlmSettings, costs_of, description, preview_of, settings
+from scoring.engines.vlm.settings import (
+    MACHINE,
+    VlmSettings,
+    costs_of,
+    description,
+    preview_of,
+    refuse_wrong_options,
+    settings,
+)
 from scoring.protocols.interface import Generate
 
 if TYPE_CHECKING:
@@ -22,6 +30,10 @@ CPU_MEMORY_FACTOR = 1.2
 HOST_COST = RecordedHostCost(0.8, 13.5, f"recorded for image processor and tokenizer, {MACHINE}")
 
 
+def refuse_wrong(options: EngineOptions) -> None:
+    refuse_wrong_options(NAME, options, TAKEN)
+
+
 def describe(options: EngineOptions) -> EngineDescription:
     return description(NAME, _chosen(options, with_weights=False), PACKAGES)
 
@@ -33,7 +45,8 @@ def requirements(options: EngineOptions) -> Requirements:
 
 
 def preview(options: EngineOptions) -> Preview:
-    return preview_of(settings(NAME, options, TAKEN, with_weights=False))
+    refuse_wrong(options)
+    return preview_of(settings(options, with_weights=False))
 
 
 def costs(options: EngineOptions) -> Costs:
@@ -54,7 +67,8 @@ def load(options: EngineOptions) -> "TransformersEngine":
 
 def _chosen(options: EngineOptions, *, with_weights: bool) -> VlmSettings:
     """Check the options as in `settings`. EngineError also if the model's own files refuse the prompt."""
-    chosen = settings(NAME, options, TAKEN, with_weights=with_weights)
+    refuse_wrong(options)
+    chosen = settings(options, with_weights=with_weights)
     package_versions(NAME, PACKAGES)
     from scoring.engines.vlm.prompting import Prompter
 

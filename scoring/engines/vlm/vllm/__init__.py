@@ -22,8 +22,8 @@ from scoring.engines.vlm.settings import (
     VlmSettings,
     costs_of,
     description,
-    model_name,
     preview_of,
+    refuse_wrong_options,
     settings,
 )
 from scoring.engines.vlm.vllm.options import vllm_options
@@ -45,6 +45,11 @@ HOST_COST = RecordedHostCost(1.6, 22.0, f"recorded for image processor and hand-
 TARGET_SPEED = RecordedSpeed(80.0, "the target for an 8B model on one H200 with pictures of 512 px; not a measurement")
 
 
+def refuse_wrong(options: EngineOptions) -> None:
+    refuse_wrong_options(NAME, options, TAKEN)
+    vllm_options(options.vllm_option)
+
+
 def describe(options: EngineOptions) -> EngineDescription:
     return description(NAME, _chosen(options, with_weights=False), PACKAGES, BATCHES_AT_ONCE)
 
@@ -59,7 +64,8 @@ def requirements(options: EngineOptions) -> Requirements:
 
 
 def preview(options: EngineOptions) -> Preview:
-    return preview_of(settings(NAME, options, TAKEN, with_weights=False))
+    refuse_wrong(options)
+    return preview_of(settings(options, with_weights=False))
 
 
 def costs(options: EngineOptions) -> Costs:
@@ -79,11 +85,9 @@ def load(options: EngineOptions) -> "VllmEngine":
 
 def _chosen(options: EngineOptions, *, with_weights: bool) -> VlmSettings:
     """Choose as `settings` does. EngineError also if the model's own files refuse the prompt, whatever the picture."""
-    options.refuse_all_but(NAME, TAKEN)
-    model_name(NAME, options)
-    vllm_options(options.vllm_option)
+    refuse_wrong(options)
     package_versions(NAME, NEEDED)  # before weights are fetched
-    chosen = settings(NAME, options, TAKEN, with_weights=with_weights)
+    chosen = settings(options, with_weights=with_weights)
     from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter
 
     Prompter(chosen.checkpoint.folder, chosen.max_pixels).check(chosen.protocol, VLLM_MAX_TOKENS)
