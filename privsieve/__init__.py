@@ -52,7 +52,7 @@ from jobs.runtime.cluster import Executor
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.run import run_scan
 from jobs.takedown.command import TakedownRequest, TakedownResult, run_takedown
-from jobs.verify import Verified, VerifyRequest, run_verify
+from jobs.verify.checking import Verified, VerifyRequest, run_verify
 from privsieve.asking import Url, takes, text
 from privsieve.checks import (
     Review,
@@ -286,7 +286,14 @@ def fetch_weights(weights: Url) -> FetchedWeights:
 
 
 @takes(VerifyRequest)
-def verify(release: Url, *, signer: Url | None = None, labels: Url | None = None) -> Verified:
+def verify(
+    release: Url,
+    *,
+    signer: Url | None = None,
+    labels: Url | None = None,
+    rescan_engine: str | None = None,
+    options: EngineOptions | None = None,
+) -> Verified:
     """Check that a release still is what `filter` wrote: what is wrong is in `faults`, a line each.
 
     StorageError or PrivsieveError if there is no release that could be verified.

@@ -19,6 +19,7 @@ from reports.labels.agreed import agreed
 from reports.statistics.binary import Numbers
 from reports.statistics.shares import clopper_pearson
 from scoring import severity
+from scoring.labels.reviews import is_reviews, read_reviews, standing
 from scoring.labels.table import attribute_values, read_judged
 from scoring.privacy import judges_private, private_condition, private_of_labels, private_of_rows, protocol_name
 from scoring.severity import scores_with_gaps
@@ -196,7 +197,15 @@ def may_be_left(labels: str, decisions: pa.Table) -> MayBeLeft:
     A key would also name the picture as it was before it was covered. LabelsError if no released picture is labelled,
     or if some labels say too little.
     """
-    if place(labels).is_dir():
+    is_review = place(labels).is_dir() and is_reviews(place(labels))
+    asked = standing(read_reviews(place(labels))).select(["queue", "is_gold"]).to_pylist() if is_review else []
+    queues = {answer["queue"] for answer in asked}
+    if "borderline" in queues or any(answer["is_gold"] for answer in asked):
+        raise LabelsError(
+            f"{labels}: pictures near the decision, or of known answer, were reviewed, which were not drawn at random; "
+            "draw some with privsieve scan RELEASE --sample N, and review all of them"
+        )
+    if place(labels).is_dir() and (not is_review or "audit" in queues):
         raise LabelsError(
             f"{labels} is a folder: an audit draws pictures with unequal probabilities, and privsieve audit apply has "
             "the interval for that; for verify give a file of labels, of pictures drawn at random"
@@ -208,7 +217,7 @@ def may_be_left(labels: str, decisions: pa.Table) -> MayBeLeft:
         for row in decisions.select(["action", "released_sha256"]).to_pylist()
         if row["action"] != "drop" and row["released_sha256"]
     }
-    judged = agreed(read_judged(labels))
+    judged = agreed(read_judged(labels, is_drawn=False))
     is_released = np.array([sha256 in of_release for sha256 in judged.labels["sha256"].to_pylist()], np.bool_)
     truth, is_undecided = truth_of(judged.labels), np.asarray(judged.undecided[:, 0], np.bool_)
     if num_open := truth_of(judged.labels.filter(pa.array(is_released & ~is_undecided))).num_open:

@@ -8,7 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import LabelsError
+from ingest.storage.place import place
 from reports.evaluation.answers import may_be_left
+from reports.report.opened import open_run
+from scoring.labels.reviews import ReviewAnswers
 from tests.jobs.made import privsieve
 
 Capture = pytest.CaptureFixture[str]
@@ -75,3 +78,46 @@ def test_labels_that_prove_nothing_are_refused(tmp_path: Path) -> None:
         may_be_left(str(tmp_path), decisions(3))
     with pytest.raises(LabelsError, match="does not say the hashes of its pictures"):
         may_be_left(str(tmp_path / "other.csv"), pa.table({"action": ["keep"]}))
+
+
+def test_a_review_of_a_random_sample_of_the_release_gives_the_bound(
+    tars: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    rows = [row for row in pq.read_table(tars / "decisions.parquet").to_pylist() if row["action"] != "drop"]
+
+    def reviewed(name: str, queue: str) -> Path:
+        answers = ReviewAnswers(place(str(tmp_path / name)))
+        for row, (answer, private) in zip(rows, (("private", 1), ("public", 0), ("unclear", None)), strict=False):
+            asked: dict[str, object] = {"sha256": row["released_sha256"], "key": row["key"], "annotator": "ana"}
+            answers.add(asked | {"answer": answer, "private": private, "queue": queue, "is_gold": False})
+        return tmp_path / name
+
+    capsys.readouterr()
+    assert privsieve("verify", tars, "--labels", reviewed("reviews", "sql")) == 0
+    assert "of 3 labelled pictures of the release 2 are private" in capsys.readouterr().out
+    assert privsieve("verify", tars, "--labels", reviewed("near", "borderline")) == 2
+    assert "pictures near the decision, or of known answer, were reviewed" in capsys.readouterr().err
+    assert privsieve("verify", tars, "--labels", reviewed("audit", "audit")) == 2
+    assert "an audit draws pictures with unequal probabilities" in capsys.readouterr().err
+
+
+def test_another_engine_says_what_it_finds_and_that_this_is_no_bound(
+    tars: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    assert privsieve("scan", tars, "--run", tmp_path / "run", "--engine", "canned", "--quiet") == 0
+    private = "SELECT concat(shard, '/', key) AS name FROM scored WHERE level IN (1, 2) ORDER BY shard, \"index\""
+    with open_run(str(tmp_path / "run")) as opened:
+        names, num_pictures = opened.sql(private)["name"].to_pylist(), opened.rows(["key"]).num_rows
+    capsys.readouterr()
+    assert privsieve("verify", tars, "--rescan-engine", "canned") == 0
+    lines = capsys.readouterr().out.splitlines()
+    [said] = [line for line in lines if line.startswith("examined again by canned")]
+    assert f"of {num_pictures} pictures {len(names)} " in said
+    assert "private (level 1 or 2)" in said
+    assert "no bound: what it misses is not counted; --labels gives a bound. Its answers are made up" in said
+    assert [line.strip() for line in lines if line.startswith("  ")] == names
+    assert privsieve("verify", tars, "--model", "m") == 2
+    assert "are for --rescan-engine; name it" in capsys.readouterr().err
+    (tars / "more.tar").write_bytes(b"")
+    assert privsieve("verify", tars, "--rescan-engine", "canned") == 1
+    assert "examined" not in capsys.readouterr().out

@@ -1,18 +1,17 @@
-"""`privsieve verify RELEASE`: checks that a release still is what `filter` wrote."""
+"""Compares a release with what `filter` wrote: files, counts, pictures, tombstones, signature."""
 
 import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-import click
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel
 
-from ingest.errors import IncompleteError, PrivsieveError, SourceError, number_of
+from ingest.errors import EngineError, PrivsieveError, SourceError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import name_fault
 from ingest.formats.released import (
@@ -33,19 +32,18 @@ from ingest.formats.shard import files_below
 from ingest.sample import printable
 from ingest.storage.parquet_tables import read_checked
 from ingest.storage.place import Place, place
-from jobs.console.request_options import QUIET, takes
+from jobs.console.engine_options import HEADING, ChosenOptions
 from jobs.console.requests import Option, Url, checked_request
-from jobs.console.terminal import write_line
 from jobs.filter.record import ReleasedName, Sha256, UrlCounts, local_file, sha256_of, signer_of, sums
 from jobs.filter.tombstones import tombstones_of
 from jobs.filter.url_list import FOLDER, url_hashes
-from jobs.runtime.progress import SILENT, Feedback, on_terminal
+from jobs.runtime.progress import SILENT, Feedback
+from jobs.verify.rescan import DecidedBy, Rescan, rescanned
 from reports.evaluation.answers import MayBeLeft, may_be_left
+from scoring.assessment import EngineOptions
+from scoring.engines import ENGINES
 from scoring.policies.policy import DAMAGED_SHARD, TAKEDOWN
 from scoring.runs.lease import holder
-
-MAX_FAULTS_PRINTED = 20
-
 
 OF_PICTURE = ("shard", "key", "sha256")
 """Columns that name a picture, in `decisions.parquet` and in `removed.parquet`."""
@@ -77,8 +75,18 @@ class _Written(BaseModel):
     urls: UrlCounts | None = None  # a release of pictures
     takedowns: tuple[_Takedown, ...] = ()
 
+    engine: dict[str, Any] | None = None
+    """Name and protocol of the engine that the policy decided by; None in releases of older versions."""
+
+    residual_max_level: int | None = None
+
     documents: dict[str, Sha256] | None = None
     """Files that were made from this one, and their hashes; None in releases of older versions."""
+
+    @property
+    def decided_by(self) -> DecidedBy:
+        engine = self.engine or {}
+        return DecidedBy(engine.get("name"), engine.get("protocol"), self.residual_max_level)
 
     @property
     def hashes(self) -> dict[str, Sha256]:
@@ -95,7 +103,17 @@ class VerifyRequest:
     """Who may have signed the release: file with a line `NAME KEYTYPE KEY` for each, as OpenSSH reads it."""
 
     labels: Annotated[Url | None, Option(metavar="FILE")] = None
-    """Labels of released pictures that were drawn at random: how many may be private after all."""
+    """Labels of released pictures that were drawn at random, or RUN/reviews: how many may be private after all."""
+
+    rescan_engine: Annotated[str | None, Option(offers=tuple(ENGINES), fill=", ".join(ENGINES)), HEADING] = None
+    """Look at the released pictures again with this engine: {}."""
+
+    options: ChosenOptions = field(default_factory=EngineOptions)
+    """Options of --rescan-engine."""
+
+    def __post_init__(self) -> None:
+        if self.rescan_engine is None and self.options != EngineOptions():
+            raise EngineError("--model, --endpoint and other options of engines are for --rescan-engine; name it")
 
 
 @dataclass(frozen=True)
@@ -120,6 +138,9 @@ class Verified:
 
     left: MayBeLeft | None = None
     """What labels say of the pictures; None without --labels, and of a release with faults."""
+
+    rescan: Rescan | None = None
+    """What another look found; None without --rescan-engine, and of a release with faults."""
 
 
 def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
@@ -175,7 +196,13 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     left = None
     if request.labels is not None and decisions is not None and not faults:
         left = may_be_left(request.labels, decisions)
-    return Verified(len(written.sha256), num_pictures, tuple(faults), num_urls, signed_by, is_unchecked, left)
+    rescan = None
+    if request.rescan_engine is not None and not faults:
+        if written.urls is not None:
+            raise PrivsieveError("--rescan-engine: a list of URLs has no pictures to look at")
+        rescan = rescanned(request.release, request.rescan_engine, request.options, written.decided_by, feedback)
+    signed = (signed_by, is_unchecked)
+    return Verified(len(written.sha256), num_pictures, tuple(faults), num_urls, *signed, left, rescan)
 
 
 def _sums_faults(root: Place, written: _Written) -> Iterator[str]:
@@ -362,35 +389,3 @@ def _held(source: Source, shard: str) -> list[str]:
     """Return the hashes of the pictures of a shard, in their order."""
     slices = source.slices(shard)
     return [hashlib.sha256(sample.encoded).hexdigest() for slice_ in slices for sample in source.read(slice_)]
-
-
-@click.command()
-@takes(VerifyRequest)
-@QUIET
-def verify(request: VerifyRequest, quiet: bool) -> None:
-    """Check that RELEASE still is what filter wrote: each file by its hash, each picture by the decisions, all counts.
-
-    It does not judge what the pictures show; --labels says how many may be private after all. The exit code is 1 if
-    anything is wrong.
-    """
-    result = run_verify(request, on_terminal(quiet))
-    for fault in result.faults[:MAX_FAULTS_PRINTED]:
-        write_line(fault)
-    if len(result.faults) > MAX_FAULTS_PRINTED:
-        write_line(f"and {number_of(len(result.faults) - MAX_FAULTS_PRINTED, 'more fault')}")
-    if result.faults:
-        faults = number_of(len(result.faults), "fault")
-        raise IncompleteError(f"{request.release} is not what filter wrote: {faults}")
-    files = number_of(result.num_files, "file")
-    if result.num_pictures is None:
-        write_line(f"{files} as released; this release of an older version does not say the hashes of its pictures")
-    elif result.num_urls is not None:
-        write_line(f"{files} and {number_of(result.num_urls, 'row')} with URLs as released, and all counts agree")
-    else:
-        write_line(f"{files} and {number_of(result.num_pictures, 'picture')} as released, and all counts agree")
-    if result.signed_by is not None:
-        write_line(f"signed by {result.signed_by}")
-    elif result.has_unchecked_signature:
-        write_line("it has a signature, which was not checked; --signer ALLOWED_SIGNERS does that")
-    if result.left is not None:
-        write_line(str(result.left))
