@@ -169,15 +169,15 @@ def refuse_mixed_texts(prompt_file: bytes | None, wordings: Sequence[str], langu
     named = {BinaryTexts.EARLIER_NAMES.get(name, name) for name in given}
     if len(languages) > 1 and named - {"image_first"}:
         raise EngineError(
-            "the prompt file replaces the texts of every language by the same ones; scan with a file for each language, "
-            "and compare the runs with privsieve evaluate --runs"
+            "the prompt file replaces the texts of every language by the same ones; scan with a file for each "
+            "language, and compare the runs with privsieve evaluate --runs"
         )
     texts = [wording.replace("-", "_") for wording in wordings]
     missing = [text for text in texts if text not in named]
     if 0 < len(missing) < len(texts):
         raise EngineError(
-            f"the prompt file has no {', '.join(missing)}, so shipped wordings would be compared with its own; add what "
-            "is missing, or choose with --wordings"
+            f"the prompt file has no {', '.join(missing)}, so shipped wordings would be compared with its own; add "
+            "what is missing, or choose with --wordings"
         )
 
 
