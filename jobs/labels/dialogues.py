@@ -21,6 +21,7 @@ from jobs.console.requests import Below, Count, HashListUrl, Option, Seed, Url, 
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.tune_set.labelled_pictures import labelled_pictures, labels_by_picture, targets_of
+from reports.statistics.binary import Spread, spread
 from scoring.assessment import SET_BY_SCANS, EngineDescription, EngineOptions, ReportsTokenUsage, Unscored, View
 from scoring.engines import engine_module
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
@@ -36,7 +37,7 @@ from scoring.tuning.dialogues import (
     WrittenDialogue,
     dialogue_protocol,
 )
-from scoring.tuning.drawing import Candidate
+from scoring.tuning.targets import Candidate
 
 LOADED_FOR = "binary:lenient"
 """Protocol for which the engine is loaded; every engine with a model has it."""
@@ -116,6 +117,9 @@ class DialoguesResult:
     """By the prices that were given; None without any."""
 
     num_written: int = 0
+    shape: dict[str, Spread] = field(default_factory=dict)
+    """Turns, and words of either side, of one conversation: what Samson et al. print of theirs, in tokens."""
+
     left_out: dict[str, int] = field(default_factory=dict)
     """Why conversations are not in the file -> number of pictures."""
 
@@ -179,7 +183,19 @@ def run_build_dialogues(request: DialoguesRequest, feedback: Feedback = SILENT) 
     place(request.out).write("".join(f"{_json(line)}\n" for line in written).encode())
     part.file.unlink(missing_ok=True)  # another process with the same --out may have been faster
     reasons = Counter(line["left_out"] for line in part.done.values() if "left_out" in line)
-    return replace(result, num_written=len(written), left_out=dict(reasons), usage=usage)
+    return replace(result, num_written=len(written), shape=_shape(written), left_out=dict(reasons), usage=usage)
+
+
+def _shape(written: Sequence[dict[str, Any]]) -> dict[str, Spread]:
+    """Return how long the conversations are; a turn is a question and its answer."""
+    num_words = {
+        role: [sum(len(turn["text"].split()) for turn in line["turns"] if turn["role"] == role) for line in written]
+        for role in ("user", "assistant")
+    }
+    return {
+        "turns": spread([len(line["turns"]) / 2 for line in written]),
+        **{f"words of the {role}": spread(counts) for role, counts in num_words.items()},
+    }
 
 
 def _chosen(request: DialoguesRequest, source: Source, feedback: Feedback) -> list[Candidate]:

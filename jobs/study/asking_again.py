@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 
-from ingest.errors import EngineError, LabelsError, RunError, did_you_mean
+from ingest.errors import EngineError, LabelsError, RunError, did_you_mean, number_of
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
@@ -43,7 +43,15 @@ from scoring.endpoint import checked_url
 from scoring.engines import engine_module
 from scoring.labels.table import contradictions, labels_sha256, read_labels
 from scoring.protocols import chosen_protocol
-from scoring.protocols.binary import EARLIER_WORDINGS, LANGUAGES, WORDINGS, BinaryProtocol, Explained, Explaining
+from scoring.protocols.binary import (
+    EARLIER_WORDINGS,
+    LANGUAGES,
+    WORDINGS,
+    BinaryProtocol,
+    Explained,
+    Explaining,
+    refuse_mixed_texts,
+)
 from scoring.protocols.interface import AsksOtherwise
 from scoring.table import Col
 
@@ -113,6 +121,9 @@ class PromptsResult:
 
     kind: Kind = "prompts"
 
+    num_labelled: tuple[int | None, ...] = ()
+    """Pictures of each run that a label calls private or public; None if there is none."""
+
 
 def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "prompts") -> PromptsResult:
     """Scan with each wording and evaluate. LabelsError if the pictures are also in an evaluation set: a wording that
@@ -133,8 +144,10 @@ def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "promp
     evaluations = [evaluation_of(each) for each in runs]
     rejected = tuple(None if each.private is None else each.private.num_rejected for each in evaluations)
     intervals = tuple({} if each.private is None else each.private.intervals for each in evaluations)
+    labelled = tuple(None if each.private is None else each.private.num_pictures for each in evaluations)
     spread = spread_of(evaluations)
-    return PromptsResult(tuple(protocols.values()), spread, rejected, intervals, _difference(runs, spread), kind)
+    difference = _difference(runs, spread)
+    return PromptsResult(tuple(protocols.values()), spread, rejected, intervals, difference, kind, labelled)
 
 
 def _difference(runs: Sequence[JudgedRun], spread: RunsSpread) -> Difference | None:
@@ -167,6 +180,7 @@ def _protocols(request: PromptsRequest, kind: Kind) -> dict[str, str]:
             protocols[name] = f"binary:{','.join(parts)}"
     if len(protocols) < 2:
         raise LabelsError("one wording in one language has nothing to be compared with; name two of one of them")
+    refuse_mixed_texts(request.asked.options.prompt_file, wordings, languages)
     return protocols
 
 
@@ -201,8 +215,14 @@ def prompts_finding(result: PromptsResult) -> str:
     known = sorted((value, wording) for wording, value in pairs if value is not None)
     if name is None or not known:
         return "No wording has a figure."
-    (low, worst), (high, best) = known[0], known[-1]
     what = "wordings" if result.kind == "prompts" else "languages"
+    if result.num_labelled and result.num_labelled == result.num_rejected:
+        asked = number_of(result.num_labelled[0] or 0, "labelled picture")
+        return (
+            f"None of the {what} got a yes or no about any of the {asked}, so all count as wrong; --reading first "
+            "compares the probabilities of the two instead."
+        )
+    (low, worst), (high, best) = known[0], known[-1]
     sampled = ""
     if result.difference is not None and (ends := result.difference.interval) is not None:
         sampled = f"; on other pictures like these, by {number(ends.low)} to {number(ends.high)} (95 %)"

@@ -199,7 +199,7 @@ def cost(request: CostRequest, output: str) -> None:
     if wrote_json(result, output):
         return
     write_line(
-        f"{result.num_pictures} pictures ({result.num_undecodable} more cannot be decoded), "
+        f"{result.num_pictures} pictures ({result.num_undecodable} more are missing or cannot be decoded), "
         f"{result.num_questions} questions: the next word's distribution moved by "
         f"{result.mean_kl:.4f} nats on average ({result.p95_kl:.4f} at the 95th percentile); the most probable word is "
         f"the same for {result.same_first_token:.1%}"

@@ -177,11 +177,8 @@ def _paired(counts: Counts, is_tested: bool) -> list[tuple[PairedRate, float | N
     rates = []
     for index, (p_value, p_holm) in enumerate(p_values):
         of_group = {name: int(column[index]) for name, column in counts.items()}
-        num, num_a, num_b = (
-            sum(list(of_group.values())[:4]),
-            of_group["both"] + of_group["only_a"],
-            of_group["both"] + of_group["only_b"],
-        )
+        num = sum(list(of_group.values())[:4])
+        num_a, num_b = (of_group["both"] + of_group[only] for only in ("only_a", "only_b"))
         paired = PairedRate(
             num_pictures=num,
             num_private_a=num_a,

@@ -31,18 +31,9 @@ ROWS_AT_ONCE = 100_000
 
 NO_GROUP = "(none)"
 _NEEDED = (
-    Col.SHARD,
-    Col.INDEX,
-    Col.KEY,
-    Col.SHA256,
-    Col.PHASH,
-    Col.STATUS,
-    Col.LEVEL,
-    Col.SCORE,
-    Col.HOLISTIC_SCORE,
+    *(Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256, Col.PHASH, Col.STATUS, Col.LEVEL, Col.SCORE, Col.HOLISTIC_SCORE),
     *KEYS,
 )
-
 _ANSWERS = ", ".join(("is_quarantined", "is_screened", Col.LEVEL, "is_private", *KEYS))
 """Columns by which copies of a picture agree or not."""
 
@@ -205,16 +196,8 @@ def _columns() -> Iterator[str]:
     yield from ("a.n AS a_n", 'a."key" AS "key"', "a.phash AS phash", "a.shard AS shard", 'a."index" AS "index"')
     yield "a.sha256 AS sha256"
     for side in SIDES:
-        for column in (
-            Col.CATEGORY,
-            "is_quarantined",
-            "is_screened",
-            Col.LEVEL,
-            Col.SCORE,
-            Col.HOLISTIC_SCORE,
-            "is_private",
-            *KEYS,
-        ):
+        flags = ("is_quarantined", "is_screened", "is_private")
+        for column in (Col.CATEGORY, *flags, Col.LEVEL, Col.SCORE, Col.HOLISTIC_SCORE, *KEYS):
             yield f"{side}.{column} AS {side}_{column}"
 
 

@@ -27,20 +27,8 @@ from scoring.table import Col, numbers_of
 from scoring.taxonomy import KEYS
 
 ROW_COLUMNS = (
-    *(
-        Col.SHARD,
-        Col.INDEX,
-        Col.KEY,
-        Col.CATEGORY,
-        Col.SHA256,
-        Col.PHASH,
-        Col.STATUS,
-        *KEYS,
-        Col.LEVEL,
-        Col.SCORE,
-        Col.HOLISTIC_SCORE,
-    ),
-    *(Col.PRIVATE, Col.PROB_PRIVATE, *(Col.prob(key) for key in KEYS)),
+    *(Col.SHARD, Col.INDEX, Col.KEY, Col.CATEGORY, Col.SHA256, Col.PHASH, Col.STATUS, *KEYS, Col.LEVEL, Col.SCORE),
+    *(Col.HOLISTIC_SCORE, Col.PRIVATE, Col.PROB_PRIVATE, *map(Col.prob, KEYS)),
 )
 """Columns of a run that an evaluation reads."""
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ingest.errors import LabelsError, number_of
 from reports.statistics.agreement import cohen, fleiss, intervals_of, nominal_alpha, ordinal_alpha, share_of_same_pairs
+from reports.statistics.binary import known as known_number
 from reports.statistics.intervals import Interval
 from reports.statistics.paired import interval_of_mean
 from scoring.labels.consensus import majority_vote, most_common, most_common_text, yes_of_most
@@ -253,9 +254,9 @@ def agreement(name: str, answers: Floats, has_order: bool = True, num_per_pictur
     cohens = _cohens(kept)
     values = {
         "cohen": float(np.mean(list(cohens.values()))) if cohens else None,
-        "fleiss": _known(fleiss(same.sum(), np.array(len(same)), of_answers)),
-        "alpha_nominal": _known(nominal_alpha((counts.sum(axis=1) * (1 - same)).sum(), of_answers)),
-        "alpha_ordinal": _known(ordinal_alpha(_coincidences(counts))) if has_order else None,
+        "fleiss": known_number(fleiss(same.sum(), np.array(len(same)), of_answers)),
+        "alpha_nominal": known_number(nominal_alpha((counts.sum(axis=1) * (1 - same)).sum(), of_answers)),
+        "alpha_ordinal": known_number(ordinal_alpha(_coincidences(counts))) if has_order else None,
     }
     _, pictures = np.unique(np.flatnonzero(is_kept) // num_per_picture, return_inverse=True)
     with_interval = {name: value for name, value in values.items() if value is not None}
@@ -341,14 +342,12 @@ def _cohens(answers: Floats) -> dict[tuple[int, int], float]:
         both = ~np.isnan(answers[a]) & ~np.isnan(answers[b])
         first, second = answers[a][both], answers[b][both]
         shares = [[(item == k).sum() for k in np.union1d(first, second)] for item in (first, second)]
-        kappa = _known(cohen((first == second).sum(), both.sum(), *np.array(shares, float))) if both.any() else None
+        kappa = (
+            known_number(cohen((first == second).sum(), both.sum(), *np.array(shares, float))) if both.any() else None
+        )
         if kappa is not None:
             kappas[a, b] = kappa
     return kappas
-
-
-def _known(value: npt.NDArray[np.float64]) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def _numbered(texts: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:

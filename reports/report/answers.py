@@ -233,14 +233,8 @@ class LawRule:
 def rules() -> tuple[LawRule, ...]:
     text = resources.files("reports").joinpath("report", "laws.yaml").read_text(encoding="utf-8")
     return tuple(
-        LawRule(
-            rule["law"],
-            rule["article"],
-            rule["about"],
-            tuple(rule["attributes"]),
-            tuple(rule.get("together_with", ())),
-        )
-        for rule in yaml.safe_load(text)["rules"]
+        LawRule(of["law"], of["article"], of["about"], tuple(of["attributes"]), tuple(of.get("together_with", ())))
+        for of in yaml.safe_load(text)["rules"]
     )
 
 

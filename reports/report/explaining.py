@@ -152,6 +152,8 @@ def facts_in_words(explained: Explanation) -> list[tuple[str, str]]:
     """Return name and value of all facts except the decisions; facts without a value are left out."""
     size = f"{explained.width} x {explained.height} px" if explained.width else None
     num_bytes = None if explained.num_bytes is None else f"{explained.num_bytes:,} bytes"
+    own_score = None if explained.holistic_score is None else f"{explained.holistic_score:.3f}, as the model gave it"
+    evidence = "not shown: it may hold a model's own words" if explained.rationale is None else explained.rationale
     lines = [
         ("image", explained.key),
         ("where", f"shard {explained.shard}, index {explained.index}"),
@@ -162,20 +164,14 @@ def facts_in_words(explained: Explanation) -> list[tuple[str, str]]:
         ("quarantined", explained.reason),
         ("screened", explained.screened),
         ("private", explained.private),
-        (
-            "score",
-            None if explained.holistic_score is None else f"{explained.holistic_score:.3f}, as the model gave it",
-        ),
+        ("score", own_score),
         ("probability", None if explained.prob_private is None else f"{explained.prob_private:.3f} that it is private"),
         ("level", _level(explained)),
         ("shows", ", ".join(explained.present)),
         ("doubtful", ", ".join(explained.doubtful)),
         ("absent", ", ".join(explained.absent)),
         ("not judged", ", ".join(explained.not_judged)),
-        (
-            "evidence",
-            "not shown: it may hold a model's own words" if explained.rationale is None else explained.rationale,
-        ),
+        ("evidence", evidence),
         ("boxes", "; ".join(explained.boxes)),
     ]
     return [(name, value) for name, value in lines if value]
@@ -268,27 +264,19 @@ def _explained(
 
     reason = text(Col.REASON)
 
+    as_stored = (Col.INDEX, Col.WIDTH, Col.HEIGHT, Col.NUM_BYTES, Col.LEVEL, Col.SCORE, Col.SCORE_HIGH, Col.S_LEX)
     return Explanation(
+        **{name: row[name] for name in (*as_stored, Col.HOLISTIC_SCORE, Col.PROB_PRIVATE)},
         shard=printable(row[Col.SHARD]),
-        index=row[Col.INDEX],
         key=printable(row[Col.KEY]),
         category=text(Col.CATEGORY),
         sha256=text(Col.SHA256),
         format=text(Col.FORMAT),
-        width=row[Col.WIDTH],
-        height=row[Col.HEIGHT],
-        num_bytes=row[Col.NUM_BYTES],
         status=printable(row[Col.STATUS]),
         screened=_screened(row[Col.STAGE], row[Col.PROB_SCREEN]),
         reason=None if reason is None else f"{reason}: {text(Col.ERROR_MESSAGE) or 'no more is known'}",
         private=private if row[Col.STATUS] == "scored" else None,
-        level=row[Col.LEVEL],
         level_name=None if row[Col.LEVEL] is None else LEVELS[row[Col.LEVEL]],
-        score=row[Col.SCORE],
-        score_high=row[Col.SCORE_HIGH],
-        s_lex=row[Col.S_LEX],
-        holistic_score=row[Col.HOLISTIC_SCORE],
-        prob_private=row[Col.PROB_PRIVATE],
         present=titles(1),
         doubtful=titles(0.5),
         absent=titles(0),

@@ -137,9 +137,10 @@ class Run:
         finally:
             self.connection.execute("DROP TABLE temp.patterns")
 
-    def _run(self, text: str) -> list[tuple[Any, ...]]:
+    def _run(self, text: str, watch: Watch | None = None) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement of our own. watch: None for the limits of what a user asks."""
         with self._refusing(statement=""):  # the user wrote only the placeholders
-            rows = self.asking.run(lambda: self.connection.execute(text).fetchall())
+            rows = (watch or self.asking).run(lambda: self.connection.execute(text).fetchall())
         self._check_not_replaced()
         return rows
 
@@ -163,10 +164,7 @@ class Run:
 
     def _counted(self, statement: str) -> list[tuple[Any, ...]]:
         """Return the rows of a statement without limits, which are only for what a user asks."""
-        with self._refusing(statement=""):
-            rows = Watch(self.connection).run(lambda: self.connection.execute(statement).fetchall())
-        self._check_not_replaced()
-        return rows
+        return self._run(statement, Watch(self.connection))
 
     def _fetched(self, statement: str, watch: Watch) -> Iterator[tuple[Any, ...]]:
         while True:

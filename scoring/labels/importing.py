@@ -285,16 +285,10 @@ def _one_per_picture(rows: Sequence[dict[str, object]]) -> tuple[list[dict[str, 
 
 
 def _notes(imported: Imported) -> tuple[str, ...]:
-    notes = []
-    if imported.num_missing:
-        notes.append(f"{number_of(imported.num_missing, 'row')} without sha256: the picture was not there.")
-    if imported.num_copies:
-        notes.append(f"{number_of(imported.num_copies, 'picture')} had the bytes of another one and shares its row.")
-    if imported.num_contradictions:
-        notes.append(
-            f"{number_of(imported.num_contradictions, 'picture')} with several files had different labels, now null."
-        )
-    if imported.num_shared_names:
-        what = number_of(imported.num_shared_names, "picture")
-        notes.append(f"{what} with a file name that another folder has too: found by sha256 only.")
-    return tuple(notes)
+    counted = (
+        (imported.num_missing, "row", "without sha256: the picture was not there"),
+        (imported.num_copies, "picture", "had the bytes of another one and shares its row"),
+        (imported.num_contradictions, "picture", "with several files had different labels, now null"),
+        (imported.num_shared_names, "picture", "with a file name that another folder has too: found by sha256 only"),
+    )
+    return tuple(f"{number_of(num, noun)} {what}." for num, noun, what in counted if num)

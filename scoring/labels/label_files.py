@@ -102,6 +102,13 @@ def refuse_unknown(columns: Sequence[str], name: str, known: Sequence[str]) -> N
         )
 
 
+def refuse_rows(is_wrong: pa.ChunkedArray, name: str, why: str, values: pa.ChunkedArray | None = None) -> None:
+    """Raise LabelsError with the first row that is wrong; null counts as false. why: {} is its value in `values`."""
+    row = pc.index(is_wrong, True).as_py()
+    if row >= 0:
+        raise LabelsError(f"{name}, row {row + 1}: {why if values is None else why.format(f'{values[row].as_py():g}')}")
+
+
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
 """Beginnings of cells that a spreadsheet may run. The quotation mark is here because escaping adds one."""
 
@@ -220,13 +227,12 @@ def with_private_of_votes(labels: pa.Table, name: str) -> pa.Table:
     if votes.null_count == labels.num_rows:
         return labels
     is_known = pc.is_in(votes, pa.array([*VOTES, None], pa.string()))
-    if (row := pc.index(is_known, False).as_py()) >= 0:
-        raise LabelsError(f'{name}, row {row + 1}: "vote" is none of {", ".join(VOTES)}; it may be null')
+    refuse_rows(pc.invert(is_known), name, f'"vote" is none of {", ".join(VOTES)}; it may be null')
     side = pc.is_in(votes, pa.array(PRIVATE_VOTES)).cast(pa.int8())
     side = pc.if_else(pc.is_valid(votes), side, pa.scalar(None, pa.int8()))
     private = labels["private"]
-    if (row := pc.index(pc.not_equal(side, private), True).as_py()) >= 0:
-        raise LabelsError(f'{name}, row {row + 1}: "vote" and "private" contradict each other; correct one of them')
+    contradicts = pc.not_equal(side, private)
+    refuse_rows(contradicts, name, '"vote" and "private" contradict each other; correct one of them')
     index = labels.column_names.index("private")
     return labels.set_column(index, labels.schema.field(index), pc.coalesce(private, side))
 

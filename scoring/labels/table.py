@@ -29,6 +29,7 @@ from scoring.labels.label_files import (
     NULL_NUMBERS,
     as_csv,
     bounded_table,
+    refuse_rows,
     refuse_unknown,
     text_columns,
     unescaped,
@@ -236,25 +237,20 @@ def checked(labels: pa.Table, name: str) -> pa.Table:
     twice."""
     for column in (*KEYS, "private"):
         allowed = pa.array([0, 1] if column == "private" else [0.0, 0.5, 1.0], LABELS_SCHEMA.field(column).type)
+        values = "0 and 1" if column == "private" else "0, 0.5 and 1"
         wrong = pc.invert(pc.is_in(labels[column].fill_null(0), allowed))
-        if (row := _first(wrong)) is not None:
-            values = "0 and 1" if column == "private" else "0, 0.5 and 1"
-            value = labels[column][row].as_py()
-            raise LabelsError(f'{name}, row {row + 1}: "{column}" is {value:g}; allowed are {values}, or null')
+        refuse_rows(wrong, name, f'"{column}" is {{}}; allowed are {values}, or null', labels[column])
     scores = labels["score"].fill_null(0)
     within = pc.and_(pc.greater_equal(scores, 0), pc.less_equal(scores, 1))  # neither holds for NaN
-    if (row := _first(pc.invert(within))) is not None:
-        raise LabelsError(f'{name}, row {row + 1}: "score" is {labels["score"][row].as_py():g}; scores go from 0 to 1')
+    refuse_rows(pc.invert(within), name, '"score" is {}; scores go from 0 to 1', labels["score"])
     for column in ("sha256", "key", "annotator", "split", "licence", "class"):
-        if (row := _first(pc.greater(pc.utf8_length(labels[column]), MAX_TEXT_CHARS))) is not None:
-            raise LabelsError(f'{name}, row {row + 1}: "{column}" has more than {MAX_TEXT_CHARS:,} characters')
+        is_long = pc.greater(pc.utf8_length(labels[column]), MAX_TEXT_CHARS)
+        refuse_rows(is_long, name, f'"{column}" has more than {MAX_TEXT_CHARS:,} characters')
     is_hash = pc.match_substring_regex(labels["sha256"], "^[0-9a-f]{64}$")
-    if (row := _first(pc.invert(is_hash))) is not None:
-        raise LabelsError(f'{name}, row {row + 1}: "sha256" is not 64 lower-case hexadecimal digits')
-    if (row := _first(pc.is_null(labels["annotator"]))) is not None:
-        raise LabelsError(f'{name}, row {row + 1}: "annotator" is empty; name one, such as "labels"')
-    if (row := _first(pc.and_(pc.is_null(labels["sha256"]), pc.is_null(labels["key"])))) is not None:
-        raise LabelsError(f"{name}, row {row + 1}: has neither sha256 nor key; each row needs one of them")
+    refuse_rows(pc.invert(is_hash), name, '"sha256" is not 64 lower-case hexadecimal digits')
+    refuse_rows(pc.is_null(labels["annotator"]), name, '"annotator" is empty; name one, such as "labels"')
+    is_unnamed = pc.and_(pc.is_null(labels["sha256"]), pc.is_null(labels["key"]))
+    refuse_rows(is_unnamed, name, "has neither sha256 nor key; each row needs one of them")
     _refuse_labelled_twice(labels, name)
     return labels
 
@@ -269,12 +265,6 @@ def _refuse_labelled_twice(labels: pa.Table, name: str) -> None:
         first = twice.slice(0, 1).to_pylist()[0]
         who = f'annotator "{first["annotator"]}" labels {first["name"]} {first["count_all"]} times'
         raise LabelsError(f"{name}: {who} ({number_of(twice.num_rows, 'such picture')}); keep one row of each")
-
-
-def _first(is_wrong: pa.ChunkedArray) -> int | None:
-    """Return the first row that is true, from 0, or None; null counts as false."""
-    row = pc.index(is_wrong, True).as_py()
-    return row if row >= 0 else None
 
 
 def _numbers(cells: pa.ChunkedArray, column: str, name: str) -> pa.ChunkedArray:
@@ -307,9 +297,7 @@ def _as_labels(table: pa.Table, name: str) -> pa.Table:
             raise LabelsError(f'{name}: the column "{field_.name}" does not hold {wanted}') from None
     private = LABELS_SCHEMA.names.index("private")
     wrong = pc.invert(pc.is_in(columns[private].fill_null(0), pa.array([0.0, 1.0])))
-    if (row := _first(wrong)) is not None:
-        value = columns[private][row].as_py()
-        raise LabelsError(f'{name}, row {row + 1}: "private" is {value:g}; allowed are 0 and 1, or null')
+    refuse_rows(wrong, name, '"private" is {}; allowed are 0 and 1, or null', columns[private])
     labels = pa.Table.from_arrays(
         [column.cast(f.type) for column, f in zip(columns, LABELS_SCHEMA, strict=True)], schema=LABELS_SCHEMA
     )

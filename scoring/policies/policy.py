@@ -103,20 +103,8 @@ REMOVED_BEFORE = "(removed_before)"
 "`takedown`."""
 
 RESERVED = (
-    DEFAULT,
-    QUARANTINED,
-    SCREENED_OUT,
-    UNREADABLE,
-    DAMAGED_SHARD,
-    NOT_CLEANED,
-    NOT_COVERED,
-    TAKEDOWN,
-    UNSAFE_MEMBER,
-    GUARANTEE,
-    HASH_LIST,
-    NOT_COMPARED,
-    NOT_LISTED,
-    REMOVED_BEFORE,
+    *(DEFAULT, QUARANTINED, SCREENED_OUT, UNREADABLE, DAMAGED_SHARD, NOT_CLEANED, NOT_COVERED, TAKEDOWN),
+    *(UNSAFE_MEMBER, GUARANTEE, HASH_LIST, NOT_COMPARED, NOT_LISTED, REMOVED_BEFORE),
 )
 
 UNSEEN_BY_ENGINE = "the screen left it out as unlikely to be private; the engine has not seen it"
@@ -285,14 +273,8 @@ class Policy:
             (is_listed, HASH_LIST, "it may not be in any release"),
         )
         for is_withheld, rule, reason in withheld_rules:
-            values = {
-                "key": "",
-                "sha256": pa.scalar(None, pa.string()),
-                "action": "drop",
-                "rule": rule,
-                "reason": reason,
-            }
-            for name, value in values.items() if pc.any(is_withheld).as_py() else ():
+            values = {"key": "", "sha256": pa.scalar(None, pa.string()), "action": "drop", "rule": rule}
+            for name, value in {**values, "reason": reason}.items() if pc.any(is_withheld).as_py() else ():
                 column = decisions.column_names.index(name)
                 decisions = decisions.set_column(column, name, pc.if_else(is_withheld, value, decisions[name]))
         return decisions

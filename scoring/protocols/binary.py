@@ -34,7 +34,16 @@ from scoring.protocols.interface import (
     TextAnswer,
 )
 from scoring.protocols.reading import how_probable, probabilities_of, text_of, unparsable
-from scoring.protocols.texts import Texts, Wording, fill, load_texts, refuse_thresholds, version, with_image
+from scoring.protocols.texts import (
+    Texts,
+    Wording,
+    fill,
+    load_texts,
+    parse_mapping,
+    refuse_thresholds,
+    version,
+    with_image,
+)
 from scoring.protocols.yes_or_no import AnswerWords
 
 Reading = Literal["strict", "lenient", "first", "reason"]
@@ -151,6 +160,25 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> B
     names = [",".join([f"binary:{first}", *endings]) for first in (wording, written, _first_name(wording))]
     full_version = version(names[1], revision, texts, [prompt], first_name=names[2])
     return BinaryProtocol(names[0], full_version, prompt, reading, texts.answers)
+
+
+def refuse_mixed_texts(prompt_file: bytes | None, wordings: Sequence[str], languages: Sequence[str]) -> None:
+    """EngineError if a prompt file replaces some of these wordings alone, or the texts of several languages by one:
+    figures of them would not be those of wordings, or of languages."""
+    given = {} if prompt_file is None else parse_mapping(prompt_file, "the prompt file")
+    named = {BinaryTexts.EARLIER_NAMES.get(name, name) for name in given}
+    if len(languages) > 1 and named - {"image_first"}:
+        raise EngineError(
+            "the prompt file replaces the texts of every language by the same ones; scan with a file for each "
+            "language, and compare the runs with privsieve evaluate --runs"
+        )
+    texts = [wording.replace("-", "_") for wording in wordings]
+    missing = [text for text in texts if text not in named]
+    if 0 < len(missing) < len(texts):
+        raise EngineError(
+            f"the prompt file has no {', '.join(missing)}, so shipped wordings would be compared with its own; add "
+            "what is missing, or choose with --wordings"
+        )
 
 
 def _first_name(wording: str) -> str:

@@ -21,14 +21,11 @@ from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, SCORES
 from scoring.runs.ledger import MAX_SLICES, Ledger, ledger_of, result_names, shard_id_in, shard_id_of_result
 from scoring.runs.record import parsed
 
+_TEXTS = ("stem", "blocks_sha256")
 PARTS_SCHEMA = pa.schema(
     [
-        pa.field("stem", pa.string(), nullable=False),
-        pa.field("num_slices", pa.int64(), nullable=False),
-        pa.field("file", pa.int64(), nullable=False),
-        pa.field("first_row", pa.int64(), nullable=False),
-        pa.field("num_rows", pa.int64(), nullable=False),
-        pa.field("blocks_sha256", pa.string(), nullable=False),
+        pa.field(name, pa.string() if name in _TEXTS else pa.int64(), nullable=False)
+        for name in ("stem", "num_slices", "file", "first_row", "num_rows", "blocks_sha256")
     ]
 )
 """Positions of the rows of each shard: one line per shard and file, in the order of the rows. Columns as in

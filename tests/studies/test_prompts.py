@@ -74,6 +74,50 @@ def test_wordings_of_a_file_are_asked_in_place_of_ours(
     }
 
 
+@pytest.mark.parametrize(
+    ("kind", "file", "message"),
+    [
+        (
+            "languages",
+            {"ours_1": "Is it private?"},
+            "the prompt file replaces the texts of every language by the same ones",
+        ),
+        (
+            "prompts",
+            {"p1": "Is it private?", "ours_3": "Private?"},
+            "the prompt file has no ours_2, ours_4, so shipped",
+        ),
+    ],
+)
+def test_a_file_whose_figures_would_be_of_something_else_is_refused(
+    kind: str,
+    file: dict[str, str],
+    message: str,
+    asked: list[object],
+    server: ChatServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "theirs.yaml").write_text(json.dumps(file))
+    assert privsieve("study", kind, *asked, "--prompt-file", tmp_path / "theirs.yaml") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert not server.bodies
+    assert not (tmp_path / "study").exists()
+
+
+@pytest.mark.slow
+def test_a_model_that_says_neither_word_is_named_as_such(
+    asked: list[object], server: ChatServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.script, server.default = {}, Reply(text="A tree.")
+    assert privsieve("study", "prompts", *asked, "--wordings", "ours-1,ours-2") == 0
+    assert capsys.readouterr().out.splitlines()[0] == (
+        "None of the wordings got a yes or no about any of the 6 labelled pictures, so all count as wrong; --reading "
+        "first compares the probabilities of the two instead."
+    )
+
+
 @pytest.mark.slow
 def test_a_study_that_began_with_the_earlier_names_is_continued(
     asked: list[object], tmp_path: Path, server: ChatServer
