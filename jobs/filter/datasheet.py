@@ -36,10 +36,11 @@ def datasheet(release: Mapping[str, Any], name: str, num_released: int) -> Itera
     yield "- [People it shows: groups, ages, places; whether they can be identified by other means.]"
     yield from _categories(release.get("shift") or {})
     yield from ["", "## Collection", ""]
-    yield "[How, when and by whom the pictures were collected; whether people were told, agreed, and can object; ethics"
+    yield "[How, when and by whom the pictures were collected; whether people knew, agreed, and can object; ethics"
     yield "board, consent, data protection impact assessment: say so if there was none.]"
     yield from ["", "## Preprocessing", ""]
-    yield f"- privsieve {release['privsieve']}, policy `{printable(release['policy'])}` (sha256 {release['policy_sha256']})."
+    yield f"- Policy `{printable(release['policy'])}`, sha256 `{release['policy_sha256']}`."
+    yield f"- Version of privsieve: {release['privsieve']}."
     files = "cleaned of all that decoding does not need" if release["files"] == "clean" else "as they were"
     yield f"- Files of pictures: {files}. Texts next to them: {release['members']}, {release.get('texts', 'as-is')}."
     if release["guarantee"]:
