@@ -30,7 +30,7 @@ from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import ENGINE
 from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.labels.table import contradictions, read_labels
-from scoring.runs.layout import SCORES
+from scoring.runs import SCORES
 from scoring.tuning.recipe import other_setting, recipe
 from scoring.tuning.targets import PROTOCOLS, Draw
 
