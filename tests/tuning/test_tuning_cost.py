@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import PIL.Image
 import pytest
 
@@ -70,7 +69,7 @@ def test_right_answers_are_those_that_people_give(short: Path, few: Pictures, tm
     model, prompter = loaded(base, None, None), Prompter(base.folder, MAX_PIXELS)
     text = prompter.tokens(Prompt((Message("user", (Text(asked[0].text), Image())),), Generate(1))).text
     for number in (0, 2):
-        inputs = prompter.processed(text, np.asarray(PIL.Image.open(folder / asked[number].picture).convert("RGB")))
+        inputs = prompter.processed(text, PIL.Image.open(folder / asked[number].picture).convert("RGB"))
         ids = model.generate(**inputs, max_new_tokens=MAX_ANSWER_TOKENS, do_sample=False)
         said = prompter.tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
         answers[number] |= {"answers": [{"answer": said}] * 10}
