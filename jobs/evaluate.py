@@ -20,8 +20,8 @@ from jobs.report.gallery import SIDE_PX, thumbnail
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.pictures import COLUMNS, PictureRef, clear_of, first_frames
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
-from reports.evaluation.comparing import compare, spread_of
-from reports.evaluation.compute import EvaluationOptions, evaluation_of, judged, wrong_answers
+from reports.evaluation.answers import wrong_answers
+from reports.evaluation.compute import EvaluationOptions, compare, evaluation_of, judged, spread_of
 from reports.evaluation.page import render
 from reports.evaluation.results import Evaluation, WrongAnswer, as_json
 from reports.evaluation.words import document

@@ -31,7 +31,7 @@ from reports.similarity.recognised import VOTES_COLUMNS, votes_of
 from scoring.labels.label_files import as_csv
 from scoring.labels.recognition import QUESTIONS, kind_of_file, read_questions, standing_answers, study_answers
 from scoring.labels.reviews import SHOWN
-from scoring.runs.layout import (
+from scoring.runs import (
     ATTEMPTS,
     AUDIT,
     AUDIT_LEASE,

@@ -11,10 +11,10 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.progress import duration
+from scoring.runs import ATTEMPTS, RUN_LEASE
 from scoring.runs.attempts import Attempt, Attempts, EngineTime, engine_time
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import compact_footers, footers
-from scoring.runs.layout import ATTEMPTS, RUN_LEASE
 from scoring.runs.lease import Holder, holder
 from scoring.runs.ledger import Ledger, finished, shard_id_in, shard_id_of_result, shard_ids_of_others
 from scoring.runs.record import RunRecord, open_run

@@ -30,6 +30,9 @@ CARD = "README.md"
 CROISSANT = "croissant.json"
 """The same for programs."""
 
+DATASHEET = "datasheet.md"
+"""Questions of "Datasheets for Datasets", with the answers that `filter` knows."""
+
 UNFINISHED = "release.unfinished.json"
 """Written first and removed last. It says that there is something for --resume to continue."""
 
@@ -47,7 +50,8 @@ TAKEDOWN_JOURNAL = "takedown.unfinished.json"
 
 OWN_NAMES = frozenset(
     [
-        *(RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM, SHA256SUMS, SIGNATURE, CARD, CROISSANT),
+        *(RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM, SHA256SUMS, SIGNATURE),
+        *(CARD, CROISSANT, DATASHEET),
         *(UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL),
     ]
 )

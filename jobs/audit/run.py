@@ -30,6 +30,7 @@ from reports.run.warehouse import Run, open_run
 from scoring.labels.label_files import LABELS_SCHEMA, as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
 from scoring.labels.table import JudgedLabels, checked, contradictions, read_judged, to_labels
+from scoring.runs import AUDIT_LEASE
 from scoring.runs.audit_files import (
     AuditSample,
     LabelGaps,
@@ -43,7 +44,6 @@ from scoring.runs.audit_files import (
     write_corrected_rates,
     write_sample,
 )
-from scoring.runs.layout import AUDIT_LEASE
 from scoring.runs.lease import Lease, lease
 from scoring.taxonomy import KEYS
 

@@ -23,9 +23,9 @@ from jobs.filter.decisions import decisions_of_run
 from jobs.review.handling import number_below, page_app, picture_answer, posted
 from jobs.review.screen import Screen
 from reports.report.browsed_rows import MAX_ROWS, SHOWN, VALUES, BrowsedRows, Filter
-from reports.report.evidence import SIDES, first_frame_boxes
 from reports.report.explaining import explanation, facts_in_words
 from reports.report.opened import OpenRun
+from reports.words import SIDES, first_frame_boxes
 from scoring.labels.label_files import as_csv
 from scoring.policies.policy import Policy
 from scoring.table import Col

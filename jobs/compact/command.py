@@ -35,8 +35,8 @@ from jobs.compact.joining import (
 from jobs.console.request_options import takes
 from jobs.console.requests import Count, Option, RunUrl, checked_request
 from jobs.console.terminal import write_line
+from scoring.runs import COMPACT, COMPACT_SHARDS, MANIFEST, RUN_LEASE, SCORES
 from scoring.runs.footers import hash_of_marks
-from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, RUN_LEASE, SCORES
 from scoring.runs.lease import Lease, lease
 from scoring.runs.ledger import Ledger, shard_id_of_result
 from scoring.runs.record import RunRecord, open_run

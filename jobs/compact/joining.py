@@ -21,9 +21,9 @@ from ingest.formats import open_source
 from ingest.sample import printable
 from ingest.storage.parquet_tables import in_row_groups
 from ingest.storage.place import Place
+from scoring.runs import COMPACT, SCORES
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import footer_of, footers
-from scoring.runs.layout import COMPACT, SCORES
 from scoring.runs.ledger import Ledger, finished, has_any_result, result_names, shard_id_in, shard_ids_of_others
 from scoring.runs.record import RunRecord
 from scoring.runs.results import CompactFile, ResultPart, RowRange

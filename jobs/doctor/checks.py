@@ -25,7 +25,7 @@ from ingest.sample import Sample
 from ingest.storage.place import PART, Place, place
 from ingest.storage.retries import RETRY_VARIABLE
 from scoring.engine_facts import LocalModel
-from scoring.runs.layout import RUN_RECORD
+from scoring.runs import RUN_RECORD
 from scoring.runs.record import open_run, refuse_other_files
 
 

@@ -26,7 +26,7 @@ from jobs.fetch.outcome import (
 )
 from jobs.fetch.selection import open_metadata, selection_sql, write_rows, write_selection
 from reports.run.run_files import ReadOnlyFiles
-from scoring.runs.layout import RUN_LEASE
+from scoring.runs import RUN_LEASE
 from scoring.runs.lease import lease
 from scoring.runs.record import differences
 from scoring.sql.names import file_list, literal

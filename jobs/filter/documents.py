@@ -1,18 +1,21 @@
-"""Documents that readers of a release expect next to it: `README.md`, a dataset card, and `croissant.json`.
+"""Documents that readers of a release expect next to it: `README.md`, a dataset card, `datasheet.md`, `croissant.json`.
 
-Both are made from `release.json` alone, so that a takedown can write them again. They say what was measured, by which
-engine and on what, and name what was not; neither describes what the command does not know, such as a licence.
+All are made from `release.json` alone, so that a takedown can write them again. They say what was measured, by which
+engine and on what, and name what was not; none describes what the command does not know, such as a licence.
 """
 
 import hashlib
 import json
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ingest.errors import number_of
-from ingest.formats.released import CARD, CHANGES, CROISSANT, DECISIONS, RELEASE
+from ingest.formats.released import CARD, CHANGES, CROISSANT, DATASHEET, DECISIONS, RELEASE
+from ingest.formats.tree import RELEASED_WITH_IMAGE
 from ingest.sample import printable
 from ingest.storage.place import Place
+from jobs.filter.datasheet import datasheet
 from jobs.filter.shift import shift_in_words
 from scoring.taxonomy import KEYS
 
@@ -51,7 +54,8 @@ CONTEXT: dict[str, Any] = {
 def documents(release: Mapping[str, Any]) -> dict[str, bytes]:
     """Return file name -> content. release: what `release.json` says, which has at least `engine` and `format`."""
     croissant = json.dumps(_croissant(release), indent=2) + "\n"
-    return {CARD: "\n".join(_card(release)).encode(), CROISSANT: croissant.encode()}
+    card, sheet = "\n".join(_card(release)), "\n".join(datasheet(release, _name(release), _num_released(release)))
+    return {CARD: card.encode(), DATASHEET: sheet.encode(), CROISSANT: croissant.encode()}
 
 
 def write_documents(out: Place, release: Mapping[str, Any]) -> dict[str, str]:
@@ -115,11 +119,15 @@ def _listed(urls: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _configs(release: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which files the hub's viewer and `datasets` read; Parquet by name, since the decisions are no images."""
-    if (release["format"] == "tree" and not _is_list(release)) or not release["sha256"]:
-        return
-    names = "\n".join(f"    - {json.dumps(printable(name))}" for name in sorted(release["sha256"]))
-    yield from ["configs:", "- config_name: default", "  data_files:", "  - split: train", "    path:", names]
+    """Yield which files the hub's viewer and `datasets` read: else they would take the decisions for data. Of a tree it
+    is the extensions of its pictures."""
+    paths = sorted(map(printable, release["sha256"]))
+    if release["format"] == "tree" and not _is_list(release):
+        suffixes = {posixpath.splitext(name)[1] for name in paths} - {"", *RELEASED_WITH_IMAGE}
+        paths = [f"**/*{suffix}" for suffix in sorted(suffixes)]
+    if paths:
+        names = "\n".join(f"    - {json.dumps(path)}" for path in paths)
+        yield from ["configs:", "- config_name: default", "  data_files:", "  - split: train", "    path:", names]
 
 
 def _measured(release: Mapping[str, Any], engine: Mapping[str, Any]) -> Iterator[str]:

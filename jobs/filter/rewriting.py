@@ -13,7 +13,7 @@ from ingest.errors import EngineError, LabelsError, PolicyError, number_of
 from ingest.formats.released import NotReleased, Rewritten
 from ingest.images.rewriting import CLEANED_FORMATS, TARGETS, cleaned
 from ingest.storage.place import place
-from reports.report.evidence import SIDES, first_frame_boxes
+from reports.words import SIDES, first_frame_boxes
 from scoring.assessment import Engine, EngineDescription, EngineOptions, Outcome, View
 from scoring.engines import engine_module
 from scoring.engines.detectors.covering import Judged, SecondLook, cover_targets, cover_whole, second_look

@@ -60,7 +60,7 @@ from reports.report.opened import open_run as open_results
 from scoring.engines.detectors.covering import second_look
 from scoring.policies.policy import Policy
 from scoring.policies.policy_file import load_policy, policy_bytes
-from scoring.runs.layout import RUN_RECORD
+from scoring.runs import RUN_RECORD
 from scoring.runs.lease import Lease, lease
 from scoring.runs.record import RunRecord, open_run
 from scoring.sql.limits import spilling_database

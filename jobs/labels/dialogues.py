@@ -37,7 +37,7 @@ from scoring.tuning.dialogues import (
     WrittenDialogue,
     dialogue_protocol,
 )
-from scoring.tuning.drawing import Candidate
+from scoring.tuning.targets import Candidate
 
 LOADED_FOR = "binary:lenient"
 """Protocol for which the engine is loaded; every engine with a model has it."""

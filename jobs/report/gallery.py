@@ -19,10 +19,10 @@ from ingest.sample import printable
 from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.runtime.pictures import COLUMNS, PictureRef, clear_of, first_frames
 from jobs.runtime.progress import Feedback
-from reports.report.evidence import whole_boxes
 from reports.report.opened import OpenRun
 from reports.report.page import PagePicture
 from reports.run.figures import SevereImage
+from reports.words import whole_boxes
 from scoring.table import Col
 
 SIZES = ((288, 65), (288, 40), (208, 40), (144, 35))

@@ -18,7 +18,7 @@ from ingest.errors import PrivsieveError
 from jobs.review.queue import Judged, Kind
 from jobs.review.screen import Screen, ScreenedPicture
 from reports.evaluation.answers import answers_of
-from reports.report.evidence import first_frame_boxes
+from reports.words import first_frame_boxes
 from scoring.labels.label_files import PRIVATE_VOTES, VOTES
 from scoring.labels.reviews import (
     ANSWERS,

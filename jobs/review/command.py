@@ -29,7 +29,7 @@ from reports.run.warehouse import open_run
 from scoring.labels.judgements import checked_name
 from scoring.labels.reviews import ReviewAnswers
 from scoring.privacy import private_condition, private_for_people
-from scoring.runs.layout import REVIEWS
+from scoring.runs import REVIEWS
 from scoring.table import Col
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from jobs.scan.slice_tasks import ScanSettings
 from scoring.assessment import BuiltWith, Closable, Engine, ReportsTokenUsage, TakesSteps, Unscored
 from scoring.engines import engine_module
 from scoring.engines.canary import canary, record, refuse_other_answer
+from scoring.runs import CANARY
 from scoring.runs.attempts import EngineTime
-from scoring.runs.layout import CANARY
 
 STEPS_AT_ONCE = 2
 """Steps of the model: one under way, and the next one ready."""

@@ -32,7 +32,7 @@ from scoring.assessment import Closable, EngineDescription, EngineOptions, Remot
 from scoring.engine_facts import Preview
 from scoring.engines import engine_module
 from scoring.engines.canary import canary
-from scoring.runs.layout import PROBE
+from scoring.runs import PROBE
 from scoring.taxonomy import KEYS
 
 NUM_PICTURES = 4

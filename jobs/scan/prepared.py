@@ -30,8 +30,8 @@ from jobs.scan.slice_tasks import Chosen, draw, draw_per_category, draw_shards, 
 from scoring.assessment import EngineDescription, EngineModule
 from scoring.engines import engine_module
 from scoring.protocols import name_to_continue
+from scoring.runs import RUN_RECORD
 from scoring.runs.coverage import Tally
-from scoring.runs.layout import RUN_RECORD
 from scoring.runs.ledger import finished, shard_ids_of_others
 from scoring.runs.record import RunRecord, ScreenSettings, open_run
 from scoring.runs.results import Results

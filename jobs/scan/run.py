@@ -33,10 +33,10 @@ from jobs.scan.prepared import (
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.slice_tasks import Chosen, ScanSettings, ShowUnderWay, SliceCounts, heard
 from scoring.assessment import EngineDescription, EngineOptions, RemoteEngineModule
+from scoring.runs import ATTEMPTS, RUN_LEASE, RUN_RECORD
 from scoring.runs.attempts import Attempts, EngineTime, EngineTimeFile
 from scoring.runs.coverage import tally
 from scoring.runs.footers import footers
-from scoring.runs.layout import ATTEMPTS, RUN_LEASE, RUN_RECORD
 from scoring.runs.lease import Lease, lease
 from scoring.runs.ledger import (
     CONFLICT,

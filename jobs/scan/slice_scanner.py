@@ -23,9 +23,9 @@ from jobs.scan.batch import BATCH_SAMPLES, MAX_BATCHES, SCREENED_SAMPLES, Flow, 
 from jobs.scan.engine_host import EngineHost, NotLoadedError
 from jobs.scan.isolation import IsolationError, isolated_rows
 from jobs.scan.slice_tasks import ScanSettings, SliceCounts, SliceTask, Watchdog
+from scoring.runs import ATTEMPTS, SCORES
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts, EngineTime
 from scoring.runs.footers import shard_text, write_result
-from scoring.runs.layout import ATTEMPTS, SCORES
 from scoring.screen.guard import guard_counts
 from scoring.table import SCHEMA, Col
 

@@ -27,8 +27,8 @@ from ingest.sample import MAX_BYTES, Slice, cut, printable
 from ingest.storage.place import Place
 from jobs.runtime.hash_list import NOTHING, HashList
 from scoring.assessment import EngineOptions
+from scoring.runs import ATTEMPTS
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
-from scoring.runs.layout import ATTEMPTS
 from scoring.runs.ledger import Ledger, file_name, has_result, shard_id_in
 from scoring.screen.model import FittedScreen
 

@@ -30,8 +30,8 @@ from jobs.runtime.progress import SILENT, Feedback
 from jobs.study.points import AskedEngine, folder_of, in_folder, scan_here
 from jobs.study.studies import FIGURES
 from jobs.tune_set.labelled_pictures import evaluation_pictures
-from reports.evaluation.comparing import compare, spread_of
-from reports.evaluation.compute import EvaluationOptions, JudgedRun, evaluation_of, judged
+from reports.evaluation.answers import JudgedRun
+from reports.evaluation.compute import EvaluationOptions, compare, evaluation_of, judged, spread_of
 from reports.evaluation.results import RunsSpread
 from reports.report.opened import open_run
 from reports.statistics.intervals import Interval

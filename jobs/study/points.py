@@ -30,10 +30,9 @@ from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import ENGINE
 from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.labels.table import contradictions, read_labels
-from scoring.runs.layout import SCORES
-from scoring.tuning.drawing import Draw
+from scoring.runs import SCORES
 from scoring.tuning.recipe import other_setting, recipe
-from scoring.tuning.targets import PROTOCOLS
+from scoring.tuning.targets import PROTOCOLS, Draw
 
 TARGETS = [name for name in PROTOCOLS if name != "dialogue"]
 PatchesAtLeast = Annotated[int, Field(ge=28 * 28, lt=2**63)]

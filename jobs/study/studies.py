@@ -28,8 +28,7 @@ from reports.words import number
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.engines.vlm.adapter import adapter, check_fits, read_card
 from scoring.engines.vlm.checkpoint import checkpoint
-from scoring.tuning.drawing import Draw
-from scoring.tuning.targets import is_private
+from scoring.tuning.targets import Draw, is_private
 from scoring.tuning.vqa import NEUTRAL, Asked, BenchmarkName, VqaQuestion, vqa_questions
 
 if TYPE_CHECKING:

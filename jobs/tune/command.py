@@ -37,7 +37,7 @@ from scoring.engines.vlm.adapter import (
     scan_command,
 )
 from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
-from scoring.runs.layout import RUN_LEASE
+from scoring.runs import RUN_LEASE
 from scoring.runs.lease import Lease, lease
 from scoring.tuning.recipe import SHIPPED, Recipe, other_setting, recipe
 from scoring.tuning.training_set import TrainingSet, open_set

@@ -21,7 +21,7 @@ from jobs.runtime.cluster import ray_session
 from jobs.runtime.progress import Feedback, Meter
 from scoring.engines.vlm.adapter import BEGUN, CARD
 from scoring.engines.vlm.checkpoint import checkpoint
-from scoring.runs.layout import RUN_LEASE
+from scoring.runs import RUN_LEASE
 from scoring.weights.cache import WEIGHTS_SUFFIX, cache_root, in_bytes
 
 if TYPE_CHECKING:

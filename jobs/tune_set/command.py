@@ -35,8 +35,7 @@ from scoring.labels.table import contradictions_of, labels_sha256, read_labels
 from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol, ProtocolOptions
 from scoring.taxonomy import KEYS
-from scoring.tuning.drawing import Candidate, Draw, drawn, splits
-from scoring.tuning.targets import PROTOCOLS, WITHOUT, differ
+from scoring.tuning.targets import PROTOCOLS, WITHOUT, Candidate, Draw, differ, drawn, splits
 from scoring.tuning.training_set import (
     DROP_LIST,
     FORMAT_VERSION,

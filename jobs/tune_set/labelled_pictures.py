@@ -29,8 +29,7 @@ from scoring.labels.table import attribute_values, read_labels
 from scoring.protocols.interface import Protocol
 from scoring.table import Col
 from scoring.tuning.dialogues import dialogues
-from scoring.tuning.drawing import Candidate
-from scoring.tuning.targets import Label, Target, Turns, is_private, level_of, target_of
+from scoring.tuning.targets import Candidate, Label, Target, Turns, is_private, level_of, target_of
 from scoring.tuning.training_set import RECORD
 
 MAX_SHOWN = 20

@@ -13,9 +13,12 @@ import pyarrow as pa
 
 from ingest.errors import LabelsError, number_of
 from ingest.images.phash import near_duplicate_groups
+from ingest.sample import printable
 from ingest.storage.place import place
 from reports.evaluation.metrics import Levels, band_of
+from reports.evaluation.results import WrongAnswer
 from reports.labels.agreed import agreed
+from reports.labels.joining import Joined
 from reports.statistics.binary import Numbers
 from reports.statistics.shares import clopper_pearson
 from scoring import severity
@@ -155,6 +158,58 @@ def near_duplicates(rows: pa.Table) -> npt.NDArray[np.int64]:
     ]
     _, groups = np.unique(names, return_inverse=True)
     return groups.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class JudgedRun:
+    """A run and the labels of its pictures, before any metric."""
+
+    run: str
+    """As it was given."""
+
+    engine: str
+    """Name, model and protocol."""
+
+    cautions: tuple[str, ...]
+    """Cautions of the run."""
+
+    joined: Joined
+    """Rows and labels."""
+
+    truth: Truth
+    """What the labels say, row by row."""
+
+    answers: RunAnswers
+    """What the run says, row by row."""
+
+    is_screened: npt.NDArray[np.bool_]
+    """Shape (n,): labelled pictures that the screen of the scan left out; they count as answered public."""
+
+
+def wrong_answers(judged: JudgedRun) -> list[WrongAnswer]:
+    """Return the wrong answers, surest first, each picture once. Pictures without an answer, among them those that a
+    screen left out, or without bytes are left out."""
+    given, truth = judged.answers.private, judged.truth.private
+    is_wrong = ~np.isnan(given) & ~np.isnan(truth) & (given != truth) & ~judged.is_screened
+    score = np.where(np.isnan(judged.answers.holistic_score), judged.answers.score, judged.answers.holistic_score)
+    of_private = np.nan_to_num(np.where(np.isnan(judged.answers.prob_private), score, judged.answers.prob_private))
+    confidence = np.where(given == 1, of_private, 1 - of_private)
+    by_hash = dict[str, WrongAnswer]()
+    rows = judged.joined.rows.select([Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256])
+    for index in sorted(np.flatnonzero(is_wrong).tolist(), key=lambda index: (-confidence[index], index)):
+        row = rows.slice(index, 1).to_pylist()[0]
+        if row[Col.SHA256] is None or row[Col.SHA256] in by_hash:
+            continue
+        by_hash[row[Col.SHA256]] = WrongAnswer(
+            row[Col.SHARD],
+            row[Col.INDEX],
+            printable(row[Col.KEY]),
+            row[Col.SHA256],
+            bool(truth[index]),
+            float(confidence[index]),
+            tuple(key for key, value in zip(KEYS, judged.answers.values[index], strict=True) if value == 1),
+        )
+    return list(by_hash.values())
 
 
 CONFIDENCE = 0.95

@@ -1,4 +1,4 @@
-"""Joins a run with labels, and computes every figure of its evaluation."""
+"""Joins a run with labels, computes every figure of its evaluation, and compares it with those of other runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,23 +11,42 @@ import pyarrow.compute as pc
 
 from ingest.errors import LabelsError, number_of
 from ingest.sample import printable
-from reports.evaluation.answers import ROW_COLUMNS, RunAnswers, Truth, answers_of, near_duplicates, truth_of
-from reports.evaluation.metrics import Ambiguous, as_four_levels, attribute_metrics, band_of, score_metrics
-from reports.evaluation.results import Evaluation, GroupResult, PrivateResult, ScoreResult, WrongAnswer
-from reports.labels.joining import Joined, join
+from reports.evaluation.answers import ROW_COLUMNS, JudgedRun, answers_of, near_duplicates, truth_of
+from reports.evaluation.metrics import (
+    SEVERITY_METRICS,
+    Ambiguous,
+    as_four_levels,
+    attribute_metrics,
+    band_of,
+    score_metrics,
+)
+from reports.evaluation.results import (
+    Comparison,
+    Evaluation,
+    Flips,
+    GroupResult,
+    PrivateResult,
+    RunsSpread,
+    ScoreResult,
+)
+from reports.labels.joining import join
 from reports.report.opened import open_run
+from reports.statistics import binary
 from reports.statistics.binary import (
     FRACTIONS,
     Numbers,
+    Spread,
     binary_metrics,
     cells,
     classwise,
     per_class,
     rejections_as_wrong,
+    spread,
     stability,
 )
 from reports.statistics.calibration import calibration
 from reports.statistics.intervals import NUM_FEW, Draws, Interval, of_private, of_scores, of_shares
+from reports.statistics.paired import difference, mcnemar
 from scoring.table import SCREENED, Col
 from scoring.taxonomy import KEYS
 
@@ -70,32 +89,6 @@ class EvaluationOptions:
 
 
 DEFAULTS = EvaluationOptions()
-
-
-@dataclass(frozen=True)
-class JudgedRun:
-    """A run and the labels of its pictures, before any metric."""
-
-    run: str
-    """As it was given."""
-
-    engine: str
-    """Name, model and protocol."""
-
-    cautions: tuple[str, ...]
-    """Cautions of the run."""
-
-    joined: Joined
-    """Rows and labels."""
-
-    truth: Truth
-    """What the labels say, row by row."""
-
-    answers: RunAnswers
-    """What the run says, row by row."""
-
-    is_screened: npt.NDArray[np.bool_]
-    """Shape (n,): labelled pictures that the screen of the scan left out; they count as answered public."""
 
 
 def evaluate_run(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> Evaluation:
@@ -313,27 +306,83 @@ def engine_name(engine: Mapping[str, Any]) -> str:
     return printable(" · ".join(str(part) for part in parts if part))
 
 
-def wrong_answers(judged: JudgedRun) -> list[WrongAnswer]:
-    """Return the wrong answers, surest first, each picture once. Pictures without an answer, among them those that a
-    screen left out, or without bytes are left out."""
-    given, truth = judged.answers.private, judged.truth.private
-    is_wrong = ~np.isnan(given) & ~np.isnan(truth) & (given != truth) & ~judged.is_screened
-    score = np.where(np.isnan(judged.answers.holistic_score), judged.answers.score, judged.answers.holistic_score)
-    of_private = np.nan_to_num(np.where(np.isnan(judged.answers.prob_private), score, judged.answers.prob_private))
-    confidence = np.where(given == 1, of_private, 1 - of_private)
-    by_hash = dict[str, WrongAnswer]()
-    rows = judged.joined.rows.select([Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256])
-    for index in sorted(np.flatnonzero(is_wrong).tolist(), key=lambda index: (-confidence[index], index)):
-        row = rows.slice(index, 1).to_pylist()[0]
-        if row[Col.SHA256] is None or row[Col.SHA256] in by_hash:
-            continue
-        by_hash[row[Col.SHA256]] = WrongAnswer(
-            row[Col.SHARD],
-            row[Col.INDEX],
-            printable(row[Col.KEY]),
-            row[Col.SHA256],
-            bool(truth[index]),
-            float(confidence[index]),
-            tuple(key for key, value in zip(KEYS, judged.answers.values[index], strict=True) if value == 1),
-        )
-    return list(by_hash.values())
+METRICS = ("mcc", "balanced_accuracy", "f1", "recall", "precision", "specificity")
+"""Metrics whose differences a comparison gives."""
+
+
+def compare(after: JudgedRun, before: JudgedRun, options: EvaluationOptions) -> Comparison:
+    """Compare two runs that were judged by the same labels table.
+
+    after: the evaluated run. If a run holds copies of a picture, only the first one counts.
+    LabelsError if the runs have no labelled picture in common.
+    """
+    labels, rows_after, rows_before = _same_pictures(after, before)
+    if not len(labels):
+        raise LabelsError(f"{before.run} and {after.run} have no labelled picture in common")
+    truth = after.truth.private[rows_after]
+    known = ~np.isnan(truth)
+    result, tested = {}, None
+    if after.answers.says_private and before.answers.says_private and known.any():
+        actual = truth[known] == 1
+        new = rejections_as_wrong(actual, after.answers.private[rows_after][known])
+        old = rejections_as_wrong(actual, before.answers.private[rows_before][known])
+        tested = mcnemar(new == actual, old == actual)
+        groups = near_duplicates(after.joined.rows.take(pa.array(rows_after[known])))
+        draws = Draws(groups, options.num_draws, options.seed)
+        metrics = [metric for metric in METRICS if not after.truth.is_one_sided or metric not in OF_BOTH_SIDES]
+        result = {metric: difference(metric, actual, new, old, draws) for metric in metrics}
+    return Comparison(
+        run=printable(before.run),
+        num_pictures=len(labels),
+        mcnemar=tested,
+        private=result,
+        attributes=_flips(
+            after.truth.values[rows_after],
+            after.answers.values[rows_after],
+            before.answers.values[rows_before],
+            options.ambiguous,
+        ),
+    )
+
+
+def _same_pictures(after: JudgedRun, before: JudgedRun) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the places of the labels that both runs have, and of the first row of each label in either run."""
+    labels_after, rows_after = np.unique(after.joined.label_places, return_index=True)
+    labels_before, rows_before = np.unique(before.joined.label_places, return_index=True)
+    both, in_after, in_before = np.intersect1d(labels_after, labels_before, assume_unique=True, return_indices=True)
+    return both, rows_after[in_after], rows_before[in_before]
+
+
+def _flips(
+    truth: binary.Numbers, after: binary.Numbers, before: binary.Numbers, ambiguous: Ambiguous
+) -> dict[str, Flips]:
+    """Count the flips of attributes that have a picture with a label and both answers; shape (n, attributes)."""
+    bound = 1.0 if ambiguous == "absent" else 0.5
+    is_known = ~(np.isnan(truth) | np.isnan(after) | np.isnan(before))
+    is_right, was_right = ((answers >= bound) == (truth >= bound) for answers in (after, before))
+    fixed, broken = (is_known & ~was_right & is_right).sum(axis=0), (is_known & was_right & ~is_right).sum(axis=0)
+    nums = is_known.sum(axis=0)
+    return {
+        key: Flips(int(nums[index]), int(fixed[index]), int(broken[index]))
+        for index, key in enumerate(KEYS)
+        if nums[index]
+    }
+
+
+def spread_of(evaluations: Sequence[Evaluation]) -> RunsSpread:
+    """Return the spread of the metrics over evaluations by the same labels; there must be at least one."""
+    return RunsSpread(
+        runs=tuple(evaluation.run for evaluation in evaluations),
+        private=_spreads([evaluation.private for evaluation in evaluations], METRICS),
+        score=_spreads([evaluation.score for evaluation in evaluations], SEVERITY_METRICS),
+    )
+
+
+def _spreads(results: Sequence[PrivateResult | ScoreResult | None], metrics: Sequence[str]) -> dict[str, Spread]:
+    """Return the spread of each metric; empty if no run has a result."""
+    if not any(results):
+        return {}
+    return {
+        metric: spread([None if result is None else getattr(result, metric) for result in results])
+        for metric in metrics
+    }

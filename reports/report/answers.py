@@ -11,7 +11,6 @@ import yaml
 
 from ingest.images.files.pieces import UNSEEN_KINDS
 from ingest.sample import printable
-from reports.report.evidence import MAX_RATIONALE, boxes_in_words, may_hold_own_words, whole_boxes
 from reports.run.figures import (
     Copies,
     EvidenceCount,
@@ -24,6 +23,7 @@ from reports.run.figures import (
     UnseenContent,
 )
 from reports.run.warehouse import LEVEL_COUNTS, Run
+from reports.words import MAX_RATIONALE, boxes_in_words, may_hold_own_words, whole_boxes
 from scoring.privacy import private_condition
 from scoring.protocols.binary import REASON_KINDS
 from scoring.runs.rows import Damage

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from ingest.errors import SHARD_REASONS, QueryError, number_of
 from ingest.sample import printable
-from reports.report.evidence import MAX_RATIONALE, boxes_in_words, may_hold_own_words, whole_boxes
 from reports.report.opened import MayName, OpenRun, all_named
+from reports.words import MAX_RATIONALE, boxes_in_words, may_hold_own_words, whole_boxes
 from scoring.policies.policy import DAMAGED_SHARD, UNREADABLE, Policy
 from scoring.privacy import private_of_rows
 from scoring.sql.expressions import columns_of, shown

@@ -33,10 +33,9 @@ from ingest.storage.place import Place
 from reports.run.drawn_shards import degrees_sql, effective_size_sql, of_t_sql, residual_sql
 from reports.run.run_files import RUN_URL, RunFiles, check_is_select, refuse, score_rows
 from scoring.privacy import private_condition, private_sql
-from scoring.runs import record
+from scoring.runs import AUDIT, record
 from scoring.runs.audit_files import CORRECTED_RATES, CORRECTED_SCHEMA, AuditedRows, read_stored
 from scoring.runs.footers import CheckedFiles, refuse_foreign
-from scoring.runs.layout import AUDIT
 from scoring.runs.record import RunRecord
 from scoring.runs.results import RunListing, is_compacted, listing
 from scoring.runs.rows import IS_DAMAGE_SQL, Damage, damage_of

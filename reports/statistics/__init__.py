@@ -3,7 +3,7 @@
     shares.py, intervals.py                     how sure a share, or another figure, is; thresholds that labels prove
     binary.py, calibration.py, correlation.py   how good answers and probabilities are
     agreement.py, paired.py                     people, or two runs, on the same pictures
-    estimates.py, category_rates.py, rogan_gladen.py   rates corrected by labels
+    estimates.py, category_rates.py             rates corrected by labels
     likeness.py                                 how alike two pictures are
 
 May import: nothing of other folders.

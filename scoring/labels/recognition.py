@@ -12,7 +12,7 @@ from ingest.errors import LabelsError
 from ingest.storage.parquet_tables import read_table, refuse_damage, write_table
 from ingest.storage.place import PART, Place
 from scoring.labels.reviews import SHOWN, SKIP, UNDO, ReviewAnswers, standing
-from scoring.runs.layout import FIGURES, PURGED
+from scoring.runs import FIGURES, PURGED
 
 CANDIDATE = "candidate"
 NONE = "none"

@@ -1,5 +1,36 @@
 """The run folder: every file of it is written and read here, and nowhere else.
 
 May import: `ingest`, `scoring.screen`, `scoring.sql`.
-Start at: `layout.py` for the names, `record.py` for run.json, `ledger.py` for the finished slices.
+Start at: the names of its files and folders below, `record.py` for run.json, `ledger.py` for the finished slices.
 """
+
+RUN_RECORD = "run.json"
+"""Source and settings of the run; written first."""
+PROBE = "look-"
+"""Prefix of the files by which a scan checks whether the machines of a cluster see this folder."""
+SCORES = "scores"
+"""Folder of one Parquet file per finished slice."""
+COMPACT = "compact"
+"""Folder of the few large files that `compact` makes of the files in `SCORES`."""
+MANIFEST = "compact.json"
+"""Which files of `COMPACT` hold the rows; the run is compacted once it is there."""
+COMPACT_SHARDS = "compact-shards.parquet"
+"""Positions of the rows of each shard in the compacted files."""
+RUN_LEASE = "lease.json"
+"""Names the process that scans or compacts, if any."""
+ATTEMPTS = "attempts"
+"""Folder with a file for each slice that is being scanned, and for images that killed a worker."""
+ENGINE_TIME = "engine-time.json"
+"""How long the engines worked, and for how long they had too few requests."""
+CANARY = "canary"
+"""Folder of the engine's answers to one known picture."""
+AUDIT = "audit"
+"""Folder of the pictures that `audit sample` drew for people to label, and of the results of `audit apply`."""
+AUDIT_LEASE = "audit.lease.json"
+"""Names the process that draws an audit sample, if any."""
+REVIEWS = "reviews"
+"""Folder of the answers given in `review`: one labels table for each part that was saved."""
+FIGURES = "figures"
+"""Folder of what is left of a run after `purge`."""
+PURGED = "purged.json"
+"""Says that the run was purged, when, and what was deleted."""

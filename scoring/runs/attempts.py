@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ingest.errors import RunError
 from ingest.sample import printable
 from ingest.storage.place import Place
-from scoring.runs.layout import ENGINE_TIME
+from scoring.runs import ENGINE_TIME
 from scoring.runs.record import parsed
 
 ISOLATE_AFTER_DEATHS = 2

@@ -21,7 +21,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from ingest.errors import RunError
 from ingest.storage.parquet_tables import read_table, refuse_damage, write_table
 from ingest.storage.place import Place
-from scoring.runs.layout import AUDIT
+from scoring.runs import AUDIT
 from scoring.runs.record import parsed
 from scoring.taxonomy import ATTRIBUTES, KEYS
 

@@ -17,8 +17,8 @@ from ingest.errors import SHARD_REASONS, RunError, SourceError, StorageError, nu
 from ingest.formats import Source, open_source
 from ingest.sample import printable
 from ingest.storage.place import EXTRAS, Place, is_local
+from scoring.runs import RUN_LEASE
 from scoring.runs.footers import FILES_AT_ONCE, Footer, are_different, compact_footers, footers, shard_text
-from scoring.runs.layout import RUN_LEASE
 from scoring.runs.lease import holder
 from scoring.runs.ledger import (
     Ledger,

@@ -34,7 +34,7 @@ from ingest.errors import RunError
 from ingest.sample import printable
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
-from scoring.runs.layout import COMPACT, MANIFEST, SCORES
+from scoring.runs import COMPACT, MANIFEST, SCORES
 from scoring.runs.ledger import older_shard_id, shard_id_of, shard_id_of_result
 from scoring.runs.results import Manifest, RowRange, RunListing, is_compacted, listing, manifest, remedy
 from scoring.table import Col

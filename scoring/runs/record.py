@@ -22,7 +22,7 @@ from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from ingest.storage.place import PART, Place, place
 from ingest.storage.web import without_credentials
-from scoring.runs.layout import ATTEMPTS, CANARY, FIGURES, PROBE, PURGED, RUN_LEASE, RUN_RECORD, SCORES
+from scoring.runs import ATTEMPTS, CANARY, FIGURES, PROBE, PURGED, RUN_LEASE, RUN_RECORD, SCORES
 from scoring.taxonomy import PUBLISHED, TAXONOMY, TAXONOMY_VARIABLE
 
 LATER_SETTINGS = frozenset(

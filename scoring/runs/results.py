@@ -17,7 +17,7 @@ from ingest.errors import RunError
 from ingest.sample import printable
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
-from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, SCORES
+from scoring.runs import COMPACT, COMPACT_SHARDS, MANIFEST, SCORES
 from scoring.runs.ledger import MAX_SLICES, Ledger, ledger_of, result_names, shard_id_in, shard_id_of_result
 from scoring.runs.record import parsed
 

@@ -17,7 +17,7 @@ from ingest.errors import SHARD_REASONS, RunError, StorageError, number_of
 from ingest.sample import printable
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
-from scoring.runs.layout import COMPACT
+from scoring.runs import COMPACT
 from scoring.runs.record import READABLE, WHOLE, RunRecord
 from scoring.runs.results import RowRange, RunListing, is_compacted, remedy, row_ranges
 from scoring.sql.names import literal

@@ -1,7 +1,6 @@
 """How a vision-language model is tuned for privacy: what it learns from (a training set) and how (a recipe).
 
-    targets.py      label -> expected answer of the model
-    drawing.py      which labelled pictures become the training set, and its splits
+    targets.py      label -> expected answer of the model; which labelled pictures become the training set, its splits
     training_set.py the folder that `tune-set` writes: shards and set.json
     dialogues.py    conversations of a file, and how a model is asked for them
     vqa.py          questions with right answers, of three benchmarks

@@ -1,4 +1,4 @@
-"""Expected answers of a tuned model about a labelled picture.
+"""Expected answers of a tuned model about a labelled picture, and the choice of pictures for the training set.
 
     slots     one of three classes for each attribute; those that were not judged are left out of the loss
     severity  the score with two decimals
@@ -7,13 +7,24 @@
 
 0.5 counts as 0 (S1, section 5), unless ambiguous values are to be kept. Unjudged attributes are never taken for 0: a
 label that leaves the answer open gives no target.
+
+Pictures are drawn for the training set, and some are held back for validation. Every draw follows a rank that depends
+on the seed and the picture's hash alone. So it does not depend on the order of the corpus, and a smaller draw of the
+same seed is contained in a larger one. A group of near duplicates is on the same side of the split in every draw.
 """
 
-from collections.abc import Iterable
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked_dataclass
 
+from ingest.errors import LabelsError, did_you_mean
+from ingest.sample import printable
 from scoring.assessment import Values
 from scoring.privacy import private_of_labels
 from scoring.protocols.binary import BinaryProtocol
@@ -108,3 +119,169 @@ def _slots(values: Values, keep_ambiguous: bool) -> Target | None:
     classes = {0.0: 0, 0.5: 1 if keep_ambiguous else 0, 1.0: 2}
     slots = tuple(None if value != value else classes[value] for value in values.tolist())  # NaN differs from itself
     return None if all(slot is None for slot in slots) else Target(slots=slots)
+
+
+PUBLIC = "public"
+"""Class of pictures that are not private."""
+
+MAX_SHOWN = 20
+"""Maximum number of names in an error message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A labelled picture of the corpus. There can be millions of them."""
+
+    shard: str
+    index: int
+    """Position in the shard."""
+
+    key: str
+    sha256: str
+    extension: str
+    """Extension of the file's format, without a dot."""
+
+    class_name: str | None
+    is_private: bool | None
+    """Whether it is private; None if the label does not say it."""
+
+    level: int | None
+    """Level 0–4, None if the label does not say it."""
+
+    target: Target
+    group: str = ""
+    """Group of near duplicates: the smallest sha256 among them. Pictures of one group share a split."""
+
+    @property
+    def stratum(self) -> str:
+        """Stratum of a draw: the class if the label has one, else private, public or unknown."""
+        if self.is_private is False:
+            return PUBLIC
+        if self.class_name not in (None, PUBLIC):
+            return str(self.class_name)
+        return "private" if self.is_private else "unknown"
+
+
+@checked_dataclass(frozen=True)
+class Draw:
+    """Numbers of pictures to draw by kind."""
+
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of every draw."""
+
+    per_class: Annotated[int, Field(ge=1)] | None = None
+    """Pictures of each private class, and as many public ones in total."""
+
+    num_pictures: Annotated[int, Field(ge=2)] | None = None
+    """Pictures in total, each class in proportion."""
+
+    equal_levels: bool = False
+    """equal: as many pictures of each severity level as of the rarest."""
+
+    leave_out: tuple[str, ...] = ()
+    """A class of which no picture is taken; repeatable."""
+
+    validation_share: Annotated[float, Field(ge=0, le=0.5)] = 0.1
+    """Share that is held back, by groups of near duplicates."""
+
+
+def drawn(candidates: Sequence[Candidate], draw: Draw) -> list[Candidate]:
+    """Draw the pictures that `draw` asks for, in rank order. LabelsError if there are too few of a kind.
+
+    candidates: each sha256 once.
+    """
+    ranked = sorted(candidates, key=lambda c: _rank(draw.seed, c.sha256))
+    strata = Counter(c.stratum for c in ranked)
+    for name in draw.leave_out:
+        if name not in strata:
+            raise LabelsError(
+                f'--leave-out: no picture has the class "{name:.80}"{did_you_mean(name, strata)}; '
+                f"there are: {_listed(strata)}"
+            )
+    ranked = [c for c in ranked if c.stratum not in draw.leave_out]
+    if draw.equal_levels:
+        ranked = _equal_levels(ranked)
+    if draw.per_class is not None:
+        ranked = _per_class(ranked, draw.per_class)
+    if draw.num_pictures is not None:
+        ranked = _in_proportion(ranked, draw.num_pictures)
+    return ranked
+
+
+def splits(chosen: Sequence[Candidate], draw: Draw) -> dict[str, list[Candidate]]:
+    """Split into train and validation, by groups of near duplicates; either may be empty."""
+    by_split: dict[str, list[Candidate]] = {"train": [], "validation": []}
+    for candidate in chosen:
+        is_held_back = _share(draw.seed, candidate.group) < draw.validation_share
+        by_split["validation" if is_held_back else "train"].append(candidate)
+    return by_split
+
+
+def _per_class(ranked: Sequence[Candidate], num: int) -> list[Candidate]:
+    by_class = _by(ranked, (c.stratum for c in ranked))
+    private = [name for name in by_class if name != PUBLIC]
+    wanted = dict.fromkeys(private, num) | {PUBLIC: num * len(private)}
+    return _taken(ranked, by_class, wanted, "--per-class")
+
+
+def _equal_levels(ranked: Sequence[Candidate]) -> list[Candidate]:
+    if unknown := sum(c.level is None for c in ranked):
+        raise LabelsError(
+            f"--levels equal: {unknown} pictures have no level, since attributes were not judged; "
+            f"choose --levels natural, or label all {len(KEYS)} attributes"
+        )
+    by_level = _by(ranked, (f"level {c.level}" for c in ranked))
+    smallest = min((len(members) for members in by_level.values()), default=0)
+    return _taken(ranked, by_level, dict.fromkeys(by_level, smallest), "--levels equal")
+
+
+def _in_proportion(ranked: Sequence[Candidate], num: int) -> list[Candidate]:
+    """Take each class in proportion, by the method of Sainte-Laguë (Webster): the i-th picture of a class of m comes at
+    (i - 1/2) / m. Largest remainders would sometimes take fewer of a class for a larger number."""
+    if num > len(ranked):
+        raise LabelsError(f"--n {num}: there are {len(ranked)} pictures; give that or less")
+    by_class = _by(ranked, (c.stratum for c in ranked))
+    turn = {
+        candidate.sha256: ((2 * position + 1) / len(members), name)
+        for name, members in by_class.items()
+        for position, candidate in enumerate(members)
+    }
+    earliest = {candidate.sha256 for candidate in sorted(ranked, key=lambda c: turn[c.sha256])[:num]}
+    return [c for c in ranked if c.sha256 in earliest]
+
+
+def _taken(
+    ranked: Sequence[Candidate], by_name: Mapping[str, Sequence[Candidate]], wanted: Mapping[str, int], option: str
+) -> list[Candidate]:
+    """Take the wanted number of each name. LabelsError if a name has fewer pictures."""
+    few = [
+        f"{name} {len(by_name.get(name, ()))} of {num}"
+        for name, num in wanted.items()
+        if len(by_name.get(name, ())) < num
+    ]
+    if few:
+        raise LabelsError(f"{option}: too few pictures: {_listed(few)}; lower it, or label more")
+    chosen = {c.sha256 for name, num in wanted.items() for c in by_name.get(name, ())[:num]}
+    return [c for c in ranked if c.sha256 in chosen]
+
+
+def _listed(names: Iterable[str]) -> str:
+    known = sorted(printable(name[:80]) for name in names)
+    more = f", … ({len(known)} in all)" if len(known) > MAX_SHOWN else ""
+    return ", ".join(known[:MAX_SHOWN]) + more
+
+
+def _by(ranked: Sequence[Candidate], names: Iterable[str]) -> dict[str, list[Candidate]]:
+    by_name: dict[str, list[Candidate]] = defaultdict(list)
+    for candidate, name in zip(ranked, names, strict=True):
+        by_name[name].append(candidate)
+    return by_name
+
+
+def _rank(seed: int, sha256: str) -> str:
+    return hashlib.sha256(f"{seed} {sha256}".encode()).hexdigest()
+
+
+def _share(seed: int, sha256: str) -> float:
+    """Return a number in [0, 1) that depends on the arguments alone."""
+    return int(_rank(seed, f"split {sha256}")[:12], 16) / 16**12

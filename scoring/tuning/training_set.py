@@ -64,7 +64,7 @@ class SetRecord(BaseModel):
     """Licences of the labels and, if given, of the pictures."""
 
     draw: dict[str, object]
-    """The draw: the fields of `drawing.Draw`."""
+    """The draw: the fields of `targets.Draw`."""
 
     keeps_ambiguous: bool
     """Whether 0.5 is a class of its own; else it counts as 0."""

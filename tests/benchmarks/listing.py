@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.storage.place import Place, place
-from scoring.runs.layout import COMPACT, COMPACT_SHARDS, MANIFEST, SCORES
+from scoring.runs import COMPACT, COMPACT_SHARDS, MANIFEST, SCORES
 from scoring.runs.ledger import file_name, finished, ledger_of, result_names, shard_id_of
 from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, results
 

@@ -21,7 +21,7 @@ from ingest.formats import open_source
 from ingest.storage.place import Place, place
 from reports.run import warehouse
 from reports.run.warehouse import open_run, setup_statements
-from scoring.runs.layout import MANIFEST
+from scoring.runs import MANIFEST
 from scoring.runs.ledger import file_name, finished, has_result
 from scoring.runs.results import RowRange, RunListing, is_compacted, listing, manifest, results
 from scoring.runs.rows import rows_at

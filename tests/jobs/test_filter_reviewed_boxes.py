@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from ingest.storage.place import place
-from reports.report.evidence import SIDES, first_frame_boxes
+from reports.words import SIDES, first_frame_boxes
 from scoring.labels.reviews import ReviewAnswers
 from tests.jobs.made import privsieve, rows
 from tests.jobs.releases import FACES, with_policy

@@ -12,7 +12,7 @@ from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_tree
 from jobs.purge import PurgeRequest, run_purge
 from scoring.labels.reviews import ReviewAnswers
-from scoring.runs.layout import RUN_LEASE
+from scoring.runs import RUN_LEASE
 from scoring.runs.lease import lease
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, rows, tar

@@ -21,11 +21,8 @@ def test_the_card_names_the_files_that_hold_the_pictures_and_no_others(release: 
     head, text = card(release)
     assert head["size_categories"] == ["n<1K"]
     shards = sorted(json.loads((release / "release.json").read_text())["sha256"])
-    if "tree" in release.name:
-        assert "configs" not in head
-    else:
-        files = {"split": "train", "path": shards}
-        assert head["configs"] == [{"config_name": "default", "data_files": [files]}]
+    paths = sorted({f"**/*{Path(name).suffix}" for name in shards}) if "tree" in release.name else shards
+    assert head["configs"] == [{"config_name": "default", "data_files": [{"split": "train", "path": paths}]}]
     assert "\n4 of 6 images that were scanned (" in text
 
 
@@ -44,6 +41,19 @@ def test_a_takedown_writes_the_documents_again(release: Path) -> None:
     assert "- Taken down after the release: 1 picture." in card(release)[1]
     assert (release / "croissant.json").read_bytes() != before["croissant.json"]
     assert privsieve("verify", release) == 0
+
+
+def test_the_datasheet_has_facts_and_brackets_for_what_only_people_know(release: Path) -> None:
+    text = (release / "datasheet.md").read_text()
+    headings = [line[3:] for line in text.splitlines() if line.startswith("## ")]
+    sections = ["Motivation", "Composition", "Collection", "Preprocessing", "Uses", "Distribution", "Maintenance"]
+    assert headings == sections
+    assert "- What it holds: 4 pictures (all images of the source)." in text
+    assert "- Left out: 2 of 6 images; `decisions.parquet` says why of each." in text
+    assert "- Taken down since: 0 pictures." in text
+    assert text.count("[") == 7
+    assert privsieve("takedown", release, asked(release, str(decisions(release)["c"]["sha256"]))) == 0
+    assert "- Taken down since: 1 picture." in (release / "datasheet.md").read_text()
 
 
 def test_a_changed_document_is_a_fault(release: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,7 +77,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return releases
 
 
-OWN = {"release.json", "decisions.parquet", "README.md", "croissant.json", "SHA256SUMS"}
+OWN = {
+    "release.json",
+    "decisions.parquet",
+    "made_from.parquet",
+    "README.md",
+    "croissant.json",
+    "datasheet.md",
+    "SHA256SUMS",
+}
 
 
 @pytest.fixture(params=LAYOUTS)

@@ -110,7 +110,7 @@ def test_a_release_of_an_older_version_is_verified_as_far_as_it_says(
     pq.write_table(table.drop_columns(["released_sha256"]), release / "decisions.parquet")
     summary = json.loads((release / "release.json").read_text())
     del summary["decisions_sha256"], summary["documents"]
-    for name in ("SHA256SUMS", "README.md", "croissant.json"):
+    for name in ("SHA256SUMS", "README.md", "croissant.json", "datasheet.md"):
         (release / name).unlink()
     (release / "release.json").write_text(json.dumps(summary))
     capsys.readouterr()

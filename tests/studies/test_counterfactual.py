@@ -8,18 +8,19 @@ import pytest
 from jobs.study.counterfactual import AskedChange, CounterfactualResult, counterfactual_finding
 from scoring.taxonomy import KEYS
 from tests.engines.chat_server import ChatServer, Reply
+from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, rows
 from tests.studies.made import corpus
 
 WARNING = "perfectly anonymised"
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that calls some of 60 pictures level 1."""
-    source, made = corpus(tmp_path / "corpus", 60), tmp_path / "run"
-    assert privsieve("scan", source, "--run", made, "--engine", "canned") == 0
-    return made
+    folder = tmp_path_factory.mktemp("certain")
+    scan_in_process(Path(corpus(folder / "corpus", 60)), folder / "run")
+    return folder / "run"
 
 
 def certainty(row: dict[str, object]) -> float:
@@ -109,7 +110,7 @@ def test_runs_that_agree_on_no_picture_are_refused(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     others = tmp_path / "others"
-    assert privsieve("scan", corpus(tmp_path / "elsewhere", 3, first=200), "--run", others, "--engine", "canned") == 0
+    scan_in_process(Path(corpus(tmp_path / "elsewhere", 3, first=200)), others)
     study = ["study", "counterfactual", run, others, "--out", tmp_path / "study", "--quiet", "--model", "x"]
     assert privsieve(*study) != 0
     assert capsys.readouterr().err.strip() == (

@@ -1,6 +1,7 @@
 """`study prompts` and `study languages`: the same pictures asked about in other words."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -120,16 +121,21 @@ def test_a_model_that_says_neither_word_is_named_as_such(
 
 @pytest.mark.slow
 def test_a_study_that_began_with_the_earlier_names_is_continued(
-    asked: list[object], tmp_path: Path, server: ChatServer
+    asked: list[object], tmp_path: Path, server: ChatServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert privsieve("study", "prompts", *asked) == 0
-    for number in (1, 2, 3, 4):
-        run = (tmp_path / "study" / f"ours-{number}").rename(tmp_path / "study" / f"p{number}")
-        record = (run / "run.json").read_text()
-        (run / "run.json").write_text(record.replace(f"binary:ours-{number}-3", f"binary:p{number}-3"))
+    two = (*asked, "--wordings", "ours-1,ours-2", "--format", "json")
+    assert privsieve("study", "prompts", *two) == 0
+    found = json.loads(capsys.readouterr().out)
+    shutil.rmtree(tmp_path / "study" / "ours-1")
+    scan = ("scan", asked[0], "--run", tmp_path / "study" / "p1", "--executor", "inline", "--protocol", "binary:p1-3")
+    assert privsieve(*scan, "--quiet", *asked[asked.index("--engine") :]) == 0
+    assert "binary:p1-3 " in (tmp_path / "study" / "p1" / "run.json").read_text()
     num_asked = len(server.bodies)
-    assert privsieve("study", "prompts", *asked) == 2
+    capsys.readouterr()
+    assert privsieve("study", "prompts", *two) == 0
+    assert json.loads(capsys.readouterr().out)["spread"]["private"] == found["spread"]["private"]
     assert len(server.bodies) == num_asked
+    assert sorted(folder.name for folder in (tmp_path / "study").iterdir() if folder.is_dir()) == ["ours-2", "p1"]
 
 
 @pytest.mark.parametrize(

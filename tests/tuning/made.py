@@ -14,8 +14,8 @@ from jobs.demo.signs import CLASSES, drawn
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.taxonomy import KEYS
 
-BASE = Path(signs.__file__).parent / "base"
-RECIPE = Path(signs.__file__).parent / "recipe.yaml"
+BASE = Path(signs.__file__).parent / "tuning" / "base"
+RECIPE = Path(signs.__file__).parent / "tuning" / "recipe.yaml"
 MAX_PIXELS = signs.SIDE_PX**2
 
 

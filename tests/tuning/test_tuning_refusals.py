@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ingest.storage.place import place
-from scoring.runs.layout import RUN_LEASE
+from scoring.runs import RUN_LEASE
 from scoring.runs.lease import lease
 from scoring.tuning.training_set import file_sha256
 from tests.tuning.made import BASE, MAX_PIXELS, Pictures, make_recipe, make_set, privsieve, tune_command

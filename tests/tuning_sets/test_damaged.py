@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ingest.errors import LabelsError
-from scoring.tuning.drawing import Draw
+from scoring.tuning.targets import Draw
 from scoring.tuning.training_set import RECORD, TrainingSet, file_sha256, open_set
 from tests.tuning_sets import made
 

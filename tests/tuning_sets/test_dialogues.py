@@ -8,7 +8,7 @@ import pytest
 
 from ingest.errors import LabelsError
 from scoring.tuning.dialogues import MAX_LINE_BYTES, MAX_TURNS, dialogues
-from scoring.tuning.drawing import Draw
+from scoring.tuning.targets import Draw
 from scoring.tuning.training_set import open_set
 from tests.jobs.made import privsieve
 from tests.tuning_sets import made

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.errors import LabelsError
-from scoring.tuning.drawing import Candidate, Draw, drawn, splits
-from scoring.tuning.targets import Target
+from scoring.tuning.targets import Candidate, Draw, Target, drawn, splits
 from tests.tuning_sets.made import sha256
 
 

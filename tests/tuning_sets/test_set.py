@@ -18,7 +18,7 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.phash import MAX_DISTANCE, phash
 from ingest.images.pixels import ImageLimits
 from scoring.taxonomy import ATTRIBUTES
-from scoring.tuning.drawing import Draw
+from scoring.tuning.targets import Draw
 from scoring.tuning.training_set import SPLITS, open_set
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve

@@ -71,7 +71,7 @@ def test_a_model_is_tuned_on_conversations(checkpoint: Path, tmp_path: Path) -> 
 
     from jobs.runtime.progress import SILENT
     from jobs.tune.command import TuneRequest, run_tune
-    from scoring.tuning.drawing import Draw
+    from scoring.tuning.targets import Draw
 
     pictures = made.files(4)
     output = [{"key": name, "turns": [{"role": r, "text": t} for r, t in TURNS]} for name in pictures]

@@ -5,6 +5,7 @@ import pytest
 import quapy
 from scipy.stats import beta, binom, hypergeom
 
+from reports.audit.other_run import Errors, counted_errors, rogan_gladen
 from reports.statistics.category_rates import mixture_shares, shift_test
 from reports.statistics.estimates import (
     ABSENT,
@@ -19,7 +20,6 @@ from reports.statistics.estimates import (
     specificity,
     standard_error,
 )
-from reports.statistics.rogan_gladen import Errors, counted_errors, rogan_gladen
 from scoring.runs.audit_files import NUM_CELLS
 from tests.benchmarks.audit import PREVALENCES, category_outcome, private_outcome
 from tests.benchmarks.audit_categories import ENGINES, share_of_alarms, simulated

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 
 from ingest.errors import Fault
-from reports.evaluation.answers import answers_of, truth_of
-from reports.evaluation.comparing import compare, spread_of
-from reports.evaluation.compute import EvaluationOptions, JudgedRun, evaluation_of
+from reports.evaluation.answers import JudgedRun, answers_of, truth_of
+from reports.evaluation.compute import EvaluationOptions, compare, evaluation_of, spread_of
 from reports.evaluation.page import render
 from reports.evaluation.results import as_json
 from reports.evaluation.words import tables

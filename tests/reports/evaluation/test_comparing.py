@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from ingest.errors import LabelsError
-from reports.evaluation.comparing import compare, spread_of
-from reports.evaluation.compute import DEFAULTS, evaluate_run, judged
+from reports.evaluation.compute import DEFAULTS, compare, evaluate_run, judged, spread_of
 from tests.reports.evaluation.conftest import BINARY, REJECTED, MakeRun, answered, by_hash, found
 
 LOCATION_ONLY = {"name": "canned", "protocol": "slots", "assessed": ["location"]}
