@@ -313,8 +313,7 @@ def build_privbench(request: KeywordsRequest) -> None:
 def build_privacyalert(request: KeywordsRequest) -> None:
     """Candidates by words in captions, for the ten categories of PrivacyAlert.
 
-    METADATA is Parquet, CSV or TSV with URLs and captions, or tags as text. A word only makes a candidate: people
-    decide, and both sides occur in every category.
+    METADATA is Parquet, CSV or TSV with URLs and captions, or tags. Words make candidates of both sides: people decide.
     """
     _build_by_keywords(request, "privacyalert")
 
