@@ -159,6 +159,9 @@ def main(args: list[str] | None = None) -> None:
 
     Exit codes: 0 done; 1 not complete, also if a store did not answer; 2 the command was wrong; 130 interrupted.
     """
+    # NumPy's matrices are small here, and its threads spin while they wait for each other: fitting a screen took nine
+    # times the CPU time with two of them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if sys.stdout is None:  # closed by the caller, who wants no output
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:

@@ -26,6 +26,9 @@ from scoring.sql.limits import is_left_behind
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
+# As commands do, before NumPy is loaded: see `jobs.cli.main`.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # A process keeps the first token that Ray sees in it, so this one must stand before any session of the tests.
 os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(20))
 

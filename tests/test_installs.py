@@ -68,13 +68,19 @@ def test_the_pip_lines_are_found() -> None:
     assert named == set(EXTRAS) - {"vllm-cpu"}
 
 
+def named_with(lock: str | None) -> list[str]:
+    """Return what the lines with these pins install, as one list with each extra once."""
+    words = {word for _, pinned, what in pip_lines() if pinned == lock for word in what}
+    extras = {extra for word in words if word.startswith(".[") for extra in word[2:-1].split(",")}
+    return [f".[{','.join(sorted(extras))}]", *sorted(word for word in words if not word.startswith(".["))]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("line", pip_lines(), ids=lambda line: f"{line[0]} {line[1]} {' '.join(line[2])}")
-def test_a_pip_line_resolves_in_an_empty_environment(
-    line: "tuple[str, str | None, tuple[str, ...]]", tmp_path: Path
-) -> None:
-    """By uv, from metadata alone: pip takes minutes for the lines of GPUs. Python and system as on the clusters."""
-    _, lock, what = line
+@pytest.mark.parametrize("lock", [None, *LOCKS[:2]])
+def test_the_pip_lines_resolve_in_an_empty_environment(lock: str | None, tmp_path: Path) -> None:
+    """All lines with the same pins at once: what can be installed together can be installed in part.
+
+    By uv, from metadata alone: pip takes minutes for the lines of GPUs. Python and system as on the clusters."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert uv is not None, "uv is missing, which the extra dev brings"
     command = [
@@ -88,7 +94,8 @@ def test_a_pip_line_resolves_in_an_empty_environment(
         "--python",
         sys.executable,
     ]
-    command += ["--python-version", "3.12", "--python-platform", "linux", *(["-c", lock] if lock else []), *what]
+    pins_taken = [] if lock is None else ["-c", lock]
+    command += ["--python-version", "3.12", "--python-platform", "linux", *pins_taken, *named_with(lock)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1500)
     assert done.returncode == 0, done.stderr[-2000:]
     installed = dict(re.findall(r"^ \+ (\S+)==(\S+)", done.stderr, re.MULTILINE))

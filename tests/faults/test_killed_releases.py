@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.faults.killing import Run, killing
+from tests.faults.killing import Killing, killing
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.releases import Capture, asked, files, with_policy
@@ -19,7 +19,6 @@ pytestmark = pytest.mark.slow
 
 URL = "https://host{0}.example.org/{0}.jpg"
 POLICY = "name: p\ndefault: keep\nquarantined: drop\nrules: [{name: first, when: key = '0', then: drop, reason: r}]\n"
-MAX_STEPS = 200
 LEASE = "release.lease.json"
 
 BY_VERIFY = {
@@ -47,7 +46,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[Run]:
+def kills(tmp_path: Path) -> Iterator[Killing]:
     """What is changed is in the folder `out`."""
     with killing(tmp_path / "out") as started:
         yield started
@@ -67,17 +66,17 @@ def said(out: Path, capsys: Capture) -> tuple[int, list[str]]:
 
 @pytest.mark.parametrize("kind", ["list", "shards"])
 def test_a_filter_that_is_killed_leaves_no_release_or_a_whole_one(
-    made: Path, tmp_path: Path, run: Run, kind: str, capsys: Capture
+    made: Path, tmp_path: Path, kills: Killing, kind: str, capsys: Capture
 ) -> None:
     out = tmp_path / "out"
     assert privsieve(*filtered(made, out, kind)) == 0
     whole = files(out)
-    for number in range(1, MAX_STEPS):
+    shutil.rmtree(out)
+    for number in kills.steps(*filtered(made, out, kind)):
         shutil.rmtree(out)
-        killed = run(number, *filtered(made, out, kind))
+        killed = kills.run(number, *filtered(made, out, kind))
         code, lines = said(out, capsys)
         if killed == 0:
-            assert number > 20
             assert files(out) == whole
             return
         assert killed == -9
@@ -94,17 +93,19 @@ def test_a_filter_that_is_killed_leaves_no_release_or_a_whole_one(
 
 @pytest.mark.parametrize("kind", ["list", "shards"])
 def test_a_filter_that_is_killed_while_it_replaces_a_release_is_ended_by_the_same_command(
-    made: Path, tmp_path: Path, run: Run, kind: str, capsys: Capture
+    made: Path, tmp_path: Path, kills: Killing, kind: str, capsys: Capture
 ) -> None:
     out, command = tmp_path / "out", filtered(made, tmp_path / "out", kind, "--overwrite")
     old = tmp_path / "old"
     assert privsieve(*filtered(made, old, "list" if kind == "shards" else "shards")) == 0
     assert privsieve(*filtered(made, out, kind)) == 0
     whole, states = files(out), list[str]()
-    for number in range(1, MAX_STEPS):
+    shutil.rmtree(out)
+    shutil.copytree(old, out)
+    for number in kills.steps(*command):
         shutil.rmtree(out)
         shutil.copytree(old, out)
-        killed = run(number, *command)
+        killed = kills.run(number, *command)
         code, lines = said(out, capsys)
         if killed == 0:
             assert files(out) == whole
@@ -128,18 +129,18 @@ def test_a_filter_that_is_killed_while_it_replaces_a_release_is_ended_by_the_sam
 
 @pytest.mark.parametrize("kind", ["list", "shards"])
 def test_a_takedown_that_is_killed_leaves_the_old_release_or_one_that_the_same_command_ends(
-    made: Path, tmp_path: Path, run: Run, kind: str, capsys: Capture
+    made: Path, tmp_path: Path, kills: Killing, kind: str, capsys: Capture
 ) -> None:
     out, old = tmp_path / "out", tmp_path / "old"
     assert privsieve(*filtered(made, old, kind)) == 0
     requests = asked(old, "1", "4")
     shutil.copytree(old, out)
-    assert privsieve("takedown", out, requests) == 0
+    steps = kills.steps("takedown", out, requests)
     new, before, states = files(out), files(old), set[str]()
-    for number in range(1, MAX_STEPS):
+    for number in steps:
         shutil.rmtree(out)
         shutil.copytree(old, out)
-        killed = run(number, "takedown", out, requests)
+        killed = kills.run(number, "takedown", out, requests)
         code, lines = said(out, capsys)
         there = {name: content for name, content in files(out).items() if name in {*before, *new}}
         if killed == 0:

@@ -140,9 +140,9 @@ def test_the_upper_end_is_that_of_clopper_and_pearson() -> None:
 
 @pytest.mark.slow
 def test_the_promised_miss_rate_holds_in_nearly_all_draws_and_drift_is_noticed() -> None:
-    """The benchmark of the same name makes 200 draws; here 12, of which 10 keep it with a probability of 98 %."""
+    """`tests.benchmarks.screen` makes 200 draws; here 6, of which 5 keep it with a probability of 97 %."""
     misses, signs = list[float](), dict[str, list[bool]](alike=[], prevalence=[], broken=[])
-    for draw in range(12):
+    for draw in range(6):
         generator = np.random.default_rng([draw, 5])
         made = fitted(generator, 0.03, 400, 800, draw)
         misses.append(true_miss(made, generator))
@@ -152,5 +152,5 @@ def test_the_promised_miss_rate_holds_in_nearly_all_draws_and_drift_is_noticed()
             signs["prevalence"].append(scanned(made, generator, 100_000, 0.9).warns)
             broken = scanned(made, generator, 100_000, 1 / 3, "thumbnail")
             signs["broken"].append(broken.stops or broken.warns)
-    assert sum(miss <= 0.03 for miss in misses) >= 10
+    assert sum(miss <= 0.03 for miss in misses) >= 5
     assert signs == {"alike": [False] * 3, "prevalence": [True] * 3, "broken": [True] * 3}
