@@ -51,9 +51,9 @@ def labels() -> None:
 def import_(request: ImportRequest, quiet: bool) -> None:
     """Make a labels file from the data set NAME below ROOT.
 
-    NAME is vispr, privacyalert, privacyalert-curated, privbench (also PrivBench-H and PrivTune), biv-priv, places365,
-    csv or label-studio. ROOT is its folder, or for csv and label-studio its file. Pictures that are there are hashed;
-    the others are rows without sha256. privsieve help labels shows the layouts.
+    NAME is vispr, privacyalert, privacyalert-curated, privbench (also PrivBench-H and PrivTune), biv-priv, cprt-bench,
+    places365, csv or label-studio. ROOT is its folder, or for csv and label-studio its file. Pictures that are there
+    are hashed; the others are rows without sha256. privsieve help labels shows the layouts.
 
     Example: privsieve labels import privbench PrivBench --out labels.parquet
     """
