@@ -51,9 +51,9 @@ def labels() -> None:
 def import_(request: ImportRequest, quiet: bool) -> None:
     """Make a labels file from the data set NAME below ROOT.
 
-    NAME is vispr, privacyalert, privacyalert-curated, privbench (also PrivBench-H and PrivTune), biv-priv, places365,
-    csv or label-studio. ROOT is its folder, or for csv and label-studio its file. Pictures that are there are hashed;
-    the others are rows without sha256. privsieve help labels shows the layouts.
+    NAME is vispr, privacyalert, privacyalert-curated, privbench (also PrivBench-H and PrivTune), biv-priv, cprt-bench,
+    places365, csv or label-studio. ROOT is its folder, or for csv and label-studio its file. Pictures that are there
+    are hashed; the others are rows without sha256. privsieve help labels shows the layouts.
 
     Example: privsieve labels import privbench PrivBench --out labels.parquet
     """
@@ -313,8 +313,7 @@ def build_privbench(request: KeywordsRequest) -> None:
 def build_privacyalert(request: KeywordsRequest) -> None:
     """Candidates by words in captions, for the ten categories of PrivacyAlert.
 
-    METADATA is Parquet, CSV or TSV with URLs and captions, or tags as text. A word only makes a candidate: people
-    decide, and both sides occur in every category.
+    METADATA is Parquet, CSV or TSV with URLs and captions, or tags. Words make candidates of both sides: people decide.
     """
     _build_by_keywords(request, "privacyalert")
 

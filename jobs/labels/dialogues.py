@@ -22,6 +22,7 @@ from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.tune_set.labelled_pictures import labelled_pictures, labels_by_picture, targets_of
 from reports.statistics.binary import Spread, spread
+from reports.words import number
 from scoring.assessment import SET_BY_SCANS, EngineDescription, EngineOptions, ReportsTokenUsage, Unscored, View
 from scoring.engines import engine_module
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
@@ -125,6 +126,11 @@ class DialoguesResult:
 
     usage: dict[str, int] = field(default_factory=dict)
     """Tokens of this call as the engine reports them."""
+
+    @property
+    def shape_in_words(self) -> str:
+        parts = (f"{name} {number(each.mean, '.1f')} ± {number(each.sd, '.1f')}" for name, each in self.shape.items())
+        return ", ".join(parts)
 
 
 def run_build_dialogues(request: DialoguesRequest, feedback: Feedback = SILENT) -> DialoguesResult:

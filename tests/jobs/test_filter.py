@@ -13,7 +13,7 @@ import pytest
 
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, rows, tar
-from tests.jobs.releases import KEEP_ALL, NO_FACES, decided, files, released
+from tests.jobs.releases import KEEP_ALL, NO_FACES, decided, files, lasting, released
 
 CAST = "name: p\ndefault: keep\nrules:\n  - {name: numbers, when: 'key::INTEGER > 3', then: drop, reason: r}\n"
 NUM_SHARDS, PER_SHARD = 6, 4
@@ -140,7 +140,7 @@ def test_a_source_that_changed_is_noticed_and_the_rest_resumed(
     assert "or images were scanned again since; use --overwrite" in capsys.readouterr().err
     slice_file.write_bytes(as_scanned)
     assert privsieve(*args, out, "--resume") == 0
-    assert files(out) == files(whole)
+    assert lasting(out) == lasting(whole)
     written_again = {name for name, mtime_ns in done.items() if (out / name).stat().st_mtime_ns != mtime_ns}
     assert written_again == {damaged}
 

@@ -11,7 +11,7 @@ import pytest
 from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, rows, tar
-from tests.jobs.releases import KEEP_ALL, decided, files, released, with_policy
+from tests.jobs.releases import KEEP_ALL, decided, lasting, released, with_policy
 
 UNSAFE = "(unsafe_member)"
 
@@ -127,7 +127,7 @@ def test_a_filter_that_is_continued_tells_of_what_it_dropped_before(
     assert privsieve(*args, out, "--resume") == 0
     assert capsys.readouterr().out == output.replace(str(whole), str(out))
     assert (out / "00000.tar").stat().st_mtime_ns == stamp
-    assert files(out) == files(whole)
+    assert lasting(out) == lasting(whole)
     assert decided(out)["2"] == ("drop", UNSAFE)
 
 
