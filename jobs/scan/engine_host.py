@@ -5,6 +5,7 @@ thread samples many times a second. What is missing to a full step is in prepara
 yet. So each moment is divided among these causes, by the number of pictures that each of them holds back.
 """
 
+import gc
 import threading
 import time
 from collections import Counter, defaultdict
@@ -85,6 +86,8 @@ class EngineHost:
             )
             if isinstance(engine, TakesSteps):
                 self._watch = EngineWatch(engine, self._flow, settings.slices_at_once)
+                gc.collect()
+                gc.freeze()  # a search for garbage among all that an engine imports stops all threads for half a second
         return self._scorer
 
     def max_pictures(self) -> int:
@@ -111,6 +114,7 @@ class EngineHost:
                 if self._watch is not None:
                     self._watch.stop()
                     self._watch = None
+                    gc.unfreeze()
                 self._engine.close()
                 self._engine, self._scorer = None, None
 
