@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import PIL
 import pyarrow as pa
 
-from ingest import __version__
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError
 from ingest.formats import FORMATS, Source
 from ingest.formats.members import name_fault
@@ -36,6 +36,7 @@ from jobs.filter.previous import ShardsBefore
 from jobs.filter.record import UrlCounts, sha256_of
 from jobs.filter.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewriter_of
 from jobs.filter.shift import COLUMNS, Shift
+from jobs.runtime.on_worker import code_hash
 from scoring.captions import masked
 from scoring.engines.detectors.covering import second_look
 from scoring.labels.reviews import ReviewedBox
@@ -261,7 +262,15 @@ class ShardCopier:
         mark = self.corpus.content_mark(share.shard)
         if not mark:
             return ""
-        facts: list[Any] = [__version__, self.corpus.format, self.corpus.category, share.shard, mark]
+        facts: list[Any] = [
+            code_hash(),
+            PIL.__version__,
+            pa.__version__,
+            self.corpus.format,
+            self.corpus.category,
+            share.shard,
+            mark,
+        ]
         facts += [share.kept_sha256, self.policy.members, self.policy.texts, decided.flags]
         if decided.rewrite is not None:
             looks = [second_look().protocol] if self.policy.redacts else []

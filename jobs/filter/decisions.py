@@ -323,7 +323,7 @@ def as_written(
     """Return the decisions after the copy: some samples were not fit for a release, some pictures were written again.
     unseen: as `unseen_in` returns it. flags_only: the release has what the policy drops, too."""
     refused = written.pictures.refused
-    for rule in (NOT_CLEANED, NOT_COVERED):
+    for rule in (NOT_CLEANED, NOT_COVERED, REMOVED_BEFORE):
         of_rule = {index: message for index, (reason, message) in refused.items() if f"({reason})" == rule}
         decisions = _with_dropped(decisions, of_rule, rule)
     decisions = _with_dropped(decisions, written.dropped, UNSAFE_MEMBER)

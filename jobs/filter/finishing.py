@@ -99,6 +99,8 @@ def finish(
     if sign_key is None:
         out.at(SIGNATURE).remove()  # that of an interrupted filter
     write_sums(out, content, sign_key)
+    if previous is not None:
+        previous.refuse_changed()
     out.at(RELEASE).write(content)
     remove_tree(out.at(DONE))
     out.at(UNFINISHED).remove()

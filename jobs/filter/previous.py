@@ -6,8 +6,9 @@ made from is in `made_from.parquet`, as a hash. What was taken down from the rel
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from shutil import copyfileobj
 from typing import Any
 
@@ -17,13 +18,14 @@ import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats.members import name_fault
-from ingest.formats.released import CHANGES, MADE_FROM, RELEASE, REMOVED, TAKEDOWN_JOURNAL, Written
-from ingest.storage.parquet_tables import read_checked, write_checked
+from ingest.formats.released import CHANGES, MADE_FROM, RELEASE, RELEASE_LEASE, REMOVED, TAKEDOWN_JOURNAL, Written
+from ingest.storage.parquet_tables import refuse_damage, write_checked
 from ingest.storage.place import Place, place
 from jobs.filter.decisions import read_decisions
 from jobs.filter.record import BLOCK_BYTES, sha256_of, urls_of
 from jobs.filter.tombstones import tombstones_of
 from scoring.policies.policy import HASH_LIST, NOT_COMPARED
+from scoring.runs.lease import holder
 
 _RELEASED = ("shard", "index", "key", "released_sha256")
 
@@ -60,7 +62,8 @@ names it may be on a hash list: then it is not named."""
 MADE_FROM_SCHEMA = pa.schema({"made_from": pa.string(), "written": pa.string()})
 """One row per shard of a release. `written`: JSON of `Written`."""
 
-SHARDS_PER_GROUP = 100
+SHARDS_PER_GROUP = 8
+"""A shard that was written again has 150 bytes per picture here."""
 
 
 @dataclass(frozen=True)
@@ -72,27 +75,33 @@ class ShardsBefore:
     sha256: Mapping[str, str]
     """File -> its hash, as `release.json` says."""
 
-    rows: Mapping[str, int]
-    """What a shard was made from -> its row in `made_from.parquet`."""
+    groups: Mapping[str, int]
+    """What a shard was made from -> its row group in `made_from.parquet`."""
 
     def take_over(self, made_from: str, out: Place) -> Written | None:
         """Give the files of a shard to a new release. None if no shard was made from the same. If a file is not what
         was released, `Written.taken_over` says so, and the shard is to be written."""
-        row = self.rows.get(made_from) if made_from else None
-        if row is None:
+        written = self._written(made_from)
+        if written is None:
             return None
-        written = replace(self._written(row), taken_over="yes")
+        written = replace(written, taken_over="yes")
         for name, sha256 in written.files.items():
             if self.sha256.get(name) != sha256 or not _taken_over(self.root.at(name), out.at(name), sha256):
                 return replace(written, taken_over="damaged")
         return written
 
-    def _written(self, row: int) -> Written:
-        group, number = divmod(row, SHARDS_PER_GROUP)
-        with self.root.at(MADE_FROM).open() as stream:
+    def _written(self, made_from: str) -> Written | None:
+        group = self.groups.get(made_from)
+        if group is None:
+            return None
+        file = self.root.at(MADE_FROM)
+        with refuse_damage(file.path, "was changed meanwhile", IncompleteError), file.open() as stream:
             shards = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True)
-            texts = shards.read_row_group(group, ["written"], use_threads=False)["written"]
-        return Written.from_json(texts[number].as_py())
+            if group >= shards.num_row_groups:  # a takedown has written it again since
+                return None
+            rows = shards.read_row_group(group, use_threads=False)
+            text = next((text for name, text in _shards_of(rows) if name == made_from), None)
+            return None if text is None else Written.from_json(text)
 
 
 def _taken_over(before: Place, target: Place, sha256: str) -> bool:
@@ -109,6 +118,8 @@ def _taken_over(before: Place, target: Place, sha256: str) -> bool:
 @dataclass(frozen=True)
 class PreviousRelease:
     """The release before."""
+
+    root: Place
 
     sha256: str
     """Hash of its `release.json`."""
@@ -129,6 +140,15 @@ class PreviousRelease:
     """Hashes of the URLs in it, of rows of a list whose picture was not judged."""
 
     num_removed: int = 0
+
+    def refuse_changed(self) -> None:
+        """Raise IncompleteError if a command has changed the release since it was read, or is about to."""
+        release = self.root.at(RELEASE)
+        is_same = release.exists() and hashlib.sha256(release.read()).hexdigest() == self.sha256
+        if not is_same or self.root.at(TAKEDOWN_JOURNAL).exists():
+            raise IncompleteError(
+                f"--previous {self.root.path} was changed meanwhile; nothing is released; filter again with --overwrite"
+            )
 
 
 @dataclass(frozen=True)
@@ -153,10 +173,17 @@ def previous_release(url: str | None, out: str) -> PreviousRelease | None:
         raise PrivsieveError(
             "--previous is --out; write the new release to another folder, so that both can be compared"
         )
+    if root.is_within(place(out)) or place(out).is_within(root):
+        raise PrivsieveError(
+            f"--out {out} holds --previous {url}, or is inside of it; write the new release to a folder of its own"
+        )
     if not root.at(RELEASE).exists():
         raise PrivsieveError(f"--previous {url} is no finished release: it has no {RELEASE}")
     if root.at(TAKEDOWN_JOURNAL).exists():
         raise PrivsieveError(f"--previous {url}: a takedown is unfinished; run the same takedown again")
+    held = holder(root.at(RELEASE_LEASE))
+    if held is not None and not held.is_stale():
+        raise PrivsieveError(f"--previous {url} is being worked on by {held}; wait for it, or stop it")
     content = root.at(RELEASE).read()
     facts = _facts(content, url)
     tombstones = root.at(REMOVED).read() if root.at(REMOVED).exists() else None
@@ -165,6 +192,7 @@ def previous_release(url: str | None, out: str) -> PreviousRelease | None:
     rows = tombstones_of(tombstones, root.at(REMOVED).path) if tombstones is not None else []
     pictures = {row[name] for row in rows for name in ("sha256", "released_sha256")} - {None}
     return PreviousRelease(
+        root,
         hashlib.sha256(content).hexdigest(),
         read_decisions(root, url).select(_RELEASED),
         _shards_before(root, url, facts),
@@ -191,22 +219,61 @@ def _shards_before(root: Place, url: str, facts: Mapping[str, Any]) -> ShardsBef
     file = root.at(MADE_FROM)
     if not file.exists() or sha256_of(file) != facts["made_from_sha256"]:
         raise IncompleteError(f"--previous {url}: {MADE_FROM} cannot be read; privsieve verify {url} says more")
-    names = read_checked(file, ("made_from",))["made_from"].to_pylist()
-    return ShardsBefore(root, facts["sha256"], {name: row for row, name in enumerate(names) if name})
+    groups = dict[str, int]()
+    with refuse_damage(file.path, "is damaged", IncompleteError):
+        for number, rows in enumerate(_row_groups(file, ["made_from"])):
+            groups |= {name: number for name in rows["made_from"].to_pylist() if name}
+    return ShardsBefore(root, facts["sha256"], groups)
 
 
 def write_made_from(out: Place, written: Iterable[Written]) -> str:
-    """Write `made_from.parquet`, and return its hash. written: of each shard."""
-    rows = [(done.made_from, replace(done, taken_over="no").to_json()) for done in written if done.files]
-    table = pa.table([list(column) for column in zip(*rows, strict=True)] or [[], []], schema=MADE_FROM_SCHEMA)
-    return write_checked(out.at(MADE_FROM), table, SHARDS_PER_GROUP)
+    """Write `made_from.parquet`, and return its hash. written: of each shard; few are in memory at once."""
+    rows = ((done.made_from, replace(done, taken_over="no").to_json()) for done in written if done.files)
+    return _write_shards(out, rows)
 
 
-def write_rest_made_from(root: Place, staged: Place, gone: Sequence[str]) -> str:
-    """Write `made_from.parquet` without the shards of these files, and return its hash."""
-    table, names = read_checked(root.at(MADE_FROM)), frozenset(gone)
-    stays = [names.isdisjoint(Written.from_json(text).files) for text in table["written"].to_pylist()]
-    return write_checked(staged.at(MADE_FROM), table.filter(pa.array(stays, pa.bool_())), SHARDS_PER_GROUP)
+def write_rest_made_from(root: Place, staged: Place, gone: Sequence[str], sha256: str | None) -> str | None:
+    """Write `made_from.parquet` without the shards of these files, and return its hash. None if it is damaged, so that
+    nothing is written: a takedown goes on without it, since no picture is in it.
+
+    sha256: its hash, as `release.json` says.
+    """
+    file, names = root.at(MADE_FROM), frozenset(gone)
+    if sha256_of(file) != sha256:
+        return None
+    try:
+        with refuse_damage(file.path, "is damaged", IncompleteError):
+            rows = (row for group in _row_groups(file) for row in _shards_of(group))
+            stays = ((name, text) for name, text in rows if names.isdisjoint(Written.from_json(text).files))
+            return _write_shards(staged, stays)
+    except IncompleteError:
+        return None
+
+
+def _row_groups(file: Place, columns: list[str] | None = None) -> Iterator[pa.Table]:
+    """Yield the row groups of `made_from.parquet`. Damage is as in `read_table`."""
+    with file.open() as stream:
+        shards = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True)
+        for number in range(shards.num_row_groups):
+            yield shards.read_row_group(number, columns, use_threads=False)
+
+
+def _shards_of(rows: pa.Table) -> Iterator[tuple[str, str]]:
+    """Yield what each shard was made from, and the JSON of its `Written`."""
+    return zip(*(map(str, rows[name].to_pylist()) for name in MADE_FROM_SCHEMA.names), strict=True)
+
+
+def _write_shards(out: Place, rows: Iterable[tuple[str, str]]) -> str:
+    """Write `made_from.parquet`, and return its hash. rows: of `MADE_FROM_SCHEMA`."""
+    with (
+        out.at(MADE_FROM).create() as stream,
+        pq.ParquetWriter(stream, MADE_FROM_SCHEMA, compression="zstd", write_page_checksum=True) as writer,
+    ):
+        left = iter(rows)
+        while group := list(islice(left, SHARDS_PER_GROUP)):
+            columns = [list(column) for column in zip(*group, strict=True)]
+            writer.write_table(pa.table(columns, schema=MADE_FROM_SCHEMA))
+    return stream.sha256
 
 
 def write_changes(out: Place, url: str, previous: PreviousRelease) -> Changes:

@@ -13,6 +13,7 @@ from ingest.errors import EngineError, LabelsError, PolicyError, number_of
 from ingest.formats.released import NotReleased, Rewritten
 from ingest.images.rewriting import CLEANED_FORMATS, TARGETS, cleaned
 from ingest.storage.place import place
+from jobs.filter.decisions import TAKEN_DOWN_BEFORE
 from reports.words import SIDES, first_frame_boxes
 from scoring.assessment import Engine, EngineDescription, EngineOptions, Outcome, View
 from scoring.engines import engine_module
@@ -21,8 +22,8 @@ from scoring.labels.reviews import ReviewedBox, reviewed_boxes
 from scoring.policies.policy import WHOLE_IMAGE, Policy, Rule
 from scoring.taxonomy import ATTRIBUTES
 
-NOT_CLEANED = "not_cleaned"
-"""The reason of a `NotReleased`."""
+NOT_CLEANED, REMOVED = "not_cleaned", "removed_before"
+"""Reasons of a `NotReleased`."""
 
 ReviewedBoxes = Mapping[str, Sequence[Sequence[ReviewedBox]]]
 """sha256 -> the boxes as each person who changed some left them."""
@@ -103,6 +104,8 @@ class Rewriter:
         if content is None:
             message = f"its file cannot be cleaned without a change of its pixels ({', '.join(CLEANED_FORMATS)} can be)"
             return NotReleased(NOT_CLEANED, message)
+        if self.policy.removed and hashlib.sha256(content).hexdigest() in self.policy.removed:
+            return NotReleased(REMOVED, TAKEN_DOWN_BEFORE)
         return Rewritten(content)
 
 

@@ -144,7 +144,7 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Taked
             return result
         is_void = request.sign_key is None and root.at(SIGNATURE).exists()
         result = replace(result, is_signature_void=is_void)
-        put_in_place(root, held, lambda folder: _staged(root, folder, request, decisions, matches))
+        put_in_place(root, held, lambda folder: _staged(root, folder, request, decisions, matches, feedback))
     return result
 
 
@@ -174,7 +174,9 @@ def _matched(
     return decisions, matches, result
 
 
-def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, matches: Matches) -> Journal:
+def _staged(
+    root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, matches: Matches, feedback: Feedback
+) -> Journal:
     """Write everything that changes into a folder below `takedown.unfinished/`."""
     staged, summary = root.at(TAKEDOWN_STAGED, folder), _summary(root, request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
@@ -193,7 +195,13 @@ def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Ta
     hashes, replaced, removed = rest
     if root.at(MADE_FROM).exists():
         gone = [name for name, sha256 in files.items() if hashes.get(name) != sha256]
-        summary["made_from_sha256"] = replaced[MADE_FROM] = write_rest_made_from(root, staged, gone)
+        sha256 = write_rest_made_from(root, staged, gone, summary.get("made_from_sha256"))
+        summary["made_from_sha256"] = sha256
+        if sha256 is None:
+            feedback.notice(f"{MADE_FROM} is damaged and removed, so a later filter --previous writes all shards")
+            removed.append(MADE_FROM)
+        else:
+            replaced[MADE_FROM] = sha256
     made = _marked(decisions, is_taken)
     decisions_sha256 = write_checked(staged.at(DECISIONS), made, ROWS_PER_GROUP)
     if root.at(REDACTIONS).exists():

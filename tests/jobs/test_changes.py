@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.storage.place import place
+from scoring.runs.lease import lease
 from tests.ingest.crafted import jpeg
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg as small
@@ -94,10 +96,18 @@ def test_what_is_no_release_before_is_refused(v1: Path, tmp_path: Path, capsys: 
         (tmp_path / "v2", tmp_path / "source-v1"): "is no finished release: it has no release.json",
         (tmp_path / "v2", tmp_path / "unfinished"): "a takedown is unfinished; run the same takedown again",
         (v1, v1): "--previous is --out; write the new release to another folder",
+        (v1.parent, v1): f"--out {v1.parent} holds --previous {v1}, or is inside of it",
+        (v1 / "v2", v1): f"--out {v1 / 'v2'} holds --previous {v1}, or is inside of it",
     }
     for (out, previous), message in cases.items():
         command = ("filter", tmp_path / "run-v1", "--policy", policy, "--out", out, "--previous", previous)
         assert privsieve(*command, "--overwrite") == 2
         assert message in capsys.readouterr().err
+    with lease(place(str(v1 / "release.lease.json")), str(v1), takeover=None):
+        assert (
+            privsieve("filter", tmp_path / "run-v1", "--policy", policy, "--out", tmp_path / "v2", "--previous", v1)
+            == 2
+        )
+        assert f"--previous {v1} is being worked on by process" in capsys.readouterr().err
     assert not (tmp_path / "v2").exists()
     assert files(v1) == before

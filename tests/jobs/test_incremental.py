@@ -1,13 +1,18 @@
 """`filter --previous`: shards that were made from the same are taken over, and what was taken down stays away."""
 
+import hashlib
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.storage.place import place
+from jobs.filter import copying
+from jobs.filter.previous import PreviousRelease, ShardsBefore, previous_release
 from jobs.filter.request import FilterRequest
 from jobs.filter.run import run_filter
 from tests.jobs.in_process import scan_in_process
@@ -182,3 +187,92 @@ def test_a_release_of_an_older_version_is_compared_and_all_shards_are_written(
     assert f"{v1} does not say what its shards were made from, so all shards are written" in capsys.readouterr().out
     assert "taken_over" not in json.loads((v2 / "release.json").read_text())
     assert not is_link(v2 / "0.tar", v1 / "0.tar")
+
+
+@pytest.mark.parametrize("moment", ["before the copy", "during the copy", "at its end"])
+def test_a_takedown_of_the_release_before_while_a_filter_runs_loses_and_brings_back_nothing(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """0.tar loses its only other picture, so a row of made_from.parquet goes; 1.tar and 2.tar are looked up then."""
+    v1 = release(tmp_path, "v1", KEEP_ALL)
+    policy, asked = with_policy(tmp_path, KEEP_ALL), tmp_path / "a.txt"
+    asked.write_text("a\n")
+    taken = list[int]()
+
+    def then(call: Callable[..., object], number: int) -> Callable[..., object]:
+        def called(*args: object) -> object:
+            taken.append(len(taken))
+            if len(taken) == number:
+                assert privsieve("takedown", v1, asked) == 0
+            return call(*args)
+
+        return called
+
+    if moment == "at its end":
+        monkeypatch.setattr(PreviousRelease, "refuse_changed", then(PreviousRelease.refuse_changed, 1))
+    else:
+        number = 1 if moment == "before the copy" else 2
+        monkeypatch.setattr(ShardsBefore, "take_over", then(ShardsBefore.take_over, number))
+    command = ("filter", tmp_path / "run", "--policy", policy, "--out", tmp_path / "v2", "--previous", v1, "--quiet")
+    assert privsieve(*command) == 1
+    assert not (tmp_path / "v2" / "release.json").exists()
+    assert privsieve(*command, "--overwrite") == 0
+    assert {row["key"] for row in dropped(tmp_path / "v2")} == {"a"}
+    assert privsieve("verify", tmp_path / "v2") == 0
+
+
+def test_row_numbers_of_a_file_that_a_takedown_wrote_again_are_not_trusted(source: Path, tmp_path: Path) -> None:
+    v1 = release(tmp_path, "v1", KEEP_ALL)
+    previous = previous_release(str(v1), str(tmp_path / "v2"))
+    assert previous is not None
+    assert previous.shards is not None
+    made_from = pq.read_table(v1 / "made_from.parquet")["made_from"].to_pylist()
+    (tmp_path / "asked.txt").write_text("a\n")
+    assert privsieve("takedown", v1, tmp_path / "asked.txt") == 0
+    taken = [previous.shards.take_over(name, place(str(tmp_path / "v2"))) for name in made_from]
+    assert [None if shard is None else [*shard.files] for shard in taken] == [None, ["1.tar"], ["2.tar"]]
+
+
+def test_another_file_of_a_picture_that_was_taken_down_is_not_cleaned_into_it(source: Path, tmp_path: Path) -> None:
+    """e comes with a comment, under another key: cleaned it has the bytes that were taken down."""
+    v1 = release(tmp_path, "v1", CLEAN)
+    (tmp_path / "e.txt").write_text("e\n")
+    assert privsieve("takedown", v1, tmp_path / "e.txt") == 0
+    picture = jpeg(ord("e"))
+    tar(source / "3.tar", {"g.jpg": picture[:2] + b"\xff\xfe\x00\x06more" + picture[2:], "g.txt": b"again"})
+    scan_in_process(source, tmp_path / "run-2")
+    v2 = release(tmp_path, "v2", CLEAN, "--previous", v1, run="run-2")
+    assert {row["key"]: row["rule"] for row in dropped(v2)} == {"e": "(removed_before)", "g": "(removed_before)"}
+    assert json.loads((v2 / "release.json").read_text())["rules"]["(removed_before)"] == {"drop": 2}
+    assert privsieve("verify", v2) == 0
+
+
+@pytest.mark.parametrize("content", [b"{}", b"PAR1 garbage PAR1"])
+def test_a_takedown_goes_on_without_a_damaged_list_of_what_shards_were_made_from(
+    source: Path, tmp_path: Path, capsys: Capture, content: bytes
+) -> None:
+    """Also if release.json has the hash of the garbage."""
+    v1 = release(tmp_path, "v1", KEEP_ALL)
+    facts = json.loads((v1 / "release.json").read_text())
+    facts["made_from_sha256"] = hashlib.sha256(content).hexdigest()
+    (v1 / "release.json").write_text(json.dumps(facts))
+    (v1 / "made_from.parquet").write_bytes(content)
+    (tmp_path / "e.txt").write_text("e\n")
+    assert privsieve("takedown", v1, tmp_path / "e.txt") == 0
+    assert "made_from.parquet is damaged and removed" in capsys.readouterr().err
+    assert not (v1 / "made_from.parquet").exists()
+    assert privsieve("verify", v1) == 0
+    assert "taken_over" not in json.loads(
+        (release(tmp_path, "v2", KEEP_ALL, "--previous", v1) / "release.json").read_text()
+    )
+
+
+def test_nothing_is_taken_over_from_other_code_of_the_same_version(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    v1 = release(tmp_path, "v1", KEEP_ALL)
+    with monkeypatch.context() as patch:
+        patch.setattr(copying, "code_hash", lambda: "of a mended rule")
+        assert taken_over(release(tmp_path, "v2", KEEP_ALL, "--previous", v1)) == (0, 3, 0)
+    monkeypatch.setattr("PIL.__version__", "0.0")
+    assert taken_over(release(tmp_path, "v3", KEEP_ALL, "--previous", v1)) == (0, 3, 0)
