@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ingest.sample import printable
 from scoring.taxonomy import KEYS
 
 MAX_DECIMALS = 6
@@ -162,6 +161,8 @@ def whole_boxes(boxes: Sequence[Mapping[str, Any]] | None) -> list[Mapping[str, 
 
 def boxes_in_words(boxes: Any) -> tuple[str, ...]:
     """Return kind and place of each box, such as "face, top left"; equal ones once, with their number."""
+    from ingest.sample import printable  # loads pyarrow, and report --help answers at once
+
     counted: dict[str, int] = {}
     for box in boxes:
         words = f"{printable(box['kind'] or box['attribute'])[:60]}, {_where(box)}"

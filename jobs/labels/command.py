@@ -390,8 +390,7 @@ def build_dialogues(request: DialoguesRequest, quiet: bool) -> None:
         return
     reasons = "".join(f", {num:,} {reason}" for reason, num in result.left_out.items())
     write_line(f"{number_of(result.num_written, 'conversation')} in {request.out}{reasons}")
-    shape = (f"{name} {number(each.mean, '.1f')} ± {number(each.sd, '.1f')}" for name, each in result.shape.items())
-    write_line(f"one of them has (mean ± standard deviation): {', '.join(shape)}")
+    write_line(f"per conversation (mean ± standard deviation): {result.shape_in_words}")
     if result.usage:
         write_line("tokens as reported: " + ", ".join(f"{kind} {num:,}" for kind, num in result.usage.items()))
     write_line(

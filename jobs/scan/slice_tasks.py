@@ -315,10 +315,11 @@ def _set(work: object, deadline: float | None) -> None:
         latest = earliest + _LATE * left_s
         if earliest <= _fires_at <= latest:
             return
+        _fires_at = math.inf
         faulthandler.cancel_dump_traceback_later()
-        _fires_at = latest
         if _deadlines:
             faulthandler.dump_traceback_later((1 + _LATE) * left_s, exit=True, file=_nowhere())
+            _fires_at = latest
 
 
 def heard(items: Iterable[Item], limit_s: float, tell: Callable[[], object]) -> Iterator[Item]:

@@ -219,8 +219,8 @@ def prompts_finding(result: PromptsResult) -> str:
     if result.num_labelled and result.num_labelled == result.num_rejected:
         asked = number_of(result.num_labelled[0] or 0, "labelled picture")
         return (
-            f"None of the {what} got a yes or no about any of the {asked}, so all count as wrong; --reading first "
-            "compares the probabilities of the two instead."
+            f"None of the {what} got a yes or no about any of the {asked}, so all count as wrong. Where a model "
+            "answers in other words, --reading first compares the probabilities of the two."
         )
     (low, worst), (high, best) = known[0], known[-1]
     sampled = ""

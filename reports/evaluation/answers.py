@@ -255,14 +255,16 @@ def may_be_left(labels: str, decisions: pa.Table) -> MayBeLeft:
     is_review = place(labels).is_dir() and is_reviews(place(labels))
     asked = standing(read_reviews(place(labels))).select(["queue", "is_gold"]).to_pylist() if is_review else []
     queues = {answer["queue"] for answer in asked}
-    if "borderline" in queues or any(answer["is_gold"] for answer in asked):
+    if queues & {"borderline", "list"} or any(answer["is_gold"] for answer in asked):
         raise LabelsError(
-            f"{labels}: pictures near the decision, or of known answer, were reviewed, which were not drawn at random; "
+            f"{labels}: pictures near the decision, on a list or of known answer were reviewed, not drawn at random; "
             "draw some with privsieve scan RELEASE --sample N, and review all of them"
         )
-    if place(labels).is_dir() and (not is_review or "audit" in queues):
+    if place(labels).is_dir() and not is_review:
+        raise LabelsError(f"{labels} is a folder without reviews; give RUN/reviews or a file of labels")
+    if "audit" in queues:
         raise LabelsError(
-            f"{labels} is a folder: an audit draws pictures with unequal probabilities, and privsieve audit apply has "
+            f"{labels}: an audit draws pictures with unequal probabilities, and privsieve audit apply has "
             "the interval for that; for verify give a file of labels, of pictures drawn at random"
         )
     if "released_sha256" not in decisions.column_names:

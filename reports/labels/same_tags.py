@@ -145,18 +145,24 @@ def _fits(labels: Numbers, near: npt.NDArray[np.int64]) -> Flags:
 def document(found: SameTags, out: str | None) -> Document:
     """Return the output of `labels same-tags`. out: where the labels were written, without those left out."""
 
-    def share(number: int | None, of: int) -> str:
-        return "–" if number is None or not of else f"{number:,} of {of:,} ({percent(number / of)})"
+    def share(number: int, of: int) -> str:
+        return f"{number:,} of {of:,} ({percent(number / of)})"
 
-    people = share(found.num_consistent, found.num_met_again)
-    alike, fit = share(found.num_alike, found.num_different), share(found.num_fitting, found.num_decided)
     lines = [
         f"tags     {number_of(found.num_pictures, 'labelled picture')}, {found.num_tagged:,} with tags; "
-        f"{found.num_sharing:,} share them, in {number_of(found.num_sets, 'set')}",
-        f"labels   {share(found.num_different, found.num_sets)} of the sets are labelled differently",
-        f"people   {people} times that a person judged several pictures of a set, the label was the same",
-        f"look     {alike} of the sets labelled differently look alike: one of the {NUM_NEAR} nearest pictures is of "
-        "the set and has the other label",
-        f"fit      {fit} of the pictures have the label of more than {MOST} of their {NUM_NEAREST} nearest",
+        f"{found.num_sharing:,} share them, in {number_of(found.num_sets, 'set')}"
     ]
+    if found.num_sets:
+        lines.append(f"labels   sets with different labels: {share(found.num_different, found.num_sets)}")
+    if found.num_met_again:
+        times = share(found.num_consistent, found.num_met_again)
+        lines.append(f"people   where a person judged several pictures of a set, the labels were the same: {times}")
+    if found.num_alike is not None and found.num_different:
+        lines.append(
+            f"look     sets with different labels that look alike: {share(found.num_alike, found.num_different)}; one "
+            f"of the {NUM_NEAR} nearest pictures is of the set and has the other label"
+        )
+    if found.num_fitting is not None and found.num_decided:
+        fitting = share(found.num_fitting, found.num_decided)
+        lines.append(f"fit      pictures with the label of more than {MOST} of their {NUM_NEAREST} nearest: {fitting}")
     return Document(lines, [], [] if out is None else [f"{number_of(found.num_left_out, 'picture')} left out of {out}"])

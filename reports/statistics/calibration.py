@@ -13,7 +13,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit, logit
 
 from reports.statistics.binary import Flags, Numbers
@@ -91,6 +90,8 @@ def isotonic(truth: Flags, probabilities: Numbers, weights: Numbers) -> Isotonic
     given, places = np.unique(probabilities, return_inverse=True)
     masses = np.bincount(places, weights=weights)
     shares = np.bincount(places, weights=weights * truth) / masses
+    from scipy.optimize import isotonic_regression  # takes half a second to load
+
     meant = isotonic_regression(shares, weights=masses).x
     is_knot = np.ones(len(meant), dtype=np.bool_)
     is_knot[1:-1] = (meant[1:-1] != meant[:-2]) | (meant[1:-1] != meant[2:])
@@ -131,6 +132,8 @@ def _logistic(columns: Numbers, targets: Numbers, weights: Numbers) -> Numbers:
         return np.asarray((columns * (weights * shares * (1 - shares))[:, None]).T @ columns, dtype=np.float64)
 
     start = np.zeros(columns.shape[1])
+    from scipy.optimize import minimize  # as above
+
     parameters = minimize(
         loss, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": TOLERANCE * weights.sum()}
     )

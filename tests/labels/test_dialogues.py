@@ -77,7 +77,7 @@ def test_what_is_written_becomes_a_training_set(
     assert "6 conversations in" in shown
     # Private: two turns, 6 words of the user, 16 of the assistant; public: one turn, 3 and 13.
     assert (
-        "one of them has (mean ± standard deviation): turns 1.5 ± 0.5, words of the user 4.5 ± 1.6, words of the "
+        "per conversation (mean ± standard deviation): turns 1.5 ± 0.5, words of the user 4.5 ± 1.6, words of the "
         "assistant 14.5 ± 1.6\n"
     ) in shown
     assert "tokens as reported: generated 360, prompt 3,000" in shown

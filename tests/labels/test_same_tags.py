@@ -51,9 +51,9 @@ def test_sets_with_the_same_tags_are_compared_and_one_picture_of_each_is_left(
     assert privsieve(*asked, "--out", corpus / "distinct.csv") == 0
     said = capsys.readouterr().out
     assert "12 labelled pictures, 11 with tags; 5 share them, in 2 sets" in said
-    assert "1 of 2 (50.0 %) of the sets are labelled differently" in said
+    assert "sets with different labels: 1 of 2 (50.0 %)" in said
     # ana and cleo differ within the first set, ben does not; nobody differs within the second.
-    assert "4 of 6 (66.7 %) times that a person judged several pictures of a set, the label was the same" in said
+    assert "where a person judged several pictures of a set, the labels were the same: 4 of 6 (66.7 %)" in said
     assert "3 pictures left out of" in said
     kept = read_labels(str(corpus / "distinct.csv"))
     assert kept.num_rows == 9 * 3

@@ -104,7 +104,7 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         *(
             (
                 _policy(f'  - {{name: "{name}", when: level = 1, then: drop, reason: r}}'),
-                r"are kept for \(default\), .*, \(guarantee\), \(hash_list\), \(not_compared\) and \(not_listed\); ",
+                r"are kept for \(default\), .*, \(guarantee\), \(hash_list\), .* and \(removed_before\); ",
             )
             for name in ("(default)", "(quarantined)", "(unreadable)", "(unsafe_member)", "(guarantee)", " (mine) ")
         ),
