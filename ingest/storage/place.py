@@ -227,18 +227,25 @@ class Place:
         return version_mark_of(info) if self.hashes_content(info) else ""
 
     def link(self, target: "Place") -> bool:
-        """Make the target a second name of this file, in place of what is there. False if the storage cannot."""
+        """Make the target a second name of this file, in place of what is there. False if the storage cannot.
+
+        A symbolic link is followed. StorageError if the target cannot be written.
+        """
         if not (self.is_local and target.is_local):
             return False
         aside = f"{target.path}.{uuid.uuid4().hex[:8]}{PART}"
-        target._make_folder()
         try:
-            os.link(self.path, aside)
-        except OSError:
-            return False
-        os.replace(aside, target.path)
-        with suppress(FileNotFoundError):
-            os.unlink(aside)  # it stays where both names are of the same file already
+            target._make_folder()
+            try:
+                os.link(os.path.realpath(self.path), aside)
+            except OSError:
+                return False
+            os.replace(aside, target.path)
+        except OSError as error:
+            raise storage_error(f"cannot write {target.path}", error) from None
+        finally:
+            with suppress(OSError):
+                os.unlink(aside)  # it stays where both names are of the same file already
         return True
 
     def blocks_sha256(self) -> str:

@@ -87,7 +87,7 @@ def finish(
         "decisions_sha256": decisions_sha256,
         "redactions_sha256": redactions_sha256,
         **(_counts_of_changes(changes) if changes is not None else {}),
-        **(_facts_of_previous(previous, written) if previous is not None else {}),
+        **(_facts_of_previous(previous, written, identity.urls is not None) if previous is not None else {}),
         "made_from_sha256": made_from_sha256,
         "format": record.format,
         "engine": {name: record.engine[name] for name in ("name", "protocol", "assessed")},
@@ -112,8 +112,8 @@ def _counts_of_changes(changes: Changes) -> dict[str, Any]:
     return {"changes": counts, "changes_sha256": changes.sha256}
 
 
-def _facts_of_previous(previous: PreviousRelease, written: Sequence[Written]) -> dict[str, Any]:
-    facts: dict[str, Any] = {"taken_over": taken_over(written)} if previous.shards is not None else {}
+def _facts_of_previous(previous: PreviousRelease, written: Sequence[Written], is_list: bool) -> dict[str, Any]:
+    facts: dict[str, Any] = {"taken_over": taken_over(written)} if previous.shards is not None and not is_list else {}
     if previous.tombstones is not None:
         facts["removed_sha256"] = hashlib.sha256(previous.tombstones).hexdigest()
         facts["num_removed_before"] = previous.num_removed

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.errors import StorageError
 from ingest.storage.place import place
 from jobs.filter import copying
 from jobs.filter.previous import PreviousRelease, ShardsBefore, previous_release
@@ -276,3 +277,16 @@ def test_nothing_is_taken_over_from_other_code_of_the_same_version(
         assert taken_over(release(tmp_path, "v2", KEEP_ALL, "--previous", v1)) == (0, 3, 0)
     monkeypatch.setattr("PIL.__version__", "0.0")
     assert taken_over(release(tmp_path, "v3", KEEP_ALL, "--previous", v1)) == (0, 3, 0)
+
+
+def test_a_shard_that_is_a_symbolic_link_becomes_a_file(source: Path, tmp_path: Path) -> None:
+    v1, elsewhere = release(tmp_path, "v1", KEEP_ALL), tmp_path / "elsewhere.tar"
+    (v1 / "0.tar").rename(elsewhere)
+    (v1 / "0.tar").symlink_to(elsewhere)
+    v2 = release(tmp_path, "v2", KEEP_ALL, "--previous", v1)
+    assert taken_over(v2) == (3, 0, 0)
+    assert not (v2 / "0.tar").is_symlink()
+    assert is_link(v2 / "0.tar", elsewhere)
+    with pytest.raises(StorageError, match=r"cannot write .*/source: "):
+        place(str(elsewhere)).link(place(str(source)))
+    assert not [*tmp_path.glob("*.part")]

@@ -51,6 +51,7 @@ def test_the_datasheet_has_facts_and_brackets_for_what_only_people_know(release:
     assert "- What it holds: 4 pictures (all images of the source)." in text
     assert "- Left out: 2 of 6 images; `decisions.parquet` says why of each." in text
     assert "- Taken down since: 0 pictures." in text
+    assert f"**{json.loads((release / 'release.json').read_text())['made_up']}.**" in text
     assert text.count("[") == 7
     assert privsieve("takedown", release, asked(release, str(decisions(release)["c"]["sha256"]))) == 0
     assert "- Taken down since: 1 picture." in (release / "datasheet.md").read_text()
@@ -68,6 +69,21 @@ def test_the_card_speaks_of_covered_pictures_only_if_there_are_some(release: Pat
     for num, is_said in ((1, True), (0, False)):
         facts["actions"]["redact"] = num
         assert (b"Covered pictures were examined again" in documents(facts)["README.md"]) == is_said
+
+
+def test_the_datasheet_says_what_was_done_to_files_and_how_old_the_counts_of_categories_are(release: Path) -> None:
+    facts = json.loads((release / "release.json").read_text())
+    shift = {"categories": [["a|b", 4, 2]], "total_variation": 0.0, "captions": None}
+    facts |= {"files": "as-is", "made_up": "", "shift": shift}
+    for num_covered, taken, files, column in (
+        (0, [], "as they were", "released"),
+        (1, [{"num_pictures": 1}], "as they were, but covered ones are written anew", "released, before takedowns"),
+    ):
+        facts["actions"]["redact"], facts["takedowns"] = num_covered, taken
+        text = documents(facts)["datasheet.md"].decode()
+        assert f"- Files of pictures: {files}. Texts" in text
+        assert f"| category | scanned | {column} |\n|---|---|---|\n| a\\|b | 4 | 2 |\n" in text
+        assert "**" not in text
 
 
 def test_croissant_json_says_what_was_looked_for_and_not_that_it_is_there(release: Path) -> None:

@@ -99,6 +99,20 @@ def test_flags_only_keeps_all_rows_and_says_what_the_policy_does(made: Path, tmp
     assert rows[4]["privsieve_attributes"] is None
     assert privsieve("verify", tmp_path / "list") == 0
     assert privsieve("lookup", tmp_path / "list", url(1)) == 0
+    sheet = (tmp_path / "list" / "datasheet.md").read_text()
+    assert "- Subsets: 2 keep, 1 flag, 0 redact, 1 drop, 3 without a judged picture.\n" in sheet
+    assert "- Left out: 0 of 7 rows of the table; `release.json` counts why.\n" in sheet
+    assert "- Files of pictures: none. Texts in the table: as-is.\n" in sheet
+
+
+def test_a_list_after_a_release_of_pictures_claims_no_shards_of_it(made: Path, tmp_path: Path) -> None:
+    policy = with_policy(tmp_path, BY_KEY)
+    assert privsieve("filter", made / "run", "--policy", policy, "--out", tmp_path / "v1", "--quiet") == 0
+    released(made, tmp_path / "list", "--previous", tmp_path / "v1")
+    assert "taken_over" not in json.loads((tmp_path / "list" / "release.json").read_text())
+    assert "Shards taken over" not in (tmp_path / "list" / "README.md").read_text()
+    sheet = (tmp_path / "list" / "datasheet.md").read_text()
+    assert "- Subsets: 2 keep, 1 flag, 0 redact, 0 without a judged picture.\n- Left out: 4 of 7 rows" in sheet
 
 
 def test_dropped_pictures_without_a_row_are_in_no_list_of_flags(made: Path, tmp_path: Path) -> None:
