@@ -264,9 +264,17 @@ def _explained(
 
     reason = text(Col.REASON)
 
-    as_stored = (Col.INDEX, Col.WIDTH, Col.HEIGHT, Col.NUM_BYTES, Col.LEVEL, Col.SCORE, Col.SCORE_HIGH, Col.S_LEX)
     return Explanation(
-        **{name: row[name] for name in (*as_stored, Col.HOLISTIC_SCORE, Col.PROB_PRIVATE)},
+        index=row[Col.INDEX],
+        width=row[Col.WIDTH],
+        height=row[Col.HEIGHT],
+        num_bytes=row[Col.NUM_BYTES],
+        level=row[Col.LEVEL],
+        score=row[Col.SCORE],
+        score_high=row[Col.SCORE_HIGH],
+        s_lex=row[Col.S_LEX],
+        holistic_score=row[Col.HOLISTIC_SCORE],
+        prob_private=row[Col.PROB_PRIVATE],
         shard=printable(row[Col.SHARD]),
         key=printable(row[Col.KEY]),
         category=text(Col.CATEGORY),
