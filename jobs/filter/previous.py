@@ -232,7 +232,7 @@ def write_made_from(out: Place, written: Iterable[Written]) -> str:
     return _write_shards(out, rows)
 
 
-def write_rest_made_from(root: Place, staged: Place, gone: Sequence[str], sha256: str | None) -> str | None:
+def write_rest_made_from(root: Place, staged: Place, gone: Sequence[str], sha256: str) -> str | None:
     """Write `made_from.parquet` without the shards of these files, and return its hash. None if it is damaged, so that
     nothing is written: a takedown goes on without it, since no picture is in it.
 

@@ -193,9 +193,9 @@ def _staged(
         summary["urls"] = counts.model_copy(update={"num_taken_down": counts.num_taken_down + num_gone}).model_dump()
         takedown["num_rows"] = num_gone
     hashes, replaced, removed = rest
-    if root.at(MADE_FROM).exists():
+    if summary.get("made_from_sha256") is not None and root.at(MADE_FROM).exists():
         gone = [name for name, sha256 in files.items() if hashes.get(name) != sha256]
-        sha256 = write_rest_made_from(root, staged, gone, summary.get("made_from_sha256"))
+        sha256 = write_rest_made_from(root, staged, gone, summary["made_from_sha256"])
         summary["made_from_sha256"] = sha256
         if sha256 is None:
             feedback.notice(f"{MADE_FROM} is damaged and removed, so a later filter --previous writes all shards")

@@ -188,6 +188,10 @@ def test_a_release_of_an_older_version_is_compared_and_all_shards_are_written(
     assert f"{v1} does not say what its shards were made from, so all shards are written" in capsys.readouterr().out
     assert "taken_over" not in json.loads((v2 / "release.json").read_text())
     assert not is_link(v2 / "0.tar", v1 / "0.tar")
+    (v1 / "made_from.parquet").write_bytes(b"of another program")
+    (tmp_path / "e.txt").write_text("e\n")
+    assert privsieve("takedown", v1, tmp_path / "e.txt") == 0
+    assert (v1 / "made_from.parquet").read_bytes() == b"of another program"
 
 
 @pytest.mark.parametrize("moment", ["before the copy", "during the copy", "at its end"])
