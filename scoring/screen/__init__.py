@@ -1,8 +1,8 @@
 """The screen: a cheap first look that says how likely a picture is private, so that the engine sees only the others.
 
-    modalities.py  picture -> features: of the caption, or of an ONNX encoder that the user names
+    modalities.py  picture -> features: of the caption, or of an ONNX encoder that the user names; kept in a folder
     text_encoder.py  caption -> features, by an ONNX text encoder that the user names
-    detected.py    picture -> features, by the models of the detectors; kept.py keeps them in a folder
+    detected.py    picture -> features, by the models of the detectors
     heads.py       features of one modality -> a logit; how heads are fitted
     fusion.py      the probabilities of several modalities -> one
     model.py       all of these together: a picture -> `prob_screen`, and whether it is screened out

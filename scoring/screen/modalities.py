@@ -11,9 +11,14 @@
 """
 
 import hashlib
+import json
+import os
 import re
+import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Protocol
 from zlib import crc32
 
@@ -163,3 +168,46 @@ def _side(inputs: Any) -> int:
     if (isinstance(batch, int) and batch != 1) or (isinstance(channels, int) and channels != 3) or len(set(fixed)) > 1:
         raise EngineError(f"the encoder takes {inputs[0].shape}; it must take one RGB picture, (1, 3, side, side)")
     return fixed[0] if fixed else DEFAULT_SIDE_PX
+
+
+class KeptModality:
+    """A modality that looks at a picture once: its features are kept in a folder of this machine. Its vectors are given
+    in full."""
+
+    def __init__(self, modality: Modality, folder: Path, identity: Mapping[str, str]):
+        """identity: what decides the features; those of another one are not read."""
+        self.length = modality.length
+        self._modality = modality
+        self._folder = folder / hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
+
+    def features(self, seen: PictureView) -> Features | None:
+        file = self._file(seen)
+        values = _kept(file)
+        if values is not None and values.shape == (self.length,):
+            return Features(values)
+        features = self._modality.features(seen)
+        if features is not None:
+            _keep(file, features.values)
+        return features
+
+    def _file(self, seen: PictureView) -> Path:
+        """Return where its vector is kept. The frames of a picture share its hash, so the bytes of a frame are part of
+        the name."""
+        pixels = seen.view.pixels
+        name = hashlib.sha256(f"{seen.view.sha256} {pixels.shape}".encode() + pixels.tobytes()).hexdigest()
+        return self._folder / name[:2] / f"{name}.npy"
+
+
+def _kept(file: Path) -> npt.NDArray[np.float32] | None:
+    """Return None without the file, or if it is damaged; it is then written again."""
+    try:
+        return np.asarray(np.load(file, allow_pickle=False), dtype=np.float32)
+    except (OSError, ValueError, EOFError):
+        return None
+
+
+def _keep(file: Path, values: npt.NDArray[np.float32]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    aside = file.with_name(f".{uuid.uuid4().hex}.npy")
+    np.save(aside, values, allow_pickle=False)
+    os.replace(aside, file)

@@ -18,10 +18,10 @@ from scoring.screen.detected import (
 )
 from scoring.screen.fusion import Fusion
 from scoring.screen.heads import Head, Numbers
-from scoring.screen.kept import KeptModality
 from scoring.screen.modalities import (
     Caption,
     Features,
+    KeptModality,
     Modality,
     OnnxEncoder,
     PictureView,

@@ -17,11 +17,11 @@ from scoring.screen.detected import DetectorAnswers, Frozen, Thumbnail, answer_f
 from scoring.screen.fusion import KINDS, Fusion, fitted_fusion
 from scoring.screen.guard import is_guarded
 from scoring.screen.heads import FittedHead, Head, fitted_heads
-from scoring.screen.kept import KeptModality
 from scoring.screen.modalities import (
     NUM_PLACES,
     Caption,
     Features,
+    KeptModality,
     Modality,
     OnnxEncoder,
     PictureView,
