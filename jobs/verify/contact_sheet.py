@@ -65,8 +65,8 @@ def write_contact_sheet(request: VerifyRequest, source_url: str, format_name: st
     of_pictures = _steps_of(drawn, steps)
     cleared = _cleared_by(covered, steps)
     shown = [
-        (row, CoveredPicture(f"{row['shard']}/{row['key']}", *jpegs, of_pictures[row["shard"], row["index"]]))
-        for row, *jpegs in zip(drawn, before, after, strict=True)
+        (row, CoveredPicture(f"{row['shard']}/{row['key']}", was, is_now, of_pictures[row["shard"], row["index"]]))
+        for row, was, is_now in zip(drawn, before, after, strict=True)
     ]
     rules = [
         CoveredByRule(rule, reason, cleared[rule], [picture for row, picture in shown if row["rule"] == rule])
