@@ -52,7 +52,8 @@ from jobs.runtime.cluster import Executor
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.run import run_scan
 from jobs.takedown.command import TakedownRequest, TakedownResult, run_takedown
-from jobs.verify.checking import Verified, VerifyRequest, run_verify
+from jobs.verify.checking import Verified, run_verify
+from jobs.verify.request import VerifyRequest
 from privsieve.asking import Url, takes, text
 from privsieve.checks import (
     Review,
@@ -291,6 +292,10 @@ def verify(
     *,
     signer: Url | None = None,
     labels: Url | None = None,
+    contact_sheet: str | os.PathLike[str] | None = None,
+    source: Url | None = None,
+    per_rule: int | None = None,
+    seed: int | None = None,
     rescan_engine: str | None = None,
     options: EngineOptions | None = None,
 ) -> Verified:

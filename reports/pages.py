@@ -36,12 +36,12 @@ def fill(folder: str, filters: Mapping[str, Callable[..., object]], **values: An
     return environment.get_template("page.html.j2").render(style=Markup(text_of(".", "page.css")), **values)
 
 
-def check_path(path: Path) -> None:
-    """Raise StorageError if the path cannot be that of a page on this machine."""
+def check_path(path: Path, option: str = "--html") -> None:
+    """Raise StorageError if the path cannot be that of a page on this machine. option: that gave it."""
     if not path.name:
-        raise StorageError(f"--html {path} names no file")
+        raise StorageError(f"{option} {path} names no file")
     if ":/" in str(path):
-        raise StorageError(f"--html {path}: the page is written to a file of this machine; give a path, not a URL")
+        raise StorageError(f"{option} {path}: the page is written to a file of this machine; give a path, not a URL")
 
 
 def write_page(page: str, path: Path) -> None:

@@ -19,7 +19,7 @@ from jobs.filter.refusals import refuse_blind
 from jobs.review.local_server import LocalServer, local_server, refuse_missing
 from jobs.review.screen import Screen
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
-from jobs.runtime.pictures import COLUMNS, READS_AGAIN, PictureRef, Pictures, listings, reads_pictures
+from jobs.runtime.pictures import COLUMNS, READS_AGAIN, PictureRef, listings, pictures_of_run, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from reports.report.browsed_rows import BrowsedRows
 from reports.report.opened import OpenRun, open_run
@@ -84,7 +84,7 @@ def prepared(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator["B
             feedback.notice(line)
         feedback.notice(f"{number_of(rows.num_rows, 'row')}{_and_withheld(withheld)}")
         places = [PictureRef(**row) for row in rows.places().to_pylist()]
-        pictures = Pictures(run.record, places)
+        pictures = pictures_of_run(run.record, places)
         thumbnails = Screen(
             pictures, places, run.record, {}, NOTHING, THUMBNAIL_SIDE_PX, KEPT_THUMBNAILS, KEPT_THUMBNAIL_BYTES
         )

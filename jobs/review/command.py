@@ -22,7 +22,7 @@ from jobs.review.progress import ReviewerTally, estimate_of, not_shown, tallies,
 from jobs.review.queue import Judged, Queue, assignment, known_answers, mixed, people_of, queue_of
 from jobs.review.screen import Screen
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
-from jobs.runtime.pictures import READS_AGAIN, PictureRef, Pictures, listings, reads_pictures
+from jobs.runtime.pictures import READS_AGAIN, PictureRef, listings, pictures_of_run, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from reports.report.opened import OpenRun
 from reports.run.warehouse import open_run
@@ -115,7 +115,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
     columns = (rows[name].to_pylist() for name in (Col.SHARD, Col.INDEX, Col.SHA256, Col.KEY))
     places = [PictureRef(*row) for row in zip(*columns, strict=True)]
     compared = hash_list if reads_pictures(record, hash_list) else NOTHING
-    screen = Screen(Pictures(record, places), places, record, hidden, compared)
+    screen = Screen(pictures_of_run(record, places), places, record, hidden, compared)
     known = frozenset[str]() if checks is None else frozenset(checks["sha256"].to_pylist())
     try:
         assigned = None

@@ -58,11 +58,11 @@ GONE, CHANGED = Picture("gone"), Picture("changed")
 
 
 class Pictures:
-    """The pictures of some rows of a run. Several threads may use it."""
+    """Some pictures of a corpus, by the rows about them. Several threads may use it."""
 
-    def __init__(self, record: RunRecord, wanted: Iterable[PictureRef]):
-        """Open the source. wanted: all rows that will be asked for. SourceError or StorageError if that fails."""
-        self._source = open_source(record.source, record.format, record.category)
+    def __init__(self, source: Source, wanted: Iterable[PictureRef]):
+        """wanted: all pictures that will be asked for."""
+        self._source = source
         self._names = {printable(shard): shard for shard in self._source.shards}
         self._wanted = defaultdict[str, dict[int, str]](dict)
         for where in wanted:
@@ -94,6 +94,11 @@ class Pictures:
             return self._located[shard]
 
 
+def pictures_of_run(record: RunRecord, wanted: Iterable[PictureRef]) -> Pictures:
+    """Return the pictures of rows of a run. SourceError or StorageError if the source cannot be opened."""
+    return Pictures(open_source(record.source, record.format, record.category), wanted)
+
+
 def first_frames(
     record: RunRecord, places: Sequence[PictureRef], max_side_px: int, feedback: Feedback
 ) -> Iterator[Pixels | None]:
@@ -101,7 +106,7 @@ def first_frames(
 
     A notice at the end counts the missing ones. SourceError or StorageError if the source cannot be read.
     """
-    source, num_missing = Pictures(record, places), 0
+    source, num_missing = pictures_of_run(record, places), 0
     limits = ImageLimits(max_pixels=record.max_pixels, max_frames=1, max_side_px=max_side_px)
     for where in places:
         decoded = decode(source.read(where).encoded, limits)
@@ -152,7 +157,8 @@ def listings(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Listing]
     columns = (rows[name].to_pylist() for name in COLUMNS)
     places = [PictureRef(*row) for row in zip(*columns, strict=True)]
     try:
-        pictures = Pictures(run.record, [picture for picture in places if picture.sha256 not in hash_list.sha256])
+        wanted = [picture for picture in places if picture.sha256 not in hash_list.sha256]
+        pictures = pictures_of_run(run.record, wanted)
     except SourceError as error:
         raise SourceError(f"--hash-list has PDQ hashes, which are compared with the pictures: {error}") from None
     read = [

@@ -25,7 +25,7 @@ from jobs.console.request_options import Names
 from jobs.console.requests import Count, HashListUrl, Option, Url, Urls, checked_request
 from jobs.report.run import OPTION, digest_of
 from jobs.runtime.hash_list import hash_list_of
-from jobs.runtime.pictures import COLUMNS, PictureRef, Pictures, clear_rows
+from jobs.runtime.pictures import COLUMNS, PictureRef, Pictures, clear_rows, pictures_of_run
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.study.points import AskedEngine, folder_of, in_folder, scan_here
 from jobs.study.studies import FIGURES
@@ -328,7 +328,7 @@ def run_reasons(request: ReasonsRequest, feedback: Feedback = SILENT) -> Reasons
         places = pa.Table.from_pylist([{name: row[name] for name in COLUMNS} for row in rows])
         clear = clear_rows(hash_list_of(request.hash_list), feedback)(run, places)
         shown = [row for row, may_be_shown in zip(rows, clear, strict=True) if may_be_shown]
-        pictures = Pictures(run.record, map(_place, shown))
+        pictures = pictures_of_run(run.record, map(_place, shown))
         limits = ImageLimits(run.record.max_pixels, max_frames=1, max_side_px=description.max_side_px)
     engine = module.load(options)
     if not isinstance(engine, AsksOtherwise):

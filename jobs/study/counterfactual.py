@@ -19,7 +19,7 @@ from ingest.storage.place import place
 from jobs.console.request_options import Names
 from jobs.console.requests import Count, HashListUrl, Option, Seed, Url, Urls, checked_request
 from jobs.runtime.hash_list import hash_list_of
-from jobs.runtime.pictures import PictureRef, Pictures, clear_rows
+from jobs.runtime.pictures import PictureRef, clear_rows, pictures_of_run
 from jobs.runtime.progress import Feedback
 from jobs.study.points import AskedEngine, folder_of, in_folder, scan_here
 from reports.diff.compute import compare_runs
@@ -187,7 +187,7 @@ def _copy(run: str, chosen: Sequence[_Candidate], folder: Path) -> None:
     if folder.is_dir():
         return
     with open_run(run) as opened:
-        pictures = Pictures(opened.record, [each.where for each in chosen])
+        pictures = pictures_of_run(opened.record, [each.where for each in chosen])
     unfinished = folder.with_name(f"{folder.name}.part")
     for each in chosen:
         picture = pictures.read(each.where)

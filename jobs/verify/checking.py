@@ -4,14 +4,14 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel
 
-from ingest.errors import EngineError, PrivsieveError, SourceError, number_of
+from ingest.errors import PrivsieveError, SourceError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import name_fault
 from ingest.formats.released import (
@@ -32,16 +32,14 @@ from ingest.formats.shard import files_below
 from ingest.sample import printable
 from ingest.storage.parquet_tables import read_checked
 from ingest.storage.place import Place, place
-from jobs.console.engine_options import HEADING, ChosenOptions
-from jobs.console.requests import Option, Url, checked_request
 from jobs.filter.record import ReleasedName, Sha256, UrlCounts, local_file, sha256_of, signer_of, sums
 from jobs.filter.tombstones import tombstones_of
 from jobs.filter.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback
+from jobs.verify.contact_sheet import write_contact_sheet
+from jobs.verify.request import VerifyRequest
 from jobs.verify.rescan import DecidedBy, Rescan, rescanned
 from reports.evaluation.answers import MayBeLeft, may_be_left
-from scoring.assessment import EngineOptions
-from scoring.engines import ENGINES
 from scoring.policies.policy import DAMAGED_SHARD, TAKEDOWN
 from scoring.runs.lease import holder
 
@@ -59,6 +57,11 @@ class _Takedown(BaseModel):
 
 class _Written(BaseModel):
     """What `release.json` says of the files and counts."""
+
+    source: str
+    """URL of the scanned pictures."""
+
+    format: str | None = None  # of older versions
 
     num_images: int
     rules: dict[str, dict[str, int]]
@@ -94,28 +97,6 @@ class _Written(BaseModel):
         return self.sha256 | (self.documents or {})
 
 
-@checked_request
-class VerifyRequest:
-    release: Annotated[Url, Option(argument="RELEASE")]
-    """Folder or fsspec URL of a release."""
-
-    signer: Annotated[Url | None, Option(metavar="ALLOWED_SIGNERS")] = None
-    """Who may have signed the release: file with a line `NAME KEYTYPE KEY` for each, as OpenSSH reads it."""
-
-    labels: Annotated[Url | None, Option(metavar="FILE")] = None
-    """Labels of released pictures that were drawn at random, or RUN/reviews: how many may be private after all."""
-
-    rescan_engine: Annotated[str | None, Option(offers=tuple(ENGINES), fill=", ".join(ENGINES)), HEADING] = None
-    """Look at the released pictures again with this engine: {}."""
-
-    options: ChosenOptions = field(default_factory=EngineOptions)
-    """Options of --rescan-engine."""
-
-    def __post_init__(self) -> None:
-        if self.rescan_engine is None and self.options != EngineOptions():
-            raise EngineError("--model, --endpoint and other options of engines are for --rescan-engine; name it")
-
-
 @dataclass(frozen=True)
 class Verified:
     num_files: int
@@ -142,6 +123,9 @@ class Verified:
     rescan: Rescan | None = None
     """What another look found; None without --rescan-engine, and of a release with faults."""
 
+    num_on_sheet: int | None = None
+    """Pictures on the contact sheet; None without --contact-sheet, and of a release with faults."""
+
 
 def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     """Compare every file with its hash, the decisions with the counts, and the pictures with the decisions.
@@ -164,6 +148,8 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
         raise PrivsieveError(f"{request.release}: {RELEASE} is damaged, or was not written by filter") from None
     if root.at(TAKEDOWN_JOURNAL).exists():
         return Verified(len(written.sha256), None, ("a takedown is unfinished; run the same takedown again",))
+    if request.contact_sheet is not None and (written.redactions_sha256 is None or written.urls is not None):
+        raise PrivsieveError(f"--contact-sheet: {request.release} holds no picture that was covered")
     faults = [*_file_faults(root, written, feedback)]
     decisions, decision_faults = _decisions(root, written)
     faults += decision_faults
@@ -201,8 +187,11 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
         if written.urls is not None:
             raise PrivsieveError("--rescan-engine: a list of URLs has no pictures to look at")
         rescan = rescanned(request.release, request.rescan_engine, request.options, written.decided_by, feedback)
+    num_on_sheet = None
+    if request.contact_sheet is not None and not faults:
+        num_on_sheet = write_contact_sheet(request, request.source or written.source, written.format, feedback)
     signed = (signed_by, is_unchecked)
-    return Verified(len(written.sha256), num_pictures, tuple(faults), num_urls, *signed, left, rescan)
+    return Verified(len(written.sha256), num_pictures, tuple(faults), num_urls, *signed, left, rescan, num_on_sheet)
 
 
 def _sums_faults(root: Place, written: _Written) -> Iterator[str]:

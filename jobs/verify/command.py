@@ -6,7 +6,8 @@ from ingest.errors import IncompleteError, number_of
 from jobs.console.request_options import QUIET, takes
 from jobs.console.terminal import write_line
 from jobs.runtime.progress import on_terminal
-from jobs.verify.checking import VerifyRequest, run_verify
+from jobs.verify.checking import run_verify
+from jobs.verify.request import VerifyRequest
 
 MAX_FAULTS_PRINTED = 20
 
@@ -18,7 +19,8 @@ def verify(request: VerifyRequest, quiet: bool) -> None:
     """Check that RELEASE still is what filter wrote: each file by its hash, each picture by the decisions, all counts.
 
     It does not judge what the pictures show. --labels bounds how many may be private after all; --rescan-engine looks
-    at them again and says what it finds, which is no bound. The exit code is 1 if anything is wrong.
+    at them again and says what it finds, which is no bound; --contact-sheet shows people what was covered. The exit
+    code is 1 if anything is wrong.
     """
     result = run_verify(request, on_terminal(quiet))
     for fault in result.faults[:MAX_FAULTS_PRINTED]:
@@ -47,3 +49,9 @@ def verify(request: VerifyRequest, quiet: bool) -> None:
             write_line(f"  {name}")
         if (num_more := len(result.rescan.private) - MAX_FAULTS_PRINTED) > 0:
             write_line(f"  and {number_of(num_more, 'more picture')}")
+    if result.num_on_sheet is not None:
+        pictures = number_of(result.num_on_sheet, "covered picture")
+        write_line(
+            f"{pictures} before and after: {request.contact_sheet}; it shows private pictures uncovered, so keep it as "
+            "you keep the source"
+        )

@@ -12,7 +12,7 @@ from PIL import Image
 from jobs.browse.server import Browsing
 from jobs.review.local_server import LocalServer
 from jobs.review.screen import Screen
-from jobs.runtime.pictures import PictureRef, Pictures
+from jobs.runtime.pictures import PictureRef, pictures_of_run
 from jobs.runtime.progress import SILENT
 from reports.report.explaining import explanation, row_named
 from reports.report.opened import open_run
@@ -137,7 +137,7 @@ def test_pictures_in_memory_are_bounded_by_count_and_bytes(run: Path) -> None:
         record = opened.record
     places = [PictureRef(**row) for row in rows]
     for bounds in ({"kept": 2}, {"kept_bytes": 1}):
-        screen = Screen(Pictures(record, places), places, record, {}, **bounds)  # type: ignore[arg-type]
+        screen = Screen(pictures_of_run(record, places), places, record, {}, **bounds)  # type: ignore[arg-type]
         first = screen.picture(0)
         assert screen.picture(0) is first
         for number in (1, 2, 3):

@@ -30,7 +30,7 @@ BY_VERIFY = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two shards of three pictures with URLs, their table, and a run."""
+    """Two shards of three pictures with URLs, their table, a run, and a release that has another first shard."""
     folder = tmp_path_factory.mktemp("killed")
     (folder / "tars").mkdir()
     for shard in range(2):
@@ -41,6 +41,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tar(folder / "tars" / f"{shard}.tar", members)
     pq.write_table(pa.table({"url": [URL.format(n) for n in range(6)]}), folder / "table.parquet")
     scan_in_process(folder / "tars", folder / "run")
+    with_policy(folder, POLICY.replace("'0'", "'1'"))
+    assert privsieve(*filtered(folder, folder / "before", "shards")) == 0
     with_policy(folder, POLICY)
     return folder
 
@@ -53,8 +55,8 @@ def kills(tmp_path: Path) -> Iterator[Killing]:
 
 
 def filtered(made: Path, out: Path, kind: str, *more: str) -> tuple[object, ...]:
-    urls = ("--urls", made / "table.parquet") if kind == "list" else ()
-    return ("filter", made / "run", "--policy", made / "policy.yaml", *urls, "--out", out, "--quiet", *more)
+    given = {"list": ("--urls", made / "table.parquet"), "changes": ("--previous", made / "before")}.get(kind, ())
+    return ("filter", made / "run", "--policy", made / "policy.yaml", *given, "--out", out, "--quiet", *more)
 
 
 def said(out: Path, capsys: Capture) -> tuple[int, list[str]]:
@@ -64,13 +66,14 @@ def said(out: Path, capsys: Capture) -> tuple[int, list[str]]:
     return code, (printed.out if code == 1 else printed.err).splitlines()
 
 
-@pytest.mark.parametrize("kind", ["list", "shards"])
+@pytest.mark.parametrize("kind", ["list", "changes"])
 def test_a_filter_that_is_killed_leaves_no_release_or_a_whole_one(
     made: Path, tmp_path: Path, kills: Killing, kind: str, capsys: Capture
 ) -> None:
-    out = tmp_path / "out"
+    out, before = tmp_path / "out", files(made / "before")
     assert privsieve(*filtered(made, out, kind)) == 0
     whole = files(out)
+    assert (out / "1.tar").samefile(made / "before" / "1.tar") if kind == "changes" else "changes.parquet" not in whole
     shutil.rmtree(out)
     for number in kills.steps(*filtered(made, out, kind)):
         shutil.rmtree(out)
@@ -88,6 +91,7 @@ def test_a_filter_that_is_killed_leaves_no_release_or_a_whole_one(
             assert "is no release that can be verified: it " in line
             assert privsieve(*filtered(made, out, kind, "--resume")) == 0
         assert files(out) == whole
+        assert files(made / "before") == before
     raise AssertionError("it never came to its end")
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 from ingest.machine import install_command
 from jobs.review.command import result_of
-from jobs.runtime.pictures import PictureRef, Pictures
+from jobs.runtime.pictures import PictureRef, pictures_of_run
 from jobs.runtime.progress import SILENT
 from reports.report.opened import open_run
 from scoring.runs.record import RunRecord
@@ -31,7 +31,7 @@ def _read(record: RunRecord, rows: pa.Table) -> list[bytes | None]:
     """The encoded picture of each row; None if it is gone or no longer the one that was scanned."""
     columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))
     wanted = [PictureRef(*row) for row in zip(*columns, strict=True)]
-    pictures = Pictures(record, wanted)
+    pictures = pictures_of_run(record, wanted)
     read = [pictures.read(where) for where in wanted]
     return [picture.encoded if picture.state == "found" else None for picture in read]
 

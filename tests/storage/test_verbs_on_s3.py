@@ -1,6 +1,7 @@
 """The verbs with everything on S3 give what they give locally, also when the store stumbles now and then."""
 
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +33,10 @@ def files(url: str) -> dict[str, bytes]:
     return {name: root.at(name).read() for name in files_below(root)}
 
 
+def shards_of(release: str) -> dict[str, bytes]:
+    return {name: content for name, content in files(release).items() if name[0] == "0"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("format_name", [pytest.param("webdataset", marks=pytest.mark.ray), "tree", "parquet"])
 def test_scan_report_sql_and_filter(store: Proxy, tmp_path: Path, capsys: Capture, format_name: str) -> None:
@@ -47,14 +52,17 @@ def test_scan_report_sql_and_filter(store: Proxy, tmp_path: Path, capsys: Captur
         assert privsieve("sql", run, "SELECT shard, index, s_lex FROM images ORDER BY ALL", "--format", "csv") == 0
         assert privsieve("filter", run, "--policy", tmp_path / "policy.yaml", "--out", out, "--quiet") == 0
         answers[where].append(capsys.readouterr().out.replace(where, "PLACE"))
+        again = ("--out", f"{where}/next", "--previous", out, "--quiet")
+        assert privsieve("filter", run, "--policy", tmp_path / "policy.yaml", *again) == 0
+        answers[where].append(capsys.readouterr().out.replace(where, "PLACE"))
+        assert files(f"{where}/next").items() >= shards_of(out).items() != {}
     first, second = answers.values()
     assert second == first
     assert "12 images in 2 of 2 shards: 12 scored, 0 quarantined" in first[0]
     assert len(rows(f"s3://{BUCKET}/run")) == NUM_SHARDS * PER_SHARD
     assert rows(f"s3://{BUCKET}/run") == rows(f"{tmp_path}/run")
-    released = {name: content for name, content in files(f"s3://{BUCKET}/release").items() if name[0] == "0"}
-    assert released == {name: content for name, content in files(f"{tmp_path}/release").items() if name[0] == "0"}
-    assert released
+    assert shards_of(f"s3://{BUCKET}/release") == shards_of(f"{tmp_path}/release") != {}
+    assert re.search(r"taken over from PLACE/release: [1-9]\d* shards?; 0 written\n", first[2])
 
 
 @pytest.mark.slow

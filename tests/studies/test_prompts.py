@@ -114,8 +114,8 @@ def test_a_model_that_says_neither_word_is_named_as_such(
     server.script, server.default = {}, Reply(text="A tree.")
     assert privsieve("study", "prompts", *asked, "--wordings", "ours-1,ours-2") == 0
     assert capsys.readouterr().out.splitlines()[0] == (
-        "None of the wordings got a yes or no about any of the 6 labelled pictures, so all count as wrong. Where a model "
-        "answers in other words, --reading first compares the probabilities of the two."
+        "None of the wordings got a yes or no about any of the 6 labelled pictures, so all count as wrong. Where a "
+        "model answers in other words, --reading first compares the probabilities of the two."
     )
 
 
