@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ingest.errors import EngineError, LabelsError, RunError, StorageError, number_of
+from ingest.errors import EngineError, LabelsError, NoFeaturesError, RunError, StorageError, number_of
 from ingest.formats import Source, open_source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.phash import near_duplicate_groups, phash
@@ -102,21 +102,28 @@ def labelled_pictures(
             if hash_list.listings([sha256], [decoded.pdq])[0] != "clear":
                 left_out[label] = "withheld by the hash list"
                 continue
+            try:
+                vectors = _vectors(decoded, sample, sha256, modalities)
+            except NoFeaturesError as error:
+                left_out[label] = f"of a picture without features: {error}"
+                continue
             places[sha256] = label
             hashes.append(sha256)
             categories.append(sample.category)
             phashes.append(phash(decoded.views[0]))
-            views.append(_vectors(decoded, sample, sha256, modalities))
-    if not hashes:
+            views.append(vectors)
+    if not hashes and not left_out:
         raise LabelsError(
             f"no label of {request.labels} is of a picture of {request.source}; labels name pictures by sha256, or by "
             "key as a scan writes it"
         )
     counts = Counter(left_out[label] for label in left_out.keys() - set(places.values()))
     counts["of no picture of the corpus"] = labels.agreed.labels.num_rows - len(left_out.keys() | set(places.values()))
-    for why, num in counts.items():
-        if num:
-            feedback.notice(f"labels that are not used: {num:,} {why}")
+    unused = [f"{num:,} {why}" for why, num in counts.items() if num]
+    if not hashes:
+        raise LabelsError(f"no label of {request.labels} can be used: {', '.join(unused)}")
+    for number_and_why in unused:
+        feedback.notice(f"labels that are not used: {number_and_why}")
     return _found(labels, places, hashes, categories, phashes, views)
 
 

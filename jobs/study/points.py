@@ -12,7 +12,7 @@ from typing import Annotated
 import click
 from pydantic import Field
 
-from ingest.errors import IncompleteError, LabelsError, PrivsieveError
+from ingest.errors import IncompleteError, LabelsError, OtherSettingsError, PrivsieveError
 from ingest.formats import open_source
 from ingest.storage.place import place
 from jobs.console.engine_options import HEADING, EngineName
@@ -170,7 +170,10 @@ def folder_of(out: str) -> Path:
 def scan_here(source: str, run: str, asked: AskedEngine, protocol: str, feedback: Feedback) -> None:
     """Scan in this process, as every study does, or continue the scan. Errors as of `run_scan`."""
     request = ScanRequest(source, run, engine=asked.engine, options=replace(asked.options, protocol=protocol))
-    run_scan(request, ScanResources(executor="inline"), Supervision(), feedback)
+    try:
+        run_scan(request, ScanResources(executor="inline"), Supervision(), feedback)
+    except OtherSettingsError as error:
+        raise OtherSettingsError(error.what, "give the same, or name another --out") from None
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from pydantic import (
     model_serializer,
 )
 
-from ingest.errors import RunError, number_of
+from ingest.errors import OtherSettingsError, RunError, number_of
 from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from ingest.storage.place import PART, Place, place
@@ -325,7 +325,8 @@ def _cut(text: str) -> str:
 
 
 def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
-    """Return the record of the run at `url`, or None. RunError if it differs, or the folder holds other files."""
+    """Return the record of the run at `url`, or None. OtherSettingsError if it differs; RunError if the folder holds
+    other files."""
     root = place(url)
     if not root.at(RUN_RECORD).exists():
         try:
@@ -349,7 +350,7 @@ def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
             remedy = (
                 f"give the screen with which this run began, {'' if before.screen else 'none, '}or use another --run"
             )
-        raise RunError(f"{url} was scanned with other settings: {different}; {remedy}")
+        raise OtherSettingsError(f"{url} was scanned with other settings: {different}", remedy)
     return before
 
 

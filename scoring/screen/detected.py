@@ -10,7 +10,7 @@ from threading import Lock
 
 import numpy as np
 
-from ingest.errors import EngineError
+from ingest.errors import EngineError, NoFeaturesError
 from ingest.machine import install_command
 from scoring.assessment import Assessment, EngineOptions, Unscored
 from scoring.engines import detectors
@@ -104,7 +104,7 @@ class DetectorAnswers:
         with self._lock:
             (outcome,) = self._engine.assess([seen.view])
         if isinstance(outcome, Unscored):
-            raise EngineError(outcome.message)
+            raise NoFeaturesError(outcome.message)
         return answer_features(outcome)
 
 

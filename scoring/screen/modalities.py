@@ -25,7 +25,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from ingest.errors import EngineError
+from ingest.errors import EngineError, NoFeaturesError
 from ingest.images.pixels import Pixels
 from ingest.machine import install_command
 from scoring.assessment import View
@@ -65,7 +65,8 @@ class Modality(Protocol):
         ...
 
     def features(self, seen: PictureView) -> Features | None:
-        """Return None if the picture lacks what the modality looks at, such as a caption."""
+        """Return None if the picture lacks what the modality looks at, such as a caption. NoFeaturesError if looking at
+        it fails."""
         ...
 
 
@@ -151,7 +152,7 @@ class OnnxEncoder:
         try:
             outputs = self._session.run(None, {self._name: np.ascontiguousarray(inputs.transpose(2, 0, 1)[None])})
         except Exception as error:  # the edge: what a foreign model raises
-            raise EngineError(f"the encoder cannot look at a picture ({type(error).__name__})") from None
+            raise NoFeaturesError(f"the encoder cannot look at a picture ({type(error).__name__})") from None
         values = np.asarray(outputs[0], dtype=np.float32)
         if values.ndim < 2 or values.shape[0] != 1 or not values.size or not np.isfinite(values).all():
             raise EngineError("the first output of the encoder is no embedding: it must be (1, d) and finite")

@@ -11,18 +11,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ingest.errors import EngineError
+from ingest.errors import EngineError, NoFeaturesError
 from ingest.machine import install_command
 from scoring.engines.detectors.models import LOGS_NOTHING, session_of
 from scoring.screen.modalities import Features, PictureView
 
-TEXT_ENCODER_VERSION = "text-encoder-1"
+TEXT_ENCODER_VERSION = "text-encoder-2"
 """Changes with the preparation of captions: a screen of another version is refused."""
 
 MAX_TOKENS = 64
 """Tokens of a caption that are read, unless the model takes a fixed number: what SigLIP takes; CLIP takes 77."""
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+PADDING_TOKENS = ("[PAD]", "<pad>")
+"""Names of the token that fills a text up, of BERT, and of RoBERTa, T5 and SigLIP."""
 
 
 def text_encoder_identity(model: bytes, tokenizer: bytes) -> dict[str, str]:
@@ -66,7 +69,7 @@ class TextEncoder:
         num_tokens = self._session.get_inputs()[0].shape[-1]
         self._tokenizer.enable_truncation(num_tokens if isinstance(num_tokens, int) else MAX_TOKENS)
         if isinstance(num_tokens, int):
-            self._tokenizer.enable_padding(length=num_tokens)
+            self._tokenizer.enable_padding(**_padding(self._tokenizer), length=num_tokens)
         else:
             self._tokenizer.no_padding()
         example = self._embedding("a photo")
@@ -87,10 +90,18 @@ class TextEncoder:
         try:
             outputs = self._session.run(None, {name: np.array([given[name]], np.int64) for name in self._names})
         except Exception as error:  # the edge: what a foreign model raises
-            raise EngineError(f"the text encoder cannot read a caption ({type(error).__name__})") from None
+            raise NoFeaturesError(f"the text encoder cannot read a caption ({type(error).__name__})") from None
         values = np.asarray(outputs[0], dtype=np.float32)
         if values.shape[:-1] not in ((1,), (1, len(tokens.ids))) or not np.isfinite(values).all():
             raise EngineError("the first output of the text encoder is no embedding: it must be (1, d) and finite")
         if values.ndim == 3:
             values = np.average(values, axis=1, weights=tokens.attention_mask)
         return np.ascontiguousarray(values[0], dtype=np.float32)
+
+
+def _padding(tokenizer: Any) -> dict[str, Any]:
+    """Return with what a text is filled up: what tokenizer.json says, else its token of that name, else number 0."""
+    if tokenizer.padding is not None:
+        return {name: tokenizer.padding[name] for name in ("direction", "pad_id", "pad_type_id", "pad_token")}
+    known = [(token, tokenizer.token_to_id(token)) for token in PADDING_TOKENS]
+    return next(({"pad_id": number, "pad_token": token} for token, number in known if number is not None), {})

@@ -8,14 +8,17 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from ingest.errors import LabelsError
+from ingest.errors import LabelsError, NoFeaturesError
 from jobs.console.requests import asked
+from jobs.runtime.progress import on_terminal
 from jobs.screen.request import EvaluateScreenRequest, FitRequest
-from jobs.screen.run import FitResult, run_screen_evaluate, run_screen_fit
+from jobs.screen.run import FitResult, labelled_pictures, run_screen_evaluate, run_screen_fit
 from privsieve import screen_evaluate, screen_fit
 from reports.screening.bounds import miss_high
+from scoring.screen.modalities import Features, PictureView
 from scoring.screen.model import Screener
 from scoring.screen.screen_file import read_screen
 from tests.jobs.made import privsieve, tar
@@ -169,6 +172,27 @@ def test_labels_that_are_not_used_are_counted(corpus: Path, tmp_path: Path, caps
     said = capsys.readouterr().err
     assert "labels that are not used: 1 unreadable" in said
     assert "labels that are not used: 201 of no picture of the corpus" in said
+
+
+class FailsOnBridges:
+    """A look at pictures that fails on those whose caption names a bridge."""
+
+    length = 1
+
+    def features(self, seen: PictureView) -> Features:
+        if "bridge" in (seen.view.caption or ""):
+            raise NoFeaturesError("a detector failed (RuntimeError)")
+        return Features(np.ones(1, np.float32))
+
+
+def test_a_picture_on_which_a_look_fails_is_left_out_and_counted(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = labelled_pictures(_asked(corpus).look, {"caption": FailsOnBridges()}, on_terminal(quiet=True))
+    num_left = 600 - len(found.pictures.sha256)
+    assert 0 < num_left < 300
+    why = "of a picture without features: a detector failed (RuntimeError)"
+    assert f"labels that are not used: {num_left} {why}" in capsys.readouterr().err
 
 
 def test_the_labels_that_chose_a_threshold_do_not_judge_it_unsaid(

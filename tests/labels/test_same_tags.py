@@ -61,6 +61,14 @@ def test_sets_with_the_same_tags_are_compared_and_one_picture_of_each_is_left(
     assert privsieve(*asked, "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["num_sets"], found["num_different"], found["num_left_out"]) == (2, 1, 3)
+    by_default = tuple(part for part in asked if part not in ("--encoder", corpus / "encoder.onnx"))
+    assert privsieve(*by_default, "--format", "json") == 0
+    by_frozen = json.loads(capsys.readouterr().out)
+    of_neighbours = {"num_alike", "num_fitting"}  # the rest follows from the tags alone
+    assert {name: by_frozen[name] for name in {*found} - of_neighbours} == {
+        name: found[name] for name in {*found} - of_neighbours
+    }
+    assert all(by_frozen[name] is not None for name in of_neighbours)
     assert privsieve(*asked, "--out", corpus / "distinct.csv") == 2
     assert "distinct.csv already exists" in capsys.readouterr().err
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
-from ingest.errors import EngineError, LabelsError
+from ingest.errors import EngineError, LabelsError, NoFeaturesError
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
 from reports.screening.compute import MadeScreen
@@ -94,6 +94,8 @@ def test_all_answers_of_the_detectors_and_the_frozen_features_are_modalities(tmp
     assert (value, is_unknown, places) == (1, 0, np.float32(np.log(2)))
     assert confidence > 0.9
     assert 0.02 < area < 0.9
+    with pytest.raises(NoFeaturesError, match=r"a detector failed \("):
+        answers.features(_seen(pixels=np.zeros((0, 0, 3), np.uint8)))
     frozen = Frozen()
     kept = KeptModality(frozen, tmp_path, {"features": "frozen"})
     assert _values(kept, portrait).shape == (1024,)

@@ -50,6 +50,10 @@ def test_four_languages_are_compared(
     assert privsieve("study", "languages", *asked, "--languages", "en,de") == 0
     assert len(server.bodies) <= num_asked + 2, "finished runs are not asked again"
     assert capsys.readouterr().out.startswith("The languages differ by 1.000 in MCC: 0.000 (binary:ours-1,de)")
+    assert privsieve("study", "languages", *asked[:-1], "another-model") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"privsieve: {tmp_path}/study/ours-1 was scanned with other settings: ")
+    assert line.endswith("; give the same, or name another --out")
 
 
 @pytest.mark.slow

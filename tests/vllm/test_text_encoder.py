@@ -39,15 +39,22 @@ def _type(kind: int, *shape: int | str) -> bytes:
     return _field(2, _field(1, _field(1, kind) + _field(2, dimensions)))
 
 
-def _model(num_tokens: int | str, *others: str) -> bytes:
-    """An ONNX model, written by hand, that looks up one direction for each word: (1, tokens) -> (1, tokens, words)."""
+def _model(num_tokens: int | str, *others: str, is_mean: bool = False) -> bytes:
+    """An ONNX model, written by hand, that looks up one direction for each word: (1, tokens) -> (1, tokens, words), or
+    (1, words), the mean over all tokens."""
     side = len(WORDS)
     table = _field(1, side) + _field(1, side) + _field(2, 1) + _field(8, b"table")
     table += _field(9, struct.pack(f"<{side * side}f", *np.eye(side, dtype=np.float32).ravel()))
-    node = _field(1, b"table") + _field(1, b"input_ids") + _field(2, b"y") + _field(4, b"Gather")
+    looked_up = b"directions" if is_mean else b"y"
+    nodes = [_field(1, b"table") + _field(1, b"input_ids") + _field(2, looked_up) + _field(4, b"Gather")]
+    if is_mean:
+        axes = _field(1, b"axes") + _field(8, 1) + _field(20, 7)
+        keepdims = _field(1, b"keepdims") + _field(3, 0) + _field(20, 2)
+        mean = _field(1, looked_up) + _field(2, b"y") + _field(4, b"ReduceMean")
+        nodes.append(mean + _field(5, axes) + _field(5, keepdims))
     inputs = (_field(1, name.encode()) + _type(7, 1, num_tokens) for name in ("input_ids", *others))
-    answer = _field(1, b"y") + _type(1, 1, num_tokens, side)
-    graph = _field(1, node) + _field(2, b"g") + _field(5, table)
+    answer = _field(1, b"y") + (_type(1, 1, side) if is_mean else _type(1, 1, num_tokens, side))
+    graph = b"".join(_field(1, node) for node in nodes) + _field(2, b"g") + _field(5, table)
     graph += b"".join(_field(11, each) for each in inputs) + _field(12, answer)
     return _field(1, 8) + _field(7, graph) + _field(8, _field(2, 13))
 
@@ -75,6 +82,25 @@ def test_a_caption_is_the_mean_of_its_tokens_and_padding_does_not_count(tokenize
         }
         assert encoder.features(_seen(None)) is None
         assert encoder.features(_seen("bridge " * 500)) is not None  # cut, and not refused
+
+
+@pytest.mark.parametrize("stated", ["by its section padding", "by the name of a token", "not at all"])
+def test_a_short_caption_is_filled_up_with_the_padding_of_its_tokenizer(stated: str) -> None:
+    """A model of a fixed length that takes no attention mask, as that of SigLIP, sees the padding."""
+    words = {word: number for number, word in enumerate(WORDS)}
+    if stated == "by the name of a token":
+        words["<pad>"] = words.pop(WORDS[-1])
+    made = Tokenizer(models.WordLevel(words, unk_token=WORDS[0]))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    if stated == "by its section padding":
+        made.enable_padding(pad_id=len(WORDS) - 1, pad_token=WORDS[-1])
+    features = TextEncoder(_model(4, is_mean=True), str(made.to_str()).encode()).features(_seen("passport"))
+    assert features is not None
+    filled = 0 if stated == "not at all" else len(WORDS) - 1
+    assert {int(place): features.values[place] for place in np.flatnonzero(features.values)} == {
+        WORDS.index("passport"): 0.25,
+        filled: 0.75,
+    }
 
 
 @pytest.mark.parametrize(
