@@ -183,15 +183,22 @@ def test_a_head_near_its_time_limit_requeues_itself_and_goes_on(tmp_path: Path, 
 
 def test_a_refused_command_stops_its_job_and_another_failure_fails_it(ray_cluster: RayCluster) -> None:
     """KubeRay tries failed jobs again, and lets stopped ones be."""
-    environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.dashboard_url}
     wrapper = ["env", f"DASHBOARD={ray_cluster.dashboard_url}", "bash", str(DEPLOY / "stop_if_refused.sh")]
     for code in ("0", "1", "2"):
-        submit = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--submission-id", f"exits-with-{code}"]
-        submit += ["--", *wrapper, "python", "-c", f"raise(SystemExit({code}))"]
-        subprocess.run(submit, env=environment, capture_output=True, text=True, timeout=1500)
-    request = Request(f"{ray_cluster.dashboard_url}/api/jobs/")
-    request.add_header("Authorization", f"Bearer {environment['RAY_AUTH_TOKEN']}")
+        entrypoint = shlex.join([*wrapper, "python", "-c", f"raise SystemExit({code})"])
+        _jobs(ray_cluster, {"entrypoint": entrypoint, "submission_id": f"exits-with-{code}"})
+    states: dict[str, str] = {}
+    while not {"SUCCEEDED", "FAILED", "STOPPED"}.issuperset(states.values()) or len(states) < 3:
+        time.sleep(0.5)
+        found = {job["submission_id"]: job["status"] for job in _jobs(ray_cluster)}
+        states = {job: status for job, status in found.items() if job and job.startswith("exits-with-")}
+    assert states == {"exits-with-0": "SUCCEEDED", "exits-with-1": "FAILED", "exits-with-2": "STOPPED"}
+
+
+def _jobs(cluster: RayCluster, new: dict[str, str] | None = None) -> Any:
+    """The jobs of a head; with `new`, the answer to a job that is submitted."""
+    request = Request(f"{cluster.dashboard_url}/api/jobs/", None if new is None else json.dumps(new).encode())
+    request.add_header("Authorization", f"Bearer {cluster.environment['RAY_AUTH_TOKEN']}")
+    request.add_header("Content-Type", "application/json")
     with urlopen(request, timeout=300) as answer:
-        states = {job["submission_id"]: job["status"] for job in json.load(answer)}
-    wanted = {"exits-with-0": "SUCCEEDED", "exits-with-1": "FAILED", "exits-with-2": "STOPPED"}
-    assert wanted.items() <= states.items()
+        return json.load(answer)
