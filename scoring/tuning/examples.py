@@ -32,6 +32,9 @@ IGNORED = -100
 MAX_ANSWER_LENGTH = 20_000
 """Limit of an answer in characters."""
 
+KEPT_BYTES = 64 * 2**20
+"""Memory for the first examples, which later epochs take as they are: all of a few hundred small pictures."""
+
 
 @dataclass(frozen=True)
 class Example:
@@ -167,18 +170,27 @@ def check_targets(items: Sequence[Item], *, is_slots: bool) -> None:
 
 
 class Examples(Dataset):  # type: ignore[misc]  # of an untyped package
-    """The pictures of one split, decoded and prepared when they are asked for."""
+    """The pictures of one split, decoded and prepared when they are first asked for."""
 
     def __init__(self, items: Sequence[Item], encoder: Encoder, max_pixels: int):
         self._items = items
         self._encoder = encoder
         self._max_pixels = max_pixels
+        self._kept: dict[int, Example] = {}
+        self._num_bytes_left = KEPT_BYTES
 
     def __len__(self) -> int:
         return len(self._items)
 
     def __getitem__(self, index: int) -> Example:
-        return self._encoder.example(self._items[index], self._max_pixels)
+        if index in self._kept:
+            return self._kept[index]
+        example = self._encoder.example(self._items[index], self._max_pixels)
+        num_bytes = sum(values.nbytes for values in (*example.per_token.values(), *example.per_image.values()))
+        if num_bytes <= self._num_bytes_left:
+            self._kept[index] = example
+            self._num_bytes_left -= num_bytes
+        return example
 
 
 class Collator:

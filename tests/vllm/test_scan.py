@@ -1,5 +1,5 @@
 """`privsieve scan --engine vllm` through Ray, on the demo corpus, with report and filter; and the same rows from
-`--engine transformers`."""
+`--engine transformers` in this process."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.vllm.conftest import DEMO, MAX_PIXELS, privsieve
 
 
 def _scan(run: Path, engine: str, model: Path, *more: object) -> list[dict[str, Any]]:
-    arguments = ["--engine", engine, "--model", model, "--max-pixels", MAX_PIXELS, "--num-engines", 1, "--quiet", *more]
+    arguments = ["--engine", engine, "--model", model, "--max-pixels", MAX_PIXELS, "--quiet", *more]
     assert privsieve("scan", DEMO, "--run", run, *arguments) == 0
     files = sorted((run / "scores").glob("*.parquet"))
     rows = [row for file in files for row in pq.read_table(file, schema=SCHEMA).to_pylist()]
@@ -24,7 +24,7 @@ def _scan(run: Path, engine: str, model: Path, *more: object) -> list[dict[str, 
 
 def test_scan_report_and_filter(checkpoint: Path, adapter: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    rows = _scan(run, "vllm", checkpoint, "--adapter", adapter)
+    rows = _scan(run, "vllm", checkpoint, "--adapter", adapter, "--num-engines", 1)
     scored = [row for row in rows if row["status"] == "scored"]
     assert len(scored) == 27
     reasons = sorted(str(row["reason"]) for row in rows if row["status"] == "quarantined")
@@ -34,7 +34,7 @@ def test_scan_report_and_filter(checkpoint: Path, adapter: Path, tmp_path: Path)
     assert record["protocol"].startswith("slots-")
     assert sorted(record["weights"]) == ["adapter tuned", "micro-vl"]
 
-    others = _scan(tmp_path / "other", "transformers", checkpoint, "--adapter", adapter)
+    others = _scan(tmp_path / "other", "transformers", checkpoint, "--adapter", adapter, "--executor", "inline")
     for row, other in zip(rows, others, strict=True):
         assert (row["shard"], row["index"], row["status"]) == (other["shard"], other["index"], other["status"])
         if row["status"] == "scored":

@@ -37,11 +37,14 @@ def check_template(name: str, template: str, words: Mapping[str, Any], chats: Se
     Other faults of the template do not count here. name: of the model. words: the special tokens that the template may
     use. chats: messages as transformers takes them.
     """
-    _check(name, json.dumps({"template": template, "words": dict(words), "chats": chats}, default=str))
+    fault = _fault(json.dumps({"template": template, "words": dict(words), "chats": chats}, default=str))
+    if fault is not None:
+        raise EngineError(f'the model "{name}" cannot be asked: its chat template {fault}; choose another model')
 
 
 @lru_cache(maxsize=64)
-def _check(name: str, asked: str) -> None:
+def _fault(asked: str) -> str | None:
+    """Return what is wrong with the template. asked: as JSON. A process tries each template once."""
     path = os.pathsep.join(p for p in sys.path if p)
     # -P: nothing is imported from the working directory, which is the user's.
     command = [sys.executable, "-P", "-m", "scoring.engines.vlm.chat_template"]
@@ -51,23 +54,22 @@ def _check(name: str, asked: str) -> None:
             command, input=asked.encode(), env=environment, capture_output=True, timeout=START_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise _refused(name, f"did not end within {START_LIMIT_S} s") from None
+        return f"did not end within {START_LIMIT_S} s"
     if done.returncode == -signal.SIGXCPU:
-        raise _refused(name, f"takes more than {MAX_CPU_S} s")
+        return f"takes more than {MAX_CPU_S} s"
     if done.returncode == -signal.SIGKILL or done.stdout == b"MemoryError":
-        raise _refused(name, f"takes more than {MAX_MEMORY_BYTES // 2**20} MB of memory")
+        return f"takes more than {MAX_MEMORY_BYTES // 2**20} MB of memory"
     if done.returncode != 0 or not done.stdout.isdigit():
-        raise _refused(name, f"could not be tried in a process of its own (it ended with {done.returncode})")
+        return f"could not be tried in a process of its own (it ended with {done.returncode})"
     if int(done.stdout) > MAX_CHARACTERS:
-        raise _refused(name, f"makes a text of {int(done.stdout):,} characters")
-
-
-def _refused(name: str, what: str) -> EngineError:
-    return EngineError(f'the model "{name}" cannot be asked: its chat template {what}; choose another model')
+        return f"makes a text of {int(done.stdout):,} characters"
+    return None
 
 
 def _serve() -> None:
     """Run in the child: write the length of the longest text, 0 if the template raises, or `MemoryError`."""
+    # transformers would import it, which takes longer than all else here, and no template needs it.
+    sys.modules["torch"] = None  # type: ignore[assignment]
     from transformers.utils.chat_template_utils import render_jinja_template
 
     asked = json.load(sys.stdin)
