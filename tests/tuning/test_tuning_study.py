@@ -20,6 +20,7 @@ from reports.labels.agreement import agreement_table
 from scoring.assessment import EngineOptions
 from scoring.labels.judgements import judgements
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
+from tests.tuning.made import make_recipe
 
 DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "tuning"
 MAX_PIXELS = 64 * 64
@@ -49,7 +50,7 @@ def _drawn(folder: Path, num_per_class: int, seed: int) -> tuple[str, str]:
 def request_(tmp_path_factory: pytest.TempPathFactory) -> StudyRequest:
     folder = tmp_path_factory.mktemp("study")
     pictures, labels = _drawn(folder / "tuning", 9, 1)
-    evaluation, evaluation_labels = _drawn(folder / "evaluation", 10, 2)
+    evaluation, evaluation_labels = _drawn(folder / "evaluation", 5, 2)
     return StudyRequest(
         out=str(folder / "out"),
         source=pictures,
@@ -58,7 +59,7 @@ def request_(tmp_path_factory: pytest.TempPathFactory) -> StudyRequest:
         evaluation_labels=evaluation_labels,
         target="binary",
         model=str(DEMO / "base"),
-        recipe=str(DEMO / "recipe.yaml"),
+        recipe=str(make_recipe(folder / "ten-epochs.yaml", epochs=10)),
         protocol="binary:ours-1,first",
         max_pixels=MAX_PIXELS,
     )
@@ -184,7 +185,7 @@ def test_the_four_wordings_are_asked_and_their_spread_given(
     assert mcc.values[0] == _point(left_out, None).mcc
     assert mcc.sd == pytest.approx(np.std([value for value in mcc.values if value is not None], ddof=1))
 
-    with pytest.raises(LabelsError, match="shares 160 pictures with an evaluation set"):
+    with pytest.raises(LabelsError, match="shares 80 pictures with an evaluation set"):
         run_prompts(replace(asked, out=str(tmp_path / "other"), evaluation=(str(tmp_path / "out" / "ours-1"),)), SILENT)
 
 

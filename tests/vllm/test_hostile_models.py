@@ -53,12 +53,13 @@ def test_a_chat_template_that_loops_only_over_answers_is_refused_too(checkpoint:
         check_template("model", template, {}, [chat, answered])
 
 
+OF_MODULES = {"target_modules": BACKTRACKING, "exclude_modules": BACKTRACKING}
+OF_LAYERS = {"target_modules": ["q_proj"], "layers_pattern": BACKTRACKING, "layers_to_transform": [0]}
+
+
 @pytest.mark.parametrize(
-    "settings",
-    [
-        {"target_modules": BACKTRACKING, "exclude_modules": BACKTRACKING},
-        {"target_modules": ["q_proj"], "layers_pattern": BACKTRACKING, "layers_to_transform": [0]},
-    ],
+    ("name", "settings"),
+    [("transformers", OF_MODULES), ("transformers", OF_LAYERS), ("vllm", OF_LAYERS | OF_MODULES)],
 )
 def test_a_pattern_for_the_modules_of_an_adapter_is_not_run(
     engine: Callable[..., Any],
@@ -66,13 +67,13 @@ def test_a_pattern_for_the_modules_of_an_adapter_is_not_run(
     adapter: Path,
     tmp_path: Path,
     views: list[View],
+    name: str,
     settings: dict[str, object],
 ) -> None:
     """The modules are those that the weights are of, so the answers are those of the honest adapter."""
     hostile = shutil.copytree(adapter, tmp_path / "hostile")
     config = json.loads((hostile / "adapter_config.json").read_text())
     (hostile / "adapter_config.json").write_text(json.dumps(config | settings))
-    for name in ("transformers", "vllm"):
-        honest = engine(name, protocol="slots", adapter=str(adapter)).assess(views[:2])
-        found = engine(name, protocol="slots", adapter=str(hostile)).assess(views[:2])
-        np.testing.assert_allclose(probabilities(found), probabilities(honest), atol=1e-6)
+    honest = engine(name, protocol="slots", adapter=str(adapter)).assess(views[:2])
+    found = engine(name, protocol="slots", adapter=str(hostile)).assess(views[:2])
+    np.testing.assert_allclose(probabilities(found), probabilities(honest), atol=1e-6)
