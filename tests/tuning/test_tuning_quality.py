@@ -67,14 +67,9 @@ def unseen(room: Path) -> Pictures:
 
 
 @pytest.fixture(scope="module")
-def recipe(room: Path) -> Path:
-    """That of the demo, with fewer epochs."""
-    return make_recipe(room / "twelve-epochs.yaml", epochs=12)
-
-
-@pytest.fixture(scope="module")
-def tuned(room: Path, recipe: Path, learnt: Pictures, unseen: Pictures) -> Path:
+def tuned(room: Path, learnt: Pictures, unseen: Pictures) -> Path:
     """On yes and no."""
+    recipe = make_recipe(room / "six-epochs.yaml", epochs=6)
     options = ["--target", "binary", "--validation", 0, "--exclude", unseen.labels]
     training_set = make_set(room / "learnt-set", learnt, *options)
     assert privsieve(*tune_command(training_set, recipe, room / "tuned")) == 0
@@ -82,7 +77,8 @@ def tuned(room: Path, recipe: Path, learnt: Pictures, unseen: Pictures) -> Path:
 
 
 @pytest.fixture(scope="module")
-def tuned_slots(room: Path, recipe: Path, learnt: Pictures) -> Path:
+def tuned_slots(room: Path, learnt: Pictures) -> Path:
+    recipe = make_recipe(room / "twelve-epochs.yaml", epochs=12)
     (room / "short-prompt.yaml").write_text(yaml.safe_dump(SHORT_PROMPT))
     options = ["--target", "slots", "--prompt-file", room / "short-prompt.yaml", "--validation", 0]
     training_set = make_set(room / "slots-set", planted(learnt, room), *options)
