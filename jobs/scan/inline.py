@@ -61,6 +61,9 @@ def scan_slices(
                 under_way.on_progress(0, 0)
             elif not num_at_work and ended.empty():
                 return
+            else:
+                for process in further:
+                    process.begin()  # to find that nothing is left
             while not ended.empty() or (task is None and num_at_work):
                 counts = ended.get()
                 if counts is None:
@@ -158,16 +161,21 @@ class FurtherProcess:
         self._number, self._after_s = number, after_s
         self._settings = replace(settings, source=replace(settings.source, shards=()))  # names would take long to send
         self._tasks, self._ended, self._under_way = tasks, ended, under_way
-        self._lock, self._is_over = threading.Lock(), threading.Event()
+        self._lock, self._is_over, self._begins = threading.Lock(), threading.Event(), threading.Event()
         self._child: _Child | None = None
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
+    def begin(self) -> None:
+        """Wait no longer before the first child is started."""
+        self._begins.set()
+
     def stop(self) -> None:
         """Kill the child, whatever it does."""
         self._is_over.set()
+        self._begins.set()
         with self._lock:
             if self._child is not None:
                 self._child.kill()
@@ -175,14 +183,14 @@ class FurtherProcess:
 
     def _serve(self) -> None:
         try:
-            if not self._is_over.wait(self._after_s):
-                while not self._is_over.is_set() and (task := self._tasks.take()) is not None:
-                    counts = self._scanned(task)
-                    self._under_way.on_progress(self._number, 0)
-                    if counts is None:
-                        self._tasks.give_back(task)
-                        return
-                    self._ended(counts)
+            self._begins.wait(self._after_s)
+            while not self._is_over.is_set() and (task := self._tasks.take()) is not None:
+                counts = self._scanned(task)
+                self._under_way.on_progress(self._number, 0)
+                if counts is None:
+                    self._tasks.give_back(task)
+                    return
+                self._ended(counts)
         finally:
             with self._lock:
                 if self._child is not None:
