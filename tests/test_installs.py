@@ -138,7 +138,7 @@ def test_the_lines_of_the_cpu_image_install_a_privsieve_that_scans(tmp_path: Pat
     folder = tmp_path / "opt"
     folder.mkdir()
     environment = os.environ | {"PATH": f"{tmp_path / 'image' / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    environment["PIP_NO_COMPILE"] = "0"  # which is pip's way to say yes; most of it is never imported
+    environment["PIP_NO_COMPILE"] = "0"  # pip reads this 0 as --no-compile: most of it is never imported
     environment.pop("PYTHONPATH", None)
     num_run = 0
     for word, rest in instructions("cpu"):

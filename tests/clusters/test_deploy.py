@@ -190,8 +190,8 @@ def test_a_refused_command_stops_its_job_and_another_failure_fails_it(ray_cluste
     states: dict[str, str] = {}
     while not {"SUCCEEDED", "FAILED", "STOPPED"}.issuperset(states.values()) or len(states) < 3:
         time.sleep(0.5)
-        found = {job["submission_id"]: job["status"] for job in _jobs(ray_cluster)}
-        states = {job: status for job, status in found.items() if job and job.startswith("exits-with-")}
+        all_states = {job["submission_id"]: job["status"] for job in _jobs(ray_cluster)}
+        states = {job: state for job, state in all_states.items() if job and job.startswith("exits-with-")}
     assert states == {"exits-with-0": "SUCCEEDED", "exits-with-1": "FAILED", "exits-with-2": "STOPPED"}
 
 

@@ -48,7 +48,7 @@ PROFILE = """
 export PATH={python_folder}:$PATH RAY_TMPDIR={folder}/head-ray
 export PIP_NO_INDEX=1 PIP_FIND_LINKS={folder}/packages PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_COMPILE=0
 """
-"""pip turns its option --no-compile on by this 0: most of what is installed is never imported."""
+"""pip reads PIP_NO_COMPILE=0 as --no-compile: most of what is installed is never imported."""
 
 
 @dataclass(frozen=True)
