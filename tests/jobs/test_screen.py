@@ -188,8 +188,8 @@ class FailsOnBridges:
 def test_a_picture_on_which_a_look_fails_is_left_out_and_counted(
     corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = labelled_pictures(_asked(corpus).look, {"caption": FailsOnBridges()}, on_terminal(quiet=True))
-    num_left = 600 - len(found.pictures.sha256)
+    usable = labelled_pictures(_asked(corpus).look, {"caption": FailsOnBridges()}, on_terminal(quiet=True))
+    num_left = 600 - len(usable.pictures.sha256)
     assert 0 < num_left < 300
     why = "of a picture without features: a detector failed (RuntimeError)"
     assert f"labels that are not used: {num_left} {why}" in capsys.readouterr().err

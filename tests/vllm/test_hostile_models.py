@@ -75,5 +75,5 @@ def test_a_pattern_for_the_modules_of_an_adapter_is_not_run(
     config = json.loads((hostile / "adapter_config.json").read_text())
     (hostile / "adapter_config.json").write_text(json.dumps(config | settings))
     honest = engine(name, protocol="slots", adapter=str(adapter)).assess(views[:2])
-    found = engine(name, protocol="slots", adapter=str(hostile)).assess(views[:2])
-    np.testing.assert_allclose(probabilities(found), probabilities(honest), atol=1e-6)
+    answered = engine(name, protocol="slots", adapter=str(hostile)).assess(views[:2])
+    np.testing.assert_allclose(probabilities(answered), probabilities(honest), atol=1e-6)
