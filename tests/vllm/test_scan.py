@@ -24,7 +24,7 @@ def _scan(run: Path, engine: str, model: Path, *more: object) -> list[dict[str, 
 
 def test_scan_report_and_filter(checkpoint: Path, adapter: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    rows = _scan(run, "vllm", checkpoint, "--adapter", adapter, "--num-engines", 1)
+    rows = _scan(run, "vllm", checkpoint, "--adapter", adapter, "--executor", "inline")
     scored = [row for row in rows if row["status"] == "scored"]
     assert len(scored) == 27
     reasons = sorted(str(row["reason"]) for row in rows if row["status"] == "quarantined")
