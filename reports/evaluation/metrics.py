@@ -41,11 +41,7 @@ class AttributeMetrics(BinaryMetrics):
     """Cohen's κ of label and answer, −1…1; None if both are always the same."""
 
     num_labelled: int
-    """Pictures whose label is not null."""
-
     num_not_answered: int
-    """How many of these have a null answer."""
-
     num_present: int
     """Labelled present, answered or not."""
 
@@ -70,14 +66,10 @@ class AttributeSummary:
     """Mean F1 of the attributes that have one; None if none has."""
 
     num_in_macro: int
-    """Number of these attributes."""
-
     without_f1: tuple[str, ...]
     """Attributes that have labels, but no F1: neither labelled present nor answered so, or never answered."""
 
     ambiguous: Ambiguous
-    """What a value of 0.5 counts as."""
-
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     """95 % interval of macro_f1, over the same attributes."""
 
@@ -150,8 +142,6 @@ class ScoreMetrics:
     """Metrics for the pictures that have a true and a predicted score. None: not defined on these pictures."""
 
     num_pictures: int
-    """Pictures with both scores."""
-
     spearman: float | None
     """Rank correlation with mean ranks for ties, −1…1; None if one side is constant."""
 
@@ -168,19 +158,15 @@ class ScoreMetrics:
     """Share of pictures whose predicted level is the true one, 0–1; no level counts as level 4."""
 
     pairwise_inter: PairwiseAccuracy
-    """Over pairs of pictures of different true levels."""
-
     pairwise_intra: PairwiseAccuracy
-    """Over pairs of pictures of the same true level."""
+    """Over pairs of pictures of different true levels, and of the same one."""
 
     confusion: tuple[tuple[int, ...], ...]
     """4 × 4 counts: rows are true levels 1…4, columns predicted levels 1…4."""
 
     histogram_true: tuple[tuple[int, ...], ...]
-    """4 × 20 counts: per true level, the true scores in bins of 0.05."""
-
     histogram_predicted: tuple[tuple[int, ...], ...]
-    """4 × 20 counts: per true level, the predicted scores in bins of 0.05."""
+    """4 × 20 counts: per true level, the scores in bins of 0.05."""
 
 
 def band_of(scores: Numbers) -> Levels:

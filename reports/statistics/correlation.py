@@ -75,10 +75,8 @@ class PairwiseAccuracy:
     """Pairs with different truths."""
 
     num_right: int
-    """How many of these have predictions in the same order."""
-
     accuracy: float | None
-    """num_right / num_pairs, 0–1; None without a pair."""
+    """None without a pair."""
 
 
 def pairwise_by_level(
@@ -129,10 +127,9 @@ class RankCorrelation:
     """τ-b, −1 to 1; None like `spearman`."""
 
     kendall_low: float | None
-    """The lowest τ if any one of the items is left out; None with fewer than four items."""
+    """The lowest and the highest τ if any one of the items is left out; None with fewer than four items."""
 
     kendall_high: float | None
-    """The highest."""
 
 
 def rank_correlation(x: Numbers, y: Numbers) -> RankCorrelation:

@@ -194,13 +194,10 @@ class Counted:
 
 @dataclass(frozen=True)
 class Standing:
-    """One group among all."""
+    """The highest and the lowest place that a group can have, 1 to K."""
 
     rank_low: int
-    """The highest place that it can have, 1 to K."""
-
     rank_high: int
-    """The lowest."""
 
 
 def standings(groups: Sequence[Counted]) -> list[Standing]:
