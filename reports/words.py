@@ -24,8 +24,6 @@ class Table:
     """Title, with what a reader must know to read the table."""
 
     heads: list[str]
-    """Heads of the columns."""
-
     rows: list[list[str]]
     """Cells; "–" if a metric is not defined."""
 

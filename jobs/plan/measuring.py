@@ -115,11 +115,7 @@ class Measured(EngineFacts):
     """Size of a result file without its rows."""
 
     num_reads: int
-    """How often a scan reads the source."""
-
     screen: ScreenRecord | None = None
-    """The screen that was timed."""
-
     screen_s: tuple[float, ...] = ()
     """Time of the screen for each image that could be decoded."""
 

@@ -64,13 +64,14 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
     rows = run.ask(
         "audit_draw",
         scored=sql.scored,
-        private=sql.subjects[PRIVATE].answer,
+        private=sql.answers[PRIVATE],
         keys=", ".join(KEYS),
         cells=sql.cells,
         probability="1.0::DOUBLE" if np.isinf(scale) else f"least(1.0, {scale!r}::DOUBLE * ({density}))",
         seed=str(seed),
     )
-    return _second_looks_first(AuditSample(_table(rows, _names(run, rows)), design))
+    named = [row | {"name": name} for row, name in zip(rows, _names(run, rows), strict=True)]
+    return _second_looks_first(AuditSample(pa.Table.from_pylist(named, schema=SAMPLE_SCHEMA), design))
 
 
 def _second_looks_first(sample: AuditSample) -> AuditSample:
@@ -102,11 +103,6 @@ def _names(run: Run, rows: list[dict[str, Any]]) -> list[str | None]:
         else:
             names.append(f"{row['shard']}/{row['key']}" if is_one_per_shard else None)
     return names
-
-
-def _table(rows: list[dict[str, Any]], names: list[str | None]) -> pa.Table:
-    named = [row | {"name": name} for row, name in zip(rows, names, strict=True)]
-    return pa.Table.from_pylist(named, schema=SAMPLE_SCHEMA)
 
 
 def densities(num_images: Mapping[str, Counts], purpose: Purpose) -> dict[str, Numbers]:

@@ -6,6 +6,7 @@ engine must be wrong as often there as here, which nothing in the two runs can s
 Source: Rogan and Gladen, "Estimating prevalence from the results of a screening test", 1978.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -203,13 +204,7 @@ def audit_of_other_run(
         categories=tuple(categories),
         cautions=cautions,
         is_screened=run.record.screen is not None,
-        notes=(
-            f"Sensitivity and specificity are those in {other.url}. The corrected rates hold only if the engine errs "
-            "as often here as there, which nothing in the two runs can show. Labels of a sample of this run need no "
-            "such assumption.",
-            *(() if probabilities is not None else (_taken_as_even(other.url),)),
-            *((_left_out(undecided),) if (undecided := labels.undecided_in_words) else ()),
-        ),
+        notes=tuple(_notes(other.url, labels, is_even=probabilities is None)),
     )
 
 
@@ -271,27 +266,28 @@ def _errors(
         known &= probabilities > 0
     is_there, num_labels = truth[known] == 1, int(known.sum())
     cells = numbers_of(rows, f"cell_{subject}")[labels.places[known]].astype(np.int64)
-    if not num_labels:
-        errors = counted_errors(0, 0, 0, 0, random)
-    elif probabilities is None or num_images is None:
+    if probabilities is None or num_images is None or not num_labels:
         errors = errors_of(is_there, IS_YES[cells], random)
     else:
         errors = weighted_errors(evidence(num_images, cells, truth[known], probabilities[known]), random)
     return errors, num_labels, int(is_there.sum())
 
 
-def _taken_as_even(other: str) -> str:
-    return (
-        f"The labels are not of an audit sample of {other}, so each counts once, as if the pictures had been drawn "
-        "evenly. If some kinds were chosen more often than others, the corrected rates are wrong."
+def _notes(other: str, labels: LabelledSample, is_even: bool) -> Iterator[str]:
+    yield (
+        f"Sensitivity and specificity are those in {other}. The corrected rates hold only if the engine errs as often "
+        "here as there, which nothing in the two runs can show. Labels of a sample of this run need no such assumption."
     )
-
-
-def _left_out(undecided: str) -> str:
-    return (
-        f"Left out as undecided, since people differ or cannot say: {undecided}. These are hard pictures, so the "
-        "engine seems better than it is."
-    )
+    if is_even:
+        yield (
+            f"The labels are not of an audit sample of {other}, so each counts once, as if the pictures had been drawn "
+            "evenly. If some kinds were chosen more often than others, the corrected rates are wrong."
+        )
+    if undecided := labels.undecided_in_words:
+        yield (
+            f"Left out as undecided, since people differ or cannot say: {undecided}. These are hard pictures, so the "
+            "engine seems better than it is."
+        )
 
 
 def _note(rate: Estimate, num_labels: int) -> str | None:

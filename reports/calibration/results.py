@@ -22,8 +22,6 @@ class SubjectCalibration:
     """"private", or the attribute's key."""
 
     level: int | None
-    """Level of the attribute."""
-
     probability: str
     """Which number of the row was calibrated."""
 
@@ -68,23 +66,15 @@ class CalibrationReport:
     run: str
     engine: str
     cautions: tuple[str, ...]
-    """Cautions of the run."""
-
     has_attributes: bool
     """Whether the run judges attributes. The protocol `binary` asks only whether a picture is private."""
 
     join: JoinCounts
-    """Rows and labels, joined and not."""
-
     drawn: Drawn
-    """How the labelled pictures were drawn."""
-
     num_drawn: int | None
     """Pictures of the audit sample; None if drawn evenly."""
 
     num_labelled: int
-    """Pictures that the figures are of."""
-
     num_open: int
     """How many of these are neither private nor public, since some attribute of level 1 or 2 is not labelled."""
 
@@ -95,8 +85,6 @@ class CalibrationReport:
     """Calibrated probability from which an attribute is present."""
 
     seed: int
-    """Seed of the folds."""
-
     subjects: tuple[SubjectCalibration, ...]
     """The private decision first, then attributes in their order."""
 

@@ -1,7 +1,8 @@
 """Changes between two runs: attributes, the shares of private pictures, and severity scores.
 
 Each kind has a function `tally_…`, which adds the pictures of one part to a table of counts, and a function that
-computes the change from these counts. DuckDB adds them up, so that no rows are held in memory.
+computes the change from these counts. DuckDB adds them up, so that no rows are held in memory. If pictures are not
+independent (`is_tested` is false), there are no p-values and no intervals.
 """
 
 from collections.abc import Collection, Mapping
@@ -60,8 +61,7 @@ def attribute_changes(
 ) -> dict[str, AttributeChange]:
     """Return the change of each attribute, by key.
 
-    declared_a, declared_b: attributes that each run says it never denies (`scoring.table.presence_only`). is_tested:
-    whether pictures are independent, so that there are p-values.
+    declared_a, declared_b: attributes that each run says it never denies (`scoring.table.presence_only`).
     """
     change_of = {
         attribute.key: _attribute_change(
@@ -139,8 +139,7 @@ def private_shares(
 ) -> tuple[PairedRate, float | None, tuple[GroupChange, ...]]:
     """Compare the private shares of all pictures, with Cohen's κ, and of each group that may be named.
 
-    unnamed: groups that may not be named; the tests are adjusted for them too. is_tested: whether pictures are
-    independent, so that there are p-values.
+    unnamed: groups that may not be named; the tests are adjusted for them too.
     """
     counts = ", ".join(f'sum("{name}")::BIGINT' for name in ("num_pairs", *_COUNTED))
     rows = database.execute(f"SELECT category, {counts} FROM tally_groups GROUP BY ALL ORDER BY category").fetchall()
@@ -205,7 +204,7 @@ def score_changes(
 ) -> tuple[ScoreChange, ...]:
     """Return the change of each score column that some picture has in both runs.
 
-    unnamed: groups that may not be named. is_tested: whether pictures are independent, so that there are intervals.
+    unnamed: groups that may not be named.
     """
     return tuple(
         change

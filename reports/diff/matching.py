@@ -147,11 +147,10 @@ def match_names(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
             SELECT n, shard, "key", sha256 IS NOT NULL AS has_hash FROM kept_{side}""")
     database.execute("CREATE TABLE pairs (n_a BIGINT, n_b BIGINT)")
     for name in NAMES:
+        named = f"""SELECT {name} AS name, min(n) AS n, bool_or(has_hash) AS has_hash FROM left_{{}}
+            GROUP BY ALL HAVING count(*) = 1"""
         database.execute(f"""INSERT INTO pairs
-            WITH named_a AS (SELECT {name} AS name, min(n) AS n, bool_or(has_hash) AS has_hash FROM left_a
-                GROUP BY ALL HAVING count(*) = 1),
-            named_b AS (SELECT {name} AS name, min(n) AS n, bool_or(has_hash) AS has_hash FROM left_b
-                GROUP BY ALL HAVING count(*) = 1)
+            WITH named_a AS ({named.format("a")}), named_b AS ({named.format("b")})
             SELECT named_a.n, named_b.n FROM named_a JOIN named_b USING (name)
             WHERE NOT (named_a.has_hash AND named_b.has_hash)""")
         for side in SIDES:

@@ -69,13 +69,11 @@ class PairedRate:
     """0–1; None without such pictures, as are `rate_b` and `change`."""
 
     rate_b: float | None
-
     change: float | None
     num_private_a_open_b: int
     """Private in the first run and unknown in the second, though scored, and the reverse; not in `num_pictures`."""
 
     num_private_b_open_a: int
-
     seldom_denied_in: tuple[str, ...]
     """The runs ("a", "b") that leave more pictures unknown than they call public. Then nothing is tested, since whether
     a picture is known depends on the answer."""
@@ -86,8 +84,6 @@ class PairedRate:
 
 @dataclass(frozen=True)
 class GroupChange(PairedRate):
-    """One category."""
-
     group: str
     """As the first run has it; "(none)" for pictures without."""
 
@@ -115,7 +111,6 @@ class AttributeChange:
     """Present (1) in the first run, of `num_assessed`."""
 
     num_present_b: int
-
     num_appeared: int
     num_vanished: int
     num_doubt_changed: int
@@ -126,7 +121,6 @@ class AttributeChange:
     `num_assessed`."""
 
     num_present_b_open_a: int
-
     seldom_denied_in: tuple[str, ...]
     """The runs ("a", "b") that have no answer in more pictures than they answer with 0, or that declare that they never
     answer with 0. Then nothing is tested, since whether a picture has an answer depends on the answer."""
@@ -149,7 +143,6 @@ class MeanChange:
     num_pictures: int
     mean_a: float
     mean_b: float
-
     change: float
     interval: Interval | None
     """95 % interval of `change`, for independent pictures; few if fewer than `NUM_FEW` of them changed their score.
@@ -158,15 +151,11 @@ class MeanChange:
 
 @dataclass(frozen=True)
 class GroupScores(MeanChange):
-    """One category."""
-
     group: str
 
 
 @dataclass(frozen=True)
 class ScoreChange(MeanChange):
-    """One kind of severity score."""
-
     column: str
     """holistic_score: the model's own; score: by the formula from the attributes."""
 
@@ -178,8 +167,6 @@ class ScoreChange(MeanChange):
 
 @dataclass(frozen=True)
 class ChangedPicture:
-    """One picture whose level differs."""
-
     key: str
     group: str
     level_a: int

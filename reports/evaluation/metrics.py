@@ -110,15 +110,9 @@ def attribute_metrics(
             intervals={name: intervals[name] for name in WITH_INTERVALS if name in intervals},
             calibration=calibration(truth[both, index] >= bound, probabilities[both, index]),
         )
-    return by_key, _summary(by_key, ambiguous, counted, draws)
-
-
-def _summary(
-    by_key: Mapping[str, AttributeMetrics], ambiguous: Ambiguous, counted: Numbers, draws: Draws | None
-) -> AttributeSummary:
     scores = [item.f1 for item in by_key.values() if item.f1 is not None]
     interval = None if draws is None else of_macro_f1(counted, draws)
-    return AttributeSummary(
+    return by_key, AttributeSummary(
         macro_f1=float(np.mean(scores)) if scores else None,
         num_in_macro=len(scores),
         without_f1=tuple(key for key, metrics in by_key.items() if metrics.f1 is None),
@@ -191,12 +185,14 @@ def score_metrics(
     actual = as_four_levels(true_levels)
     answered = as_four_levels(band_of(predicted) if predicted_levels is None else predicted_levels)
     inter, intra = pairwise_by_level(truth, predicted, actual)
-    equal_weights = np.ones((1, len(truth)))
+    equal_weights, errors = np.ones((1, len(truth))), predicted - truth
     return ScoreMetrics(
         num_pictures=len(truth),
         spearman=known(weighted_spearman(truth, predicted, equal_weights)[0]),
         pearson=known(pearson_of_sums(moments(truth, predicted).sum(axis=0))),
-        **means(truth, predicted, actual == answered),
+        mae=mean(np.abs(errors)),
+        bias=mean(errors),
+        level_accuracy=mean(actual == answered),
         pairwise_inter=inter,
         pairwise_intra=intra,
         confusion=_table(np.histogram2d(actual, answered, bins=(np.arange(1, 6), np.arange(1, 6)))[0]),
@@ -205,16 +201,9 @@ def score_metrics(
     )
 
 
-def means(truth: Numbers, predicted: Numbers, is_level_right: npt.NDArray[np.bool_]) -> dict[str, float | None]:
-    """Return MAE, bias and level accuracy; None without a picture."""
-    if not len(truth):
-        return {"mae": None, "bias": None, "level_accuracy": None}
-    errors = predicted - truth
-    return {
-        "mae": float(np.abs(errors).mean()),
-        "bias": float(errors.mean()),
-        "level_accuracy": float(is_level_right.mean()),
-    }
+def mean(values: npt.NDArray[np.generic]) -> float | None:
+    """Return the mean; None without a value."""
+    return float(values.mean()) if len(values) else None
 
 
 def _histogram(levels: Levels, scores: Numbers) -> tuple[tuple[int, ...], ...]:

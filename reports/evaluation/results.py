@@ -46,8 +46,6 @@ class PrivateResult(BinaryMetrics):
 
 @dataclass(frozen=True)
 class ScoreResult(ScoreMetrics):
-    """The severity score."""
-
     column: str
     """Column of the run: holistic_score (the model's own), or score (from the attributes, by formula)."""
 

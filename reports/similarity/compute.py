@@ -1,7 +1,7 @@
 """Collects the pairs of one set, one after the other; memory grows only with their figures."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -24,23 +24,16 @@ class PairFigures:
     still_detected: float | None
 
 
-@dataclass
 class SetPairs:
     """Collects the pairs of a set."""
 
-    name: str
-    num_dimensions: int
-    """Length of the features."""
-
-    _columns: dict[str, list[object]] = field(default_factory=lambda: {name: [] for name in PAIRS_SCHEMA.names})
-    _counts: Counter[PairState] = field(default_factory=Counter)
-    _originals: list[Features] = field(default_factory=list)
-    _changed: list[Features] = field(default_factory=list)
-    _num_other_size: int = 0
-    num_originals_without: int = 0
-
-    def __post_init__(self) -> None:
-        self._moments = Moments(self.num_dimensions), Moments(self.num_dimensions)
+    def __init__(self, name: str, num_dimensions: int):
+        """num_dimensions: length of the features."""
+        self.name, self.num_originals_without, self._num_other_size = name, 0, 0
+        self._columns: dict[str, list[object]] = {column: [] for column in PAIRS_SCHEMA.names}
+        self._counts = Counter[PairState]()
+        self._originals, self._changed = list[Features](), list[Features]()
+        self._moments = Moments(num_dimensions), Moments(num_dimensions)
 
     def add(self, key: str | None, state: PairState, figures: PairFigures | None = None) -> None:
         """Add a pair. figures: of a compared pair."""
