@@ -48,7 +48,7 @@ def _shown(cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class Document:
-    """Output of a command: lines, then tables, then notes."""
+    """Output of a command: the lines that a reader needs before any figure, then tables, then notes."""
 
     headlines: Sequence[str]
     tables: Sequence[Table]

@@ -270,7 +270,8 @@ def _accepted(request: BenchmarkRequest) -> list[_Candidate]:
             f"no labelled picture of {request.run} is from a URL of {request.candidates}; the run must be over what "
             "fetch made of this list"
         )
-    candidates = sorted(accepted.values(), key=lambda candidate: _lot(candidate, request.seed))
+    lots = {sha256: hashlib.sha256(f"{request.seed}/{sha256}".encode()).digest() for sha256 in accepted}
+    candidates = sorted(accepted.values(), key=lambda candidate: lots[candidate.sha256])
     groups = near_duplicate_groups([candidate.phash for candidate in candidates])
     return [candidates[index] for index in np.sort(np.unique(groups, return_index=True)[1]).tolist()]
 
@@ -290,10 +291,6 @@ def _candidates(url: str) -> dict[str, tuple[str, str]]:
     known = (*PRIVATE_CLASSES, PUBLIC, HARD)
     hashed = ((url_sha256_of(address), address, class_) for address, class_ in rows if address is not None)
     return {digest: (address, class_) for digest, address, class_ in hashed if digest is not None and class_ in known}
-
-
-def _lot(candidate: _Candidate, seed: int) -> str:
-    return hashlib.sha256(f"{seed}/{candidate.sha256}".encode()).hexdigest()
 
 
 def _draw(accepted: Sequence[_Candidate], class_: str, num: int, request: BenchmarkRequest) -> list[dict[str, object]]:

@@ -71,14 +71,10 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
         seed=str(seed),
     )
     named = [row | {"name": name} for row, name in zip(rows, _names(run, rows), strict=True)]
-    return _second_looks_first(AuditSample(pa.Table.from_pylist(named, schema=SAMPLE_SCHEMA), design))
-
-
-def _second_looks_first(sample: AuditSample) -> AuditSample:
-    """Put the rows for a second look first. Both groups stay in random order, so any first part is still a random
-    sample."""
+    sample = AuditSample(pa.Table.from_pylist(named, schema=SAMPLE_SCHEMA), design)
+    # First the rows for a second look. Both groups stay in random order, so any first part is still a random sample.
     order = np.argsort([not is_second for is_second in sample.is_for_second_look], kind="stable")
-    return AuditSample(sample.table.take(pa.array(order)), sample.design)
+    return AuditSample(sample.table.take(pa.array(order)), design)
 
 
 def _density_sql(of_cells: Mapping[str, Numbers], num_images: Mapping[str, Counts]) -> str:

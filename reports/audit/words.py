@@ -41,7 +41,6 @@ def document(audit: Audit) -> Document:
 
 
 def headlines(audit: Audit) -> tuple[str, ...]:
-    """Return the lines that a reader needs before any figure."""
     counts = audit.labels
     return (
         *map(printable, audit.cautions),

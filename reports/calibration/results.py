@@ -95,14 +95,11 @@ class CalibrationReport:
 def thresholds_file(report: CalibrationReport) -> str | None:
     """Return the thresholds as YAML; None if no attribute has one."""
     lines = [
-        _line(subject.subject, subject.threshold, subject.note)
+        f"{subject.subject}: {np.format_float_positional(subject.threshold)}"
+        f"{f'  # {subject.note}' if subject.note else ''}\n"
         for subject in report.subjects
         if subject.level is not None and subject.threshold is not None
     ]
     if not lines:
         return None
     return _HEAD.format(at=report.at, num=report.num_labelled, engine=report.engine) + "".join(lines)
-
-
-def _line(key: str, threshold: float, note: str | None) -> str:
-    return f"{key}: {np.format_float_positional(threshold)}{f'  # {note}' if note else ''}\n"

@@ -132,15 +132,14 @@ def _filled(report: Report, extras: Extras, most_groups: int) -> str:
 def _figures(report: Report) -> str:
     """Return every figure of the groups in the table, for the CSV that a reader can save."""
     rows = [
-        [shortened(value) if isinstance(value, str) else _rounded(value) for value in row]
+        [
+            shortened(value) if isinstance(value, str) else round(value, 6) if isinstance(value, float) else value
+            for value in row
+        ]
         for row in group_rows(report, MAX_GROUPS)
     ]
     # A "<" inside a script element could end it; JSON allows it to be escaped.
     return json.dumps({"heads": HEADS, "rows": rows}, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _rounded(value: object) -> object:
-    return round(value, 6) if isinstance(value, float) else value
 
 
 @dataclass(frozen=True)

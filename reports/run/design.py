@@ -132,7 +132,9 @@ def in_source(rates: tuple[Rate, ...], design: RunDesign, sizes: SourceSizes, nu
 
     num_images: of the run.
     """
-    ordered = sorted(rates, key=_by_lower_end)
+    ordered = sorted(
+        rates, key=lambda of: (of.rate_low is None, -(of.rate_low or 0.0), -(of.privacy_rate or 0.0), of.group)
+    )
     judged = [rate for rate in ordered if rate.num_judged]
     fractions = {rate.group: fraction_of(rate, design, sizes, num_images) for rate in judged}
     ranks = dict[str, tuple[int, int]]()
@@ -254,10 +256,6 @@ def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes) -> Overall:
     assert weighted is not None
     sizes_of = "size of 1 category" if len(counts) == 1 else f"sizes of {len(counts):,} categories"
     return Overall(*weighted, f"Weighted with the {sizes_of} in the source, with its 95 % interval.")
-
-
-def _by_lower_end(rate: Rate) -> tuple[bool, float, float, str]:
-    return rate.rate_low is None, -(rate.rate_low or 0.0), -(rate.privacy_rate or 0.0), rate.group
 
 
 def fraction_of(rate: Rate, design: RunDesign, sizes: SourceSizes, num_images: int) -> float:
