@@ -226,13 +226,11 @@ def _chosen(request: DialoguesRequest, source: Source, feedback: Feedback) -> li
         raise LabelsError(f"{request.labels}: no label says of a picture of {request.source} whether it is private")
     if request.num_pictures is None or request.num_pictures >= len(pictures.candidates):
         return pictures.candidates
-    drawn = sorted(pictures.candidates, key=lambda candidate: _lot(request.seed, candidate.sha256))
+    drawn = sorted(
+        pictures.candidates, key=lambda each: hashlib.sha256(f"{request.seed} {each.sha256}".encode()).digest()
+    )
     taken = {candidate.sha256 for candidate in drawn[: request.num_pictures]}
     return [candidate for candidate in pictures.candidates if candidate.sha256 in taken]
-
-
-def _lot(seed: int, sha256: str) -> str:
-    return hashlib.sha256(f"{seed} {sha256}".encode()).hexdigest()
 
 
 def _prompt_tokens(candidate: Candidate, max_pixels: int) -> int:

@@ -48,7 +48,8 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
     density = _density_sql(of_cells, num_images)
     buckets = run.ask("audit_densities", density=density, scored=sql.scored, cells=sql.cells)
     histogram = np.array([[bucket["num_images"], bucket["total"]] for bucket in buckets], dtype=np.float64)
-    scale = scale_of(num_wanted, num_scored, largest_density(of_cells, num_images), histogram)
+    most = EVEN_SHARE + sum(float(of_cells[subject][num_images[subject] > 0].max()) for subject in of_cells)
+    scale = scale_of(num_wanted, num_scored, most, histogram)
     design = AuditDesign(
         num_wanted=num_wanted,
         seed=seed,
@@ -117,16 +118,11 @@ def densities(num_images: Mapping[str, Counts], purpose: Purpose) -> dict[str, N
     return densities_
 
 
-def largest_density(of_cells: Mapping[str, Numbers], num_images: Mapping[str, Counts]) -> float:
-    """Return an upper bound of the density of any image of the run."""
-    return EVEN_SHARE + sum(float(of_cells[subject][num_images[subject] > 0].max()) for subject in of_cells)
-
-
 def scale_of(num_wanted: int, num_images: int, largest: float, histogram: Numbers) -> float:
     """Return the factor that turns a density into a probability, so that `num_wanted` images are expected.
 
-    largest: the largest density. histogram: number of images and sum of densities of each bucket of similar densities,
-    shape (B, 2).
+    largest: an upper bound of all densities. histogram: number of images and sum of densities of each bucket of similar
+    densities, shape (B, 2).
     Infinity if every image is to be drawn.
     """
     if num_wanted >= num_images:

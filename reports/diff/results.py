@@ -163,6 +163,7 @@ class ScoreChange(MeanChange):
     """Rank correlation of the two runs, −1…1; None if one of them is constant."""
 
     groups: tuple[GroupScores, ...]
+    """Largest change first."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,10 @@ def render(evaluation: Evaluation, pictures: Mapping[str, bytes] = MappingProxyT
 
 @dataclass(frozen=True)
 class Dot:
-    """One bin of a reliability diagram, in SVG units from the left and the top."""
+    """One bin of a reliability diagram, in SVG units from the left and the top.
+
+    x: the mean probability. y: the share of pictures for which it is true.
+    """
 
     x: float
     y: float

@@ -61,7 +61,7 @@ class AttributePrevalence:
     """Share in which more than half of the people find it; a tie does not count."""
 
     difference: float
-    """share − share_of_people: above 0 where the annotator finds it too often."""
+    """share − share_of_people, with its 95 % interval: above 0 where the annotator finds it too often."""
 
     low: float
     high: float

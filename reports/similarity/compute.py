@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from reports.similarity.results import MAX_NEAREST, METRICS, PAIRS_SCHEMA, PairState, SetSimilarity
@@ -53,7 +52,9 @@ class SetPairs:
 
     def result(self) -> tuple[SetSimilarity, pa.Table]:
         """Return the set as a whole, and a row of each pair (`PAIRS_SCHEMA`)."""
-        is_nearest = self._is_nearest()
+        is_nearest = np.zeros(0, dtype=np.bool_)  # a single pair says nothing
+        if len(self._originals) > 1:
+            is_nearest = nearest(np.stack(self._changed), np.stack(self._originals))
         num_asked = len(is_nearest)
         compared = [row for row, state in enumerate(self._columns["state"]) if state == "compared"]
         for row, answer in zip(compared, is_nearest.tolist(), strict=False):  # those kept
@@ -76,12 +77,6 @@ class SetPairs:
             num_other_size=self._num_other_size,
         )
         return similarity, pa.table(self._columns, schema=PAIRS_SCHEMA)
-
-    def _is_nearest(self) -> npt.NDArray[np.bool_]:
-        """Return for each kept pair whether its original is the nearest; empty for a single pair."""
-        if len(self._originals) < 2:
-            return np.zeros(0, dtype=np.bool_)
-        return nearest(np.stack(self._changed), np.stack(self._originals))
 
     def _known(self, column: str) -> list[float]:
         return [value for value in self._columns[column] if isinstance(value, float)]

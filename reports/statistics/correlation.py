@@ -134,15 +134,12 @@ class RankCorrelation:
 
 def rank_correlation(x: Numbers, y: Numbers) -> RankCorrelation:
     """Return the rank correlations of x and y, and their range if one item is left out. x, y: shape (n,)."""
-    left_out = [_kendall(np.delete(x, n), np.delete(y, n)) for n in range(len(x))] if len(x) > 3 else []
-    taus = [tau for tau in left_out if tau is not None]
-    return RankCorrelation(len(x), _spearman(x, y), _kendall(x, y), min(taus, default=None), max(taus, default=None))
-
-
-def _spearman(x: Numbers, y: Numbers) -> float | None:
     from scipy.stats import spearmanr
 
-    return known(float(spearmanr(x, y).statistic)) if _have_orders(x, y) else None
+    left_out = [_kendall(np.delete(x, n), np.delete(y, n)) for n in range(len(x))] if len(x) > 3 else []
+    taus = [tau for tau in left_out if tau is not None]
+    spearman = known(float(spearmanr(x, y).statistic)) if _have_orders(x, y) else None
+    return RankCorrelation(len(x), spearman, _kendall(x, y), min(taus, default=None), max(taus, default=None))
 
 
 def _kendall(x: Numbers, y: Numbers) -> float | None:
