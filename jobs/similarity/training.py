@@ -76,16 +76,11 @@ def run_train(request: SimilarityTrainRequest, feedback: Feedback = SILENT) -> T
     with feedback.meter("train", request.epochs * len(triplets)) as meter:
         result = networks.train(how, np.stack(inputs), triplets, others, lambda epoch: meter.advance(len(triplets)))
     card = EncoderCard(
-        network=request.network,
+        **vars(how),
         side_px=side_px,
         num_dimensions=result.num_dimensions,
         num_originals=len(kept),
         num_triplets=len(triplets),
-        margin=request.margin,
-        learning_rate=request.learning_rate,
-        batch_size=request.batch_size,
-        epochs=request.epochs,
-        seed=request.seed,
         features_sha256=FROZEN_SHA256 if is_head else "",
         in_order=result.in_order,
         in_order_held_back=result.in_order_held_back,

@@ -118,7 +118,10 @@ class RawCounts:
 
 def cell_counts(run: Run, sql: AuditSql, by_category: bool = False) -> CellCounts:
     """Count the scored images in each cell; also per category, if `by_category` is set and there are not too many."""
-    names = _categories(run) if by_category else ()
+    names: tuple[str, ...] = ()
+    if by_category:
+        found = run.ask("audit_categories", category=_CATEGORY, most=str(MAX_CATEGORIES + 1))
+        names = tuple(sorted(row["category"] for row in found)) if len(found) <= MAX_CATEGORIES else ()
     numbers = " ".join(f"WHEN cell_{subject} IS NOT NULL THEN {number}" for number, subject in enumerate(SUBJECTS))
     rows = run.ask(
         "audit_cells",
@@ -157,9 +160,3 @@ def raw_counts(run: Run, sql: AuditSql, categories: tuple[str, ...] = ()) -> dic
         for category in categories:
             counts_by_category.setdefault(category, {})[subject] = RawCounts(*of_categories[category])
     return counts_by_category
-
-
-def _categories(run: Run) -> tuple[str, ...]:
-    rows = run.ask("audit_categories", category=_CATEGORY, most=str(MAX_CATEGORIES + 1))
-    names = sorted(row["category"] for row in rows)
-    return tuple(names) if len(names) <= MAX_CATEGORIES else ()

@@ -72,13 +72,6 @@ def counted_errors(
     )
 
 
-def errors_of(is_there: Flags, is_yes: Flags, random: np.random.Generator) -> Errors:
-    """Return the errors by pictures that were drawn evenly. Arrays have one entry for each labelled picture."""
-    pairs = (is_there & is_yes, is_there & ~is_yes, ~is_there & is_yes, ~is_there & ~is_yes)
-    num_found, num_missed, num_false, num_right = (int(pair.sum()) for pair in pairs)
-    return counted_errors(num_found, num_missed, num_false, num_right, random)
-
-
 def weighted_errors(evidence: Evidence, random: np.random.Generator) -> Errors:
     """Return the errors by pictures that were drawn with unequal probabilities.
 
@@ -152,10 +145,13 @@ def audit_of_other_run(
     if (run.record.engine, run.record.taxonomy) != (other.record.engine, other.record.taxonomy):
         raise RunError(f"{other.url} was made by another engine or with other settings of it than {run.url}")
     condition = private_condition(run.record.engine) if private is None else private
-    rows = _cells(other, condition)
+    sql_of_other = audit_sql(other, condition)
+    # Shard, index, key, sha256, and the cell of each subject.
+    rows = pa.Table.from_pylist(other.ask("audit_labelled", scored=sql_of_other.scored, cells=sql_of_other.cells))
+    if not rows.num_rows:
+        raise LabelsError(f"{other.url} has no scored images; scan first")
     labels = labelled(rows, judged, condition, other.url)
     probabilities = _probabilities(other, rows, labels)
-    sql_of_other = audit_sql(other, condition)
     of_other = None if probabilities is None else cell_counts(other, sql_of_other).of_run
     answered = {subject: counts.num_answered for subject, counts in raw_counts(other, sql_of_other)[None].items()}
     sql = audit_sql(run, condition)
@@ -208,15 +204,6 @@ def audit_of_other_run(
     )
 
 
-def _cells(run: Run, condition: str) -> pa.Table:
-    """Return all scored rows of a labelled run: shard, index, key, sha256, and the cell of each subject."""
-    sql = audit_sql(run, condition)
-    rows = run.ask("audit_labelled", scored=sql.scored, cells=sql.cells)
-    if not rows:
-        raise LabelsError(f"{run.url} has no scored images; scan first")
-    return pa.Table.from_pylist(rows)
-
-
 def _probabilities(other: Run, rows: pa.Table, labels: LabelledSample) -> Numbers | None:
     """Return the probability with which each labelled picture was drawn, 0 if its label does not count.
 
@@ -267,7 +254,10 @@ def _errors(
     is_there, num_labels = truth[known] == 1, int(known.sum())
     cells = numbers_of(rows, f"cell_{subject}")[labels.places[known]].astype(np.int64)
     if probabilities is None or num_images is None or not num_labels:
-        errors = errors_of(is_there, IS_YES[cells], random)
+        is_yes = IS_YES[cells]
+        pairs = (is_there & is_yes, is_there & ~is_yes, ~is_there & is_yes, ~is_there & ~is_yes)
+        num_found, num_missed, num_false, num_right = (int(pair.sum()) for pair in pairs)
+        errors = counted_errors(num_found, num_missed, num_false, num_right, random)
     else:
         errors = weighted_errors(evidence(num_images, cells, truth[known], probabilities[known]), random)
     return errors, num_labels, int(is_there.sum())

@@ -169,17 +169,9 @@ def as_table(audit: Audit, in_source: Audit | None = None) -> pa.Table:
 
 
 def _row(rates: SubjectRates | CategoryRates, category: str | None) -> dict[str, object]:
-    return {
-        "subject": rates.subject,
-        "category": category,
-        "raw_rate": rates.raw_rate,
-        "corrected_rate": rates.corrected.value,
-        "low": rates.corrected.low,
-        "high": rates.corrected.high,
-        "method": rates.method,
-        "num_labels": rates.num_labels,
-        "note": rates.note,
-    }
+    corrected = {"corrected_rate": rates.corrected.value, "low": rates.corrected.low, "high": rates.corrected.high}
+    stored = {name: getattr(rates, name) for name in ("subject", "raw_rate", "method", "num_labels", "note")}
+    return stored | {"category": category} | corrected
 
 
 def _named(what: str, estimate: Estimate) -> dict[str, object]:

@@ -192,7 +192,9 @@ def labelled_rows(
             f"{run.path}: the audit sample was drawn from another state of the run; draw it again, or say "
             "--drawn evenly"
         )
-    probabilities = _probabilities(joined.rows, sample)
+    by_row = sample.probabilities()
+    names = zip(joined.rows[Col.SHARD].to_pylist(), joined.rows[Col.INDEX].to_pylist(), strict=True)
+    probabilities = np.array([by_row.get(name, np.nan) for name in names], dtype=np.float64)
     is_of_sample = ~np.isnan(probabilities)
     if drawn is None and not is_of_sample.any():
         return evenly
@@ -254,10 +256,3 @@ def _candidates(
         parts.append(rows.filter(pa.array(wanted)))
         num_images += rows.num_rows
     return _Candidates(pa.concat_tables(parts), num_images, num_rows, checked.rows_sha256)
-
-
-def _probabilities(rows: pa.Table, sample: AuditSample) -> Numbers:
-    """Return the probability with which each row was drawn, NaN if it was not. Shape (n,)."""
-    by_row = sample.probabilities()
-    names = zip(rows[Col.SHARD].to_pylist(), rows[Col.INDEX].to_pylist(), strict=True)
-    return np.array([by_row.get(name, np.nan) for name in names], dtype=np.float64)
