@@ -1,6 +1,5 @@
 """The verb `calibrate`: whether probabilities mean what they say, and thresholds that follow from labels."""
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import click
@@ -46,14 +45,7 @@ class CalibrateRequest:
     """Seed of the folds."""
 
 
-@dataclass(frozen=True)
-class CalibrateResult:
-    report: CalibrationReport
-    thresholds: str | None
-    """Content of the file; None if no attribute has a threshold."""
-
-
-def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
+def run_calibrate(request: CalibrateRequest) -> CalibrationReport:
     """Compare the probabilities of the run with labels. LabelsError if the labels are wrong, belong to no picture of
     the run, or are too few for the thresholds file that is asked for. RunError, StorageError of the run."""
     if request.out is not None:
@@ -81,12 +73,12 @@ def run_calibrate(request: CalibrateRequest) -> CalibrateResult:
         subjects=subjects,
         without=without,
     )
-    thresholds = thresholds_file(report)
     if request.out is not None:
+        thresholds = thresholds_file(report)
         if thresholds is None:
             raise LabelsError(_nothing_to_write(report))
         place(request.out).write(thresholds.encode())
-    return CalibrateResult(report, thresholds)
+    return report
 
 
 def _nothing_to_write(report: CalibrationReport) -> str:
@@ -117,7 +109,7 @@ def calibrate(request: CalibrateRequest, reliability: tuple[str, ...], output: s
     RUN must hold probabilities: those of vision-language models read with slots, json or binary. The engine detectors
     gives none; evaluate judges its answers, and audit corrects its rates.
     """
-    report = run_calibrate(request).report
+    report = run_calibrate(request)
     if wrote_json(report, output):
         return
 

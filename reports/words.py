@@ -24,8 +24,6 @@ class Table:
     """Title, with what a reader must know to read the table."""
 
     heads: list[str]
-    """Heads of the columns."""
-
     rows: list[list[str]]
     """Cells; "–" if a metric is not defined."""
 
@@ -50,7 +48,7 @@ def _shown(cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class Document:
-    """Output of a command: lines, then tables, then notes."""
+    """Output of a command: the lines that a reader needs before any figure, then tables, then notes."""
 
     headlines: Sequence[str]
     tables: Sequence[Table]

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from itertools import chain
 from string import Template
 from typing import Annotated
 
@@ -210,16 +211,6 @@ class _Candidate:
 
 
 @dataclass(frozen=True)
-class _Drawn:
-    """A picture of the benchmark."""
-
-    name: str
-    candidate: _Candidate
-    batch: str | None
-    """The batch of a public picture."""
-
-
-@dataclass(frozen=True)
 class BenchmarkResult:
     num_accepted: dict[str, int]
     """Class -> accepted candidates, near duplicates counted once."""
@@ -244,15 +235,15 @@ def run_build_benchmark(request: BenchmarkRequest) -> BenchmarkResult:
     num_accepted = {name: counts[name] for name in (*PRIVATE_CLASSES, PUBLIC, HARD)}
     if too_few := [f"{name} {counts[name]} of {num}" for name, num in wanted.items() if counts[name] < num]:
         raise LabelsError(f"too few accepted pictures: {', '.join(too_few)}; let people judge more candidates")
-    drawn = [each for name, num in wanted.items() for each in _draw(accepted, name, num, request)]
+    drawn = {name: _draw(accepted, name, num, request) for name, num in wanted.items()}
     files = [LABELS, HARD_LABELS] if request.hard else [LABELS]
     out = place(request.out)
     for file in files:
         other = PUBLIC if file == HARD_LABELS else HARD
-        chosen = [each for each in drawn if each.candidate.class_ != other]
+        chosen = [row for name, rows in drawn.items() for row in rows if name != other]
         origin = LabelsOrigin("build benchmark", None, len(chosen), {}, ("Public: none of the eight private classes.",))
         write_labels(_labels(chosen), f"{request.out.rstrip('/')}/{file}", origin)
-    out.at(PICTURES).write(as_csv(_pictures(drawn)))
+    out.at(PICTURES).write(as_csv(pa.Table.from_pylist(list(chain(*drawn.values())))))
     out.at(SHEET).write(_datasheet(wanted, num_accepted, request).encode())
     return BenchmarkResult(num_accepted, wanted, (*files, PICTURES, SHEET))
 
@@ -279,7 +270,8 @@ def _accepted(request: BenchmarkRequest) -> list[_Candidate]:
             f"no labelled picture of {request.run} is from a URL of {request.candidates}; the run must be over what "
             "fetch made of this list"
         )
-    candidates = sorted(accepted.values(), key=lambda candidate: _lot(candidate, request.seed))
+    lots = {sha256: hashlib.sha256(f"{request.seed}/{sha256}".encode()).digest() for sha256 in accepted}
+    candidates = sorted(accepted.values(), key=lambda candidate: lots[candidate.sha256])
     groups = near_duplicate_groups([candidate.phash for candidate in candidates])
     return [candidates[index] for index in np.sort(np.unique(groups, return_index=True)[1]).tolist()]
 
@@ -301,38 +293,27 @@ def _candidates(url: str) -> dict[str, tuple[str, str]]:
     return {digest: (address, class_) for digest, address, class_ in hashed if digest is not None and class_ in known}
 
 
-def _lot(candidate: _Candidate, seed: int) -> str:
-    return hashlib.sha256(f"{seed}/{candidate.sha256}".encode()).hexdigest()
-
-
-def _draw(accepted: Sequence[_Candidate], class_: str, num: int, request: BenchmarkRequest) -> list[_Drawn]:
-    """Return the first pictures of the class; each seed has an order of its own."""
+def _draw(accepted: Sequence[_Candidate], class_: str, num: int, request: BenchmarkRequest) -> list[dict[str, object]]:
+    """Return a row of the table that is given away for each of the first pictures of the class, as many as `num`."""
     chosen = [candidate for candidate in accepted if candidate.class_ == class_][:num]
-    is_public = class_ not in PRIVATE_CLASSES
-    name = NAMES.get(class_, class_)
+    is_private, name = class_ in PRIVATE_CLASSES, NAMES.get(class_, class_)
     return [
-        _Drawn(f"{name}_{place_}", candidate, f"{BATCH}{(place_ - 1) // request.per_class + 1}" if is_public else None)
+        {
+            "name": f"{name}_{place_}",
+            "url": candidate.url,
+            "class": name,
+            "private": int(is_private),
+            "batch": None if is_private else f"{BATCH}{(place_ - 1) // request.per_class + 1}",
+            "sha256": candidate.sha256,
+        }
         for place_, candidate in enumerate(chosen, 1)
     ]
 
 
-def _labels(drawn: Sequence[_Drawn]) -> pa.Table:
-    columns: dict[str, Sequence[object]] = {
-        "sha256": [each.candidate.sha256 for each in drawn],
-        "annotator": ["benchmark"] * len(drawn),
-        "split": [each.batch for each in drawn],
-        "class": [NAMES.get(each.candidate.class_, each.candidate.class_) for each in drawn],
-        "private": [int(each.candidate.class_ in PRIVATE_CLASSES) for each in drawn],
-    }
-    return to_labels(columns, len(drawn))
-
-
-def _pictures(drawn: Sequence[_Drawn]) -> pa.Table:
-    """Return the table of pictures that is given away."""
-    labels = _labels(drawn)
-    columns = {"name": pa.array([each.name for each in drawn]), "url": pa.array([each.candidate.url for each in drawn])}
-    columns |= {"class": labels["class"], "private": labels["private"], "batch": labels["split"]}
-    return pa.table(columns | {"sha256": labels["sha256"]})
+def _labels(drawn: Sequence[Mapping[str, object]]) -> pa.Table:
+    named = {"sha256": "sha256", "split": "batch", "class": "class", "private": "private"}
+    columns: dict[str, Sequence[object]] = {label: [row[name] for row in drawn] for label, name in named.items()}
+    return to_labels(columns | {"annotator": ["benchmark"] * len(drawn)}, len(drawn))
 
 
 def _datasheet(wanted: Mapping[str, int], num_accepted: Mapping[str, int], request: BenchmarkRequest) -> str:

@@ -23,7 +23,7 @@ from jobs.runtime.progress import SILENT, Feedback
 from jobs.tune_set.labelled_pictures import labelled_pictures, labels_by_picture, targets_of
 from reports.statistics.binary import Spread, spread
 from reports.words import number
-from scoring.assessment import SET_BY_SCANS, EngineDescription, EngineOptions, ReportsTokenUsage, Unscored, View
+from scoring.assessment import SET_BY_SCANS, EngineOptions, ReportsTokenUsage, Unscored, View
 from scoring.engines import engine_module
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.labels.table import labels_sha256
@@ -145,7 +145,15 @@ def run_build_dialogues(request: DialoguesRequest, feedback: Feedback = SILENT) 
     module = engine_module(request.engine)
     description = module.describe(options)
     chosen = _chosen(request, source, feedback)
-    part = _Part(Path(f"{place(request.out).path}.part"), _content(request, description))
+    asked = {
+        "version": VERSION,
+        "engine": description.name,
+        "protocol": description.protocol,
+        "weights": description.weights,
+        "labels": labels_sha256(request.labels),
+        "seed": request.seed,
+    }
+    part = _Part(Path(f"{place(request.out).path}.part"), asked)
     left = [candidate for candidate in chosen if candidate.sha256 not in part.done]
     num_prompt = sum(_prompt_tokens(candidate, options.max_pixels or DEFAULT_MAX_PIXELS) for candidate in left)
     prices = (request.price_in, request.price_out)
@@ -173,8 +181,8 @@ def run_build_dialogues(request: DialoguesRequest, feedback: Feedback = SILENT) 
         limits = ImageLimits(max_frames=1, max_side_px=description.max_side_px)
         with feedback.meter("conversations", len(left)) as meter:
             for number, batch in enumerate(_batches(source, left, limits)):
-                for asked, members in _alike(batch, f"{request.seed} {number}").items():
-                    part.add(_lines(engine, asked, members))
+                for question, members in _alike(batch, f"{request.seed} {number}").items():
+                    part.add(_lines(engine, question, members))
                     meter.advance(len(members))
         if isinstance(engine, ReportsTokenUsage):
             usage = {kind: num for kind, num in sorted(engine.usage.items()) if num}
@@ -218,13 +226,11 @@ def _chosen(request: DialoguesRequest, source: Source, feedback: Feedback) -> li
         raise LabelsError(f"{request.labels}: no label says of a picture of {request.source} whether it is private")
     if request.num_pictures is None or request.num_pictures >= len(pictures.candidates):
         return pictures.candidates
-    drawn = sorted(pictures.candidates, key=lambda candidate: _lot(request.seed, candidate.sha256))
+    drawn = sorted(
+        pictures.candidates, key=lambda each: hashlib.sha256(f"{request.seed} {each.sha256}".encode()).digest()
+    )
     taken = {candidate.sha256 for candidate in drawn[: request.num_pictures]}
     return [candidate for candidate in pictures.candidates if candidate.sha256 in taken]
-
-
-def _lot(seed: int, sha256: str) -> str:
-    return hashlib.sha256(f"{seed} {sha256}".encode()).hexdigest()
 
 
 def _prompt_tokens(candidate: Candidate, max_pixels: int) -> int:
@@ -234,23 +240,12 @@ def _prompt_tokens(candidate: Candidate, max_pixels: int) -> int:
     return sum(map(len, texts)) // CHARACTERS_PER_TOKEN + max_pixels // PIXELS_PER_TOKEN
 
 
-def _content(request: DialoguesRequest, description: EngineDescription) -> dict[str, Any]:
-    """Return what a continued command must have in common with the one before."""
-    return {
-        "version": VERSION,
-        "engine": description.name,
-        "protocol": description.protocol,
-        "weights": description.weights,
-        "labels": labels_sha256(request.labels),
-        "seed": request.seed,
-    }
-
-
 class _Part:
     """The unfinished file: a line with what was asked for, then one per picture."""
 
     def __init__(self, file: Path, content: dict[str, Any]):
-        """Read what is there. LabelsError if it is of another request. A cut last line is left out."""
+        """Read what is there; a cut last line is left out. content: what a continued command must have in common with
+        the one before, else LabelsError."""
         self.file = file
         self.done = dict[str, dict[str, Any]]()
         self._begun = json.dumps({"asked": content}, sort_keys=True)

@@ -78,7 +78,6 @@ def warn_of_contradictions(tables: Sequence[tuple[str, pa.Table]], feedback: Fee
 def _one_per_picture(rows: pa.Table) -> pa.Table:
     """Return the first row of each sha256. An image without bytes gets SHARD/KEY as key if others have its key."""
     shards, keys, hashes = (rows[name].to_pylist() for name in (Col.SHARD, Col.KEY, Col.SHA256))
-    pictures = {(sha256 or (shard, key)) for shard, key, sha256 in zip(shards, keys, hashes, strict=True)}
     seen: set[object] = set()
     kept, names = [], []
     holders = Counter(keys)
@@ -88,7 +87,6 @@ def _one_per_picture(rows: pa.Table) -> pa.Table:
         seen.add(picture)
         kept.append(number)
         names.append(f"{shard}/{key}" if not sha256 and holders[key] > 1 else key)
-    assert len(kept) == len(pictures)
     place_of_key = rows.column_names.index("key")
     return rows.take(pa.array(kept, pa.int64())).set_column(place_of_key, "key", pa.array(names, pa.string()))
 

@@ -11,7 +11,7 @@ from jobs.console.requests import Option, Url, checked_request, refuse_existing
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.screen.request import LookRequest, SeenRequest
 from jobs.screen.run import cache_of, encoders_of, labelled_pictures, modalities_of
-from reports.labels.same_tags import SameTags, Tags, left_out, same_tags, sets_of
+from reports.labels.same_tags import SameTags, left_out, same_tags, sets_of
 from scoring.labels.picture_index import picture_names
 from scoring.labels.table import LabelsOrigin, attribute_values, read_judged, write_labels
 from scoring.privacy import private_of_labels
@@ -52,12 +52,15 @@ def run_same_tags(request: SameTagsRequest, feedback: Feedback = SILENT) -> Same
     """Compare the labels. Errors are as of `run_screen_fit`; nothing is written then."""
     if request.out is not None:
         refuse_existing(request.out)
-    sees = _sees(request.encoder)
+    sees = SeenRequest(modality=("frozen",))
+    if request.encoder is not None:
+        sees = SeenRequest(modality=("encoder",), encoder=(request.encoder,))
     encoders, names = encoders_of(sees), modalities_of(sees)
     modalities: dict[ModalityName, Modality] = {**loaded_modalities(names, encoders, cache_of(request.look, names))}
     found = labelled_pictures(request.look, {**modalities, TAGS: TagSet()}, feedback)
     pictures = found.pictures
-    tags = [_tags(views[0][TAGS]) for views in pictures.views]
+    found_tags = (views[0][TAGS] for views in pictures.views)
+    tags = [None if of is None or of.places is None else tuple(of.places.tolist()) for of in found_tags]
     given = read_judged(request.look.labels).labels
     place_of = {name: place for place, name in enumerate(found.names)}
     private = private_of_labels(numbers_of(given, "private"), attribute_values(given))
@@ -72,13 +75,3 @@ def run_same_tags(request: SameTagsRequest, feedback: Feedback = SILENT) -> Same
             kept, request.out, LabelsOrigin("labels same-tags", None, len(set(picture_names(kept).to_pylist())))
         )
     return result
-
-
-def _sees(encoder: str | None) -> SeenRequest:
-    if encoder is None:
-        return SeenRequest(modality=("frozen",))
-    return SeenRequest(modality=("encoder",), encoder=(encoder,))
-
-
-def _tags(features: Features | None) -> Tags | None:
-    return None if features is None or features.places is None else tuple(features.places.tolist())

@@ -31,6 +31,9 @@ class Figure:
     low: float
     high: float
 
+    def times(self, factor: float) -> "Figure":
+        return Figure(self.value * factor, self.low * factor, self.high * factor)
+
 
 @dataclass(frozen=True)
 class _Rough:
@@ -82,8 +85,6 @@ class PlanResult:
     """Shards whose images were counted."""
 
     num_sampled: int
-    """Images that were read."""
-
     images_are_counted: bool
     """Whether all shards were listed."""
 
@@ -110,8 +111,6 @@ class PlanResult:
     """Reason -> images of the sample that would be quarantined."""
 
     broken_share: float
-    """Share of the sample, 0–1."""
-
     decode_ms: Figure
     """CPU time per image."""
 
@@ -122,20 +121,14 @@ class PlanResult:
     """CPU time per image from the downscaled picture to the model; None if there is no such step."""
 
     host_origin: str
-    """Where `host_ms` comes from."""
-
     images_per_s: Figure
     """Speed of one GPU or engine process."""
 
     speed_origin: str
-    """Where `images_per_s` comes from."""
-
     speed_is_measured: bool
     """Whether an engine was timed; else the speed is a recorded one."""
 
     gpus: int
-    """GPUs or engine processes."""
-
     hours: Figure
     """With all GPUs or processes."""
 
@@ -149,7 +142,6 @@ class PlanResult:
     """10^9 bytes."""
 
     screen: ScreenPlan | None = None
-    """None for a plan without a screen."""
 
 
 def plan_of(measured: Measured, gpus: int, price_per_hour: float | None) -> PlanResult:
@@ -237,7 +229,7 @@ def _screened(
         screen_ms=(measured_s * 1e3).figure(),
         seen_share=seen,
         hours=taken,
-        cost=None if price is None else Figure(taken.value * price, taken.low * price, taken.high * price),
+        cost=None if price is None else taken.times(price),
         cpus_per_gpu=speed * ((cpu_s[0] + screen_s) / seen.value + cpu_s[1]),
         pays=seconds(seen.high) < 1 / speed,
     )

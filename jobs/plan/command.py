@@ -40,7 +40,7 @@ def _with_screen(screen: ScreenPlan) -> Iterator[tuple[str, str, str, str]]:
     advice = "it pays: fewer hours than without" if screen.pays else "NOT recommended: it saves no time here"
     yield "with the screen", "", "", advice
     yield "  screening", *_shown(screen.screen_ms, ",.3g", " ms/image"), "one thread of this machine"
-    yield ("  engine sees", *_shown(_scaled(screen.seen_share, 100), ",.3g", " %"), "of the images, by its labels")
+    yield ("  engine sees", *_shown(screen.seen_share.times(100), ",.3g", " %"), "of the images, by its labels")
     yield "  time", *_in_unit(screen.hours, TIMES), "range from the labels of the screen alone"
     if screen.cost:
         yield "  cost", *_cost(screen.cost), "hours × GPUs × price of one"
@@ -203,7 +203,7 @@ def _write_text(result: PlanResult) -> None:
         ("images", *_counted(result.images), counted),
         ("size", *_sized(result.terabytes), f"from {number_of(result.num_sampled, 'sampled image')}"),
         *([("read", *_sized(result.read_terabytes), reads)] if read_twice else []),
-        ("per image", *_sized(_scaled(result.bytes_per_image, 1e-12)), "mean"),
+        ("per image", *_sized(result.bytes_per_image.times(1e-12)), "mean"),
         ("picture size", *_shown(result.megapixels, ",.3g", " megapixels"), "mean, and 5 to 95 % of the images"),
         ("formats", formats, "", "by content, of the sample"),
         ("broken", f"{result.broken_share:.1%}", "", broken),
@@ -223,8 +223,8 @@ def _write_text(result: PlanResult) -> None:
 
 def _at_other_speeds(result: PlanResult) -> Iterator[tuple[str, str, str, str]]:
     for factor in OTHER_SPEEDS:
-        cost = "" if result.cost is None else f", cost {_cost(_scaled(result.cost, 1 / factor))[0]}"
-        time, spread = _in_unit(_scaled(result.hours, 1 / factor), TIMES)
+        cost = "" if result.cost is None else f", cost {_cost(result.cost.times(1 / factor))[0]}"
+        time, spread = _in_unit(result.hours.times(1 / factor), TIMES)
         yield "", time, spread, f"at {factor * result.images_per_s.value:,.4g} images/s{cost}"
 
 
@@ -235,17 +235,13 @@ def _sized(terabytes: Figure) -> tuple[str, str]:
 def _in_unit(figure: Figure, units: Sequence[tuple[str, float]]) -> tuple[str, str]:
     """Return the figure in the largest unit of which it is at least one, and the range in the same unit."""
     unit, size = next((pair for pair in units if figure.value >= pair[1]), units[-1])
-    return _shown(_scaled(figure, 1 / HOURS_OF.get(unit, size)), ",.3g", f" {unit}")
+    return _shown(figure.times(1 / HOURS_OF.get(unit, size)), ",.3g", f" {unit}")
 
 
 def _counted(images: Figure) -> tuple[str, str]:
     if images.low == images.high or images.value < COUNTS[-1][1]:
         return _shown(images, ",.0f")
     return _in_unit(images, COUNTS)
-
-
-def _scaled(figure: Figure, factor: float) -> Figure:
-    return Figure(figure.value * factor, figure.low * factor, figure.high * factor)
 
 
 def _shown(figure: Figure, form: str, unit: str = "") -> tuple[str, str]:

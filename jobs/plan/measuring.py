@@ -115,11 +115,7 @@ class Measured(EngineFacts):
     """Size of a result file without its rows."""
 
     num_reads: int
-    """How often a scan reads the source."""
-
     screen: ScreenRecord | None = None
-    """The screen that was timed."""
-
     screen_s: tuple[float, ...] = ()
     """Time of the screen for each image that could be decoded."""
 
@@ -153,7 +149,10 @@ def measure(
     difference = stated.difference(dict(zip(shards, listed, strict=True)))
     progress.phase(f"reading {number_of(min(sample_size, sum(listed)), 'image')}")
     chosen = draw(shards, listed, min(sample_size, sum(listed)), seed)
-    samples = [sample for shard, indices in chosen.items() for sample in _read(corpus, shard, indices)]
+    slices = [
+        each for shard, indices in chosen.items() for each in selected(corpus.slices(shard), shard, list(indices))
+    ]
+    samples = [sample for slice_ in slices for sample in corpus.read(slice_)]
     timings = [_timed(sample, tested) for sample in samples if sample.fault is None]
     decoded = [timing for timing in timings if isinstance(timing, ImageTiming)]
     broken = Counter(sample.fault.reason for sample in samples if sample.fault is not None)
@@ -189,11 +188,6 @@ def measure(
         screen=None if tested.screen is None else tested.screen.record,
         screen_s=() if tested.screen is None else tuple(_screen_times(samples, tested.limits, tested.screen)),
     )
-
-
-def _read(corpus: Source, shard: str, indices: Sequence[int]) -> Iterator[Sample]:
-    for slice_ in selected(corpus.slices(shard), shard, list(indices)):
-        yield from corpus.read(slice_)
 
 
 def _timed(sample: Sample, tested: EngineUnderTest) -> ImageTiming | Rejected:

@@ -104,7 +104,6 @@ def write_report(report: "Report") -> None:
 
 
 def _attributes(report: "Report") -> None:
-
     def line(row: "Prevalence") -> list[str]:
         share = "never found" if row.is_never_found else percent(row.share, row.is_lower_bound)
         counts = [f"{n:,}" for n in (row.num_present, row.num_ambiguous, row.num_not_assessed)]
@@ -116,7 +115,6 @@ def _attributes(report: "Report") -> None:
 
 
 def _rates(report: "Report", title: str, rates: "tuple[Rate, ...]") -> None:
-
     columns = {
         report.by_label if len(report.by_label) <= 20 else "group": [shortened(rate.group) for rate in rates],
         "rank": [f"{rate.rank} ({rate.rank_low}–{rate.rank_high})" if rate.rank else "–" for rate in rates],
@@ -141,7 +139,6 @@ def _interval(report: "Report", rate: "Rate") -> tuple[float | None, float | Non
 
 
 def _total(report: "Report") -> str:
-
     total = report.total
     rate = "no rate" if total.privacy_rate is None else percent(total.privacy_rate)
     if report.overall.low is not None and report.design.kind != "whole":
@@ -155,7 +152,6 @@ def _total(report: "Report") -> str:
 
 def _reasons(report: "Report") -> None:
     """Write the reasons of the first groups, each on a line."""
-
     groups: dict[str, list[str]] = {}
     for item in report.evidence:
         groups.setdefault(item.group, []).append(f"{item.kind} {item.num_images:,}")

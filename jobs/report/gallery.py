@@ -38,12 +38,9 @@ BLURRED_SIDE_PX = 18
 
 @dataclass(frozen=True)
 class Wanted:
-    """An image that the page shows."""
-
     image: SevereImage
     where: PictureRef
     boxes: Sequence[Any]
-    """Values of the column `boxes`."""
 
 
 def pictures(run: OpenRun, severest: Sequence[SevereImage], is_clear: bool, feedback: Feedback) -> list[PagePicture]:

@@ -57,7 +57,6 @@ _TASK = (
 class ReportResult:
     report: Report
     pages: tuple[Path, ...]
-    """Pages that were written."""
 
 
 def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportResult:

@@ -4,6 +4,7 @@ A browser learns neither the set nor the key of a picture, nor which candidate i
 """
 
 import hashlib
+import json
 import math
 import threading
 from collections import Counter, defaultdict
@@ -25,9 +26,9 @@ from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.similarity.changing import methods_of
 from jobs.similarity.comparing import ChangedSet, Corpus, ReadPicture, drawn, read_picture, reduced, sets_of
-from jobs.similarity.questions import Question, ShownOriginal, as_table, is_alike, questions_of
+from jobs.similarity.questions import Question, ShownOriginal, is_alike, questions_of
 from jobs.similarity.request import Asked, AskRequest
-from scoring.labels.recognition import CANDIDATE, QUESTION, standing_answers
+from scoring.labels.recognition import CANDIDATE, QUESTION, QUESTIONS_SCHEMA, standing_answers
 from scoring.labels.reviews import MAX_SECONDS, SKIP, UNDO, ReviewAnswers
 
 AHEAD = 4
@@ -44,8 +45,6 @@ class PostedChoice(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     number: Annotated[int, Field(ge=0)]
-    """Number of the question."""
-
     answer: Literal["candidate", "none", "skip", "undo"]
 
     place: Annotated[int, Field(ge=1)] | None = None
@@ -60,22 +59,30 @@ class ChoiceError(PrivsieveError):
 
 @dataclass(frozen=True)
 class Study:
-    """What people are asked."""
-
     asked: Asked
     questions: Sequence[Question]
     originals: Sequence[ShownOriginal]
     sets: Mapping[str, ChangedSet]
     corpus: Corpus
-    """The corpus of the originals."""
-
     hash_list: HashList
     left_out: Mapping[str, int]
     """Why -> pairs that are not asked about."""
 
     def table(self) -> pa.Table:
         """Return the draw, with `QUESTIONS_SCHEMA`."""
-        return as_table(self.questions, self.originals, self.asked)
+        rows = [
+            {
+                "set": each.set_name,
+                "key": self.originals[each.original].key,
+                "is_decoy": each.is_decoy,
+                "asked": self.asked,
+                "candidates": json.dumps([self.originals[n].key for n in each.candidates]),
+                "sha256": self.originals[each.original].sha256,
+                "changed_sha256": each.changed_sha256,
+            }
+            for each in self.questions
+        ]
+        return pa.Table.from_pylist(rows, schema=QUESTIONS_SCHEMA)
 
     @property
     def num_other_shapes(self) -> int:
@@ -183,7 +190,6 @@ class Choices:
         return hashlib.sha256(f"{self._seed}/{reviewer}/{number}".encode()).digest()
 
     def ask_skipped(self, reviewer: str) -> None:
-        """Ask again what the person skipped."""
         for number, answer in self.given().get(reviewer, {}).items():
             if answer == SKIP:
                 self.save(reviewer, PostedChoice(number=number, answer="undo"))
@@ -279,8 +285,6 @@ class Choices:
 
 @dataclass(frozen=True)
 class AskResult:
-    """What one server did."""
-
     num_saved: int
     """Answers that this server saved, those that were taken back or changed later included."""
 

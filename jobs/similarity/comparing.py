@@ -13,6 +13,7 @@ import heapq
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -147,8 +148,6 @@ def _resized(pixels: Pixels, size: tuple[int, int]) -> Pixels:
 
 @dataclass(frozen=True)
 class PicturePlace:
-    """A picture of a corpus that was listed."""
-
     shard: str
     locator: Locator
 
@@ -239,8 +238,6 @@ def _unique(named: Iterator[tuple[str, PicturePlace]]) -> dict[str, PicturePlace
 
 @dataclass(frozen=True)
 class ReadPicture:
-    """A picture that was read."""
-
     sha256: str
     """Hash of the file, or of the original's file if the picture was made in memory."""
 
@@ -253,8 +250,6 @@ class ReadPicture:
 
 @dataclass(frozen=True)
 class ChangedSet:
-    """One set of changed pictures."""
-
     name: str
 
     changed: Callable[[PicturePlace, ReadPicture], ReadPicture | None]
@@ -287,11 +282,8 @@ def sets_of(
     """
     corpora = {name: Corpus(url) for name, url in _names_of(changed).items()}
     return [
-        *(
-            ChangedSet(name, _reading(originals, corpus, hash_list), corpus, is_everywhere=False)
-            for name, corpus in corpora.items()
-        ),
-        *(ChangedSet(each.name, _making(each, seed), None, each.method.is_everywhere) for each in made),
+        *(ChangedSet(name, partial(_found, of, originals, hash_list), of, False) for name, of in corpora.items()),
+        *(ChangedSet(each.name, partial(_made, each, seed), None, each.method.is_everywhere) for each in made),
     ]
 
 
@@ -306,20 +298,14 @@ def _names_of(urls: Sequence[str]) -> dict[str, str]:
     return {"/".join(each[-depth:]): url for each, url in zip(parts, urls, strict=True)}
 
 
-def _reading(
-    originals: Corpus, corpus: Corpus, hash_list: HashList
-) -> Callable[[PicturePlace, ReadPicture], ReadPicture | None]:
-    def changed(place: PicturePlace, original: ReadPicture) -> ReadPicture | None:
-        partner = corpus.partner_of(place, originals)
-        return None if partner is None else read_picture(corpus, partner, hash_list)
-
-    return changed
+def _found(
+    corpus: Corpus, originals: Corpus, hash_list: HashList, place: PicturePlace, original: ReadPicture
+) -> ReadPicture | None:
+    partner = corpus.partner_of(place, originals)
+    return None if partner is None else read_picture(corpus, partner, hash_list)
 
 
-def _making(made: MadeSet, seed: int) -> Callable[[PicturePlace, ReadPicture], ReadPicture]:
-    def changed(place: PicturePlace, original: ReadPicture) -> ReadPicture:
-        if original.pixels is None or original.is_withheld:
-            return original
-        return ReadPicture(original.sha256, False, made.of(original.pixels, place.path, seed))
-
-    return changed
+def _made(made: MadeSet, seed: int, place: PicturePlace, original: ReadPicture) -> ReadPicture:
+    if original.pixels is None or original.is_withheld:
+        return original
+    return ReadPicture(original.sha256, False, made.of(original.pixels, place.path, seed))

@@ -5,7 +5,6 @@ and up to 20 classes with "none"; or a picture and an original, with pairs of di
 """
 
 import hashlib
-import json
 import math
 import posixpath
 from bisect import bisect_left, bisect_right
@@ -14,12 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from ingest.errors import SourceError
 from jobs.similarity.comparing import PicturePlace
 from jobs.similarity.request import Asked
-from scoring.labels.recognition import QUESTIONS_SCHEMA
 
 ALIKE = 0.05
 """Difference of the logarithms of height : width up to which two pictures have about the same shape."""
@@ -27,8 +24,6 @@ ALIKE = 0.05
 
 @dataclass(frozen=True)
 class ShownOriginal:
-    """An original that people can be shown."""
-
     place: PicturePlace
     key: str
     sha256: str
@@ -82,10 +77,21 @@ def questions_of(
     others = _Others(originals, asked)
     marks = [_mark(seed, "decoy", set_name, originals[original].key) for set_name, original, _ in wanted]
     decoys = [wanted[n] for n in sorted(range(len(wanted)), key=lambda n: marks[n])[:num_decoys]]
-    questions = [
-        *(_question(*each, originals, others, num_candidates, False, bool(decoys), seed) for each in wanted),
-        *(_question(*each, originals, others, num_candidates, True, True, seed) for each in decoys),
-    ]
+
+    def question(set_name: str, original: int, changed_sha256: str, is_decoy: bool) -> Question:
+        own = originals[original]
+        mark = _mark(seed, "decoy" if is_decoy else "true", set_name, own.key)
+        random = np.random.default_rng(int.from_bytes(mark[:8]))
+        # If there are few others, the number of candidates must not tell a decoy, which lacks the own original.
+        count = max(1, min(num_candidates, others.num_of(own) + (not decoys)))
+        chosen = others.drawn(own, count if is_decoy else count - 1, random)
+        if not chosen and (is_decoy or num_candidates > 1):
+            raise SourceError("there is no other original to choose from; give more originals, or a larger --sample")
+        candidates = chosen if is_decoy else [*chosen, original]
+        order = random.permutation(len(candidates))
+        return Question(set_name, original, tuple(candidates[n] for n in order), changed_sha256)
+
+    questions = [question(*each, is_decoy) for is_decoy, pairs_ in ((False, wanted), (True, decoys)) for each in pairs_]
     order = np.random.default_rng(seed).permutation(len(questions))
     return [questions[n] for n in order]
 
@@ -129,49 +135,9 @@ class _Others:
         return [n for n in indices if self._name(self._originals[n]) not in own_names][:count]
 
 
-def _question(
-    set_name: str,
-    original: int,
-    changed_sha256: str,
-    originals: Sequence[ShownOriginal],
-    others: _Others,
-    num_candidates: int,
-    is_decoy: bool,
-    has_decoys: bool,
-    seed: int,
-) -> Question:
-    own = originals[original]
-    random = np.random.default_rng(int.from_bytes(_mark(seed, "decoy" if is_decoy else "true", set_name, own.key)[:8]))
-    # If there are few others, the number of candidates must not tell a decoy, which lacks the own original.
-    count = max(1, min(num_candidates, others.num_of(own) + (not has_decoys)))
-    chosen = others.drawn(own, count if is_decoy else count - 1, random)
-    if not chosen and (is_decoy or num_candidates > 1):
-        raise SourceError("there is no other original to choose from; give more originals, or a larger --sample")
-    candidates = chosen if is_decoy else [*chosen, original]
-    order = random.permutation(len(candidates))
-    return Question(set_name, original, tuple(candidates[n] for n in order), changed_sha256)
-
-
 def is_alike(a: ShownOriginal, b: ShownOriginal) -> bool:
     """Return whether two originals have about the same shape."""
     return math.isclose(a.log_aspect, b.log_aspect, abs_tol=ALIKE, rel_tol=0)
-
-
-def as_table(questions: Sequence[Question], originals: Sequence[ShownOriginal], asked: Asked) -> pa.Table:
-    """Return the draw, with `QUESTIONS_SCHEMA`."""
-    rows = [
-        {
-            "set": each.set_name,
-            "key": originals[each.original].key,
-            "is_decoy": each.is_decoy,
-            "asked": asked,
-            "candidates": json.dumps([originals[n].key for n in each.candidates]),
-            "sha256": originals[each.original].sha256,
-            "changed_sha256": each.changed_sha256,
-        }
-        for each in questions
-    ]
-    return pa.Table.from_pylist(rows, schema=QUESTIONS_SCHEMA)
 
 
 def _mark(seed: int, *parts: str) -> bytes:

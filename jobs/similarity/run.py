@@ -20,7 +20,6 @@ from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.similarity.changing import methods_of
 from jobs.similarity.comparing import (
-    ChangedSet,
     Corpus,
     EncodedPicture,
     PerceptualDistance,
@@ -32,9 +31,9 @@ from jobs.similarity.comparing import (
 )
 from jobs.similarity.request import CompareRequest, RankRequest, VotesRequest
 from reports.pages import check_path, write_page
-from reports.similarity.compute import SetPairs
+from reports.similarity.compute import PairFigures, SetPairs
 from reports.similarity.recognised import Ranking, StudyVotes, Votes, ranks_of, votes_of
-from reports.similarity.results import PAIRS_SCHEMA, Similarity
+from reports.similarity.results import PAIRS_SCHEMA, PairState, Similarity
 from reports.similarity.words import render
 from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import DEFAULT, engine_module
@@ -79,23 +78,6 @@ class Looking:
 
 
 @dataclass(frozen=True)
-class _Original:
-    picture: ReadPicture
-    encoded: EncodedPicture | None
-    """None if there are no pixels."""
-
-
-@dataclass(frozen=True)
-class _ComparedSet:
-    """One set of changed pictures, and what is known of its pairs."""
-
-    pairs: SetPairs
-    of: ChangedSet
-    is_whole: bool
-    """Whether whole pictures are compared."""
-
-
-@dataclass(frozen=True)
 class _Comparer:
     """Compares one pair after the other."""
 
@@ -103,21 +85,22 @@ class _Comparer:
     lpips: PerceptualDistance | None
     looking: Looking | None
 
-    def add(self, of_set: _ComparedSet, key: str, original: _Original, changed: ReadPicture) -> None:
-        pairs = of_set.pairs
-        if original.picture.is_withheld or changed.is_withheld:
-            pairs.add(key, "withheld")
-        elif original.encoded is None or changed.pixels is None:
-            pairs.add(key, "unreadable")
-        else:
-            figures = compared(original.encoded, changed.pixels, of_set.is_whole, self.encoder, self.lpips)
-            if figures is None:
-                pairs.add(key, "same")
-                return
-            if self.looking is not None:
-                still = self.looking.share_still_found(original.encoded.pixels, changed.pixels)
-                figures = replace(figures, still_detected=still)
-            pairs.add(key, "compared", figures)
+    def of(
+        self, original: ReadPicture, encoded: EncodedPicture | None, changed: ReadPicture, is_whole: bool
+    ) -> tuple[PairState, PairFigures | None]:
+        """Return what became of a pair. encoded: the original; None if it has no pixels. is_whole: whether whole
+        pictures are compared."""
+        if original.is_withheld or changed.is_withheld:
+            return "withheld", None
+        if encoded is None or changed.pixels is None:
+            return "unreadable", None
+        figures = compared(encoded, changed.pixels, is_whole, self.encoder, self.lpips)
+        if figures is None:
+            return "same", None
+        if self.looking is not None:
+            still = self.looking.share_still_found(encoded.pixels, changed.pixels)
+            figures = replace(figures, still_detected=still)
+        return "compared", figures
 
 
 def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similarity:
@@ -139,26 +122,23 @@ def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similar
     originals = Corpus(request.originals)
     wanted = drawn(originals.places, request.sample, request.seed)
     changed_sets = sets_of(request.changed, made, originals, hash_list, request.seed)
-    num_dimensions, is_whole = comparer.encoder.num_dimensions, request.part == "whole"
-    sets = [
-        _ComparedSet(SetPairs(each.name, num_dimensions), each, is_whole or each.is_everywhere) for each in changed_sets
-    ]
+    sets = [(each, SetPairs(each.name, comparer.encoder.num_dimensions)) for each in changed_sets]
     with feedback.meter("compare", len(wanted) * len(sets)) as meter:
         for place_ in wanted:
             picture = read_picture(originals, place_, hash_list)
             encoded = None if picture.pixels is None else EncodedPicture(picture.pixels, comparer.encoder)
-            original = _Original(picture, encoded)
-            for of_set in sets:
-                changed = of_set.of.changed(place_, picture)
+            for of_set, pairs in sets:
+                changed = of_set.changed(place_, picture)
                 if changed is None:
-                    of_set.pairs.num_originals_without += 1
+                    pairs.num_originals_without += 1
                 else:
-                    comparer.add(of_set, originals.key_of(place_), original, changed)
+                    is_whole = request.part == "whole" or of_set.is_everywhere
+                    pairs.add(originals.key_of(place_), *comparer.of(picture, encoded, changed, is_whole))
                 meter.advance(1)
-    for of_set in sets:
-        if of_set.of.corpus is not None:
-            _add_strangers(of_set.pairs, of_set.of.corpus, originals)
-    collected = [of_set.pairs.result() for of_set in sets]
+    for of_set, pairs in sets:
+        if of_set.corpus is not None:
+            _add_strangers(pairs, of_set.corpus, originals)
+    collected = [pairs.result() for _, pairs in sets]
     similarity = Similarity(
         num_originals=len(originals.places),
         num_drawn=len(wanted),

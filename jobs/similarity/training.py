@@ -1,6 +1,5 @@
 """`similarity train`: folders of labelled versions -> a file with an encoder."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -10,7 +9,7 @@ import numpy.typing as npt
 
 from ingest.errors import EngineError, LabelsError
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.pixels import ImageLimits, Pixels
+from ingest.images.pixels import ImageLimits
 from ingest.machine import install_command
 from ingest.storage.place import place
 from jobs.console.requests import refuse_existing
@@ -23,12 +22,8 @@ from scoring.similarity.triplets import LabelledOriginal, Triplets, labelled_ver
 
 @dataclass(frozen=True)
 class TrainedSimilarity:
-    """What `similarity train` did."""
-
     card: EncoderCard
     num_held_back: int
-    """Originals that were held back."""
-
     num_unused: int
     """Files that belong to no triplet, or cannot be decoded."""
 
@@ -50,7 +45,8 @@ def run_train(request: SimilarityTrainRequest, feedback: Feedback = SILENT) -> T
     is_head = request.network == "head"
     frozen = frozen_encoder() if is_head else None
     side_px = 0 if is_head else request.side_px
-    given = _Inputs(frozen.of if frozen else lambda pixels: networks.square(pixels, side_px))
+    input_of = frozen.of if frozen else lambda pixels: networks.square(pixels, side_px)
+    inputs, limits = list[npt.NDArray[Any]](), ImageLimits(max_side_px=MAX_SIDE_PX, max_frames=1)
     originals, num_unused = list[list[Triplets]](), 0
     for url in request.folders:
         corpus = Corpus(url)
@@ -63,8 +59,10 @@ def run_train(request: SimilarityTrainRequest, feedback: Feedback = SILENT) -> T
         with feedback.meter("read", len(wanted)) as meter:
             numbers = dict[str, int]()
             for path in wanted:
-                if (number := given.add(corpus.read(places[path]).encoded)) is not None:
-                    numbers[path] = number
+                image = decode(corpus.read(places[path]).encoded, limits)
+                if isinstance(image, DecodedImage):
+                    numbers[path] = len(inputs)
+                    inputs.append(input_of(image.views[0]))
                 meter.advance(1)
         num_unused += len(wanted) - len(numbers)
         originals += filter(None, (_triplets(each, numbers) for each in versions.originals))
@@ -76,43 +74,19 @@ def run_train(request: SimilarityTrainRequest, feedback: Feedback = SILENT) -> T
         request.network, request.margin, request.learning_rate, request.batch_size, request.epochs, request.seed
     )
     with feedback.meter("train", request.epochs * len(triplets)) as meter:
-        result = networks.train(how, given.stacked(), triplets, others, lambda epoch: meter.advance(len(triplets)))
+        result = networks.train(how, np.stack(inputs), triplets, others, lambda epoch: meter.advance(len(triplets)))
     card = EncoderCard(
-        network=request.network,
+        **vars(how),
         side_px=side_px,
         num_dimensions=result.num_dimensions,
         num_originals=len(kept),
         num_triplets=len(triplets),
-        margin=request.margin,
-        learning_rate=request.learning_rate,
-        batch_size=request.batch_size,
-        epochs=request.epochs,
-        seed=request.seed,
         features_sha256=FROZEN_SHA256 if is_head else "",
         in_order=result.in_order,
         in_order_held_back=result.in_order_held_back,
     )
     place(out).write(save(result.tensors, card.as_metadata()))
     return TrainedSimilarity(card, len(held_back), num_unused)
-
-
-class _Inputs:
-    """What the network takes of each picture."""
-
-    def __init__(self, input_of: Callable[[Pixels], npt.NDArray[Any]]):
-        self._input_of = input_of
-        self._inputs = list[npt.NDArray[Any]]()
-
-    def add(self, encoded: bytes) -> int | None:
-        """Add a picture. Return its number; None if it cannot be decoded."""
-        image = decode(encoded, ImageLimits(max_side_px=MAX_SIDE_PX, max_frames=1))
-        if not isinstance(image, DecodedImage):
-            return None
-        self._inputs.append(self._input_of(image.views[0]))
-        return len(self._inputs) - 1
-
-    def stacked(self) -> npt.NDArray[Any]:
-        return np.stack(self._inputs)
 
 
 def _triplets(original: LabelledOriginal, numbers: dict[str, int]) -> list[Triplets]:

@@ -102,8 +102,6 @@ class PromptsResult:
     """One run per wording and language."""
 
     wordings: tuple[str, ...]
-    """The protocols that were asked."""
-
     spread: RunsSpread
     """Spread of their figures, in the same order."""
 
@@ -134,7 +132,15 @@ def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "promp
     if caution := contradictions(labels):
         feedback.notice(f"caution: {request.labels}: {caution}")
     runs = list[JudgedRun]()
-    with in_folder(folder, _content(request, kind), request.out):
+    # The runs of the study refuse another model, adapter or text themselves.
+    content = {
+        "kind": kind,
+        "source": request.source,
+        "labels": labels_sha256(request.labels),
+        "reading": request.reading,
+        "evaluation": list(request.evaluation),
+    }
+    with in_folder(folder, content, request.out):
         for name, protocol in protocols.items():
             run = str(folder / name)
             scan_here(request.source, run, request.asked, protocol, feedback)
@@ -182,17 +188,6 @@ def _protocols(request: PromptsRequest, kind: Kind) -> dict[str, str]:
         raise LabelsError("one wording in one language has nothing to be compared with; name two of one of them")
     refuse_mixed_texts(request.asked.options.prompt_file, wordings, languages)
     return protocols
-
-
-def _content(request: PromptsRequest, kind: Kind) -> dict[str, object]:
-    """Return what the study is of. The runs in it refuse another model, adapter or text themselves."""
-    return {
-        "kind": kind,
-        "source": request.source,
-        "labels": labels_sha256(request.labels),
-        "reading": request.reading,
-        "evaluation": list(request.evaluation),
-    }
 
 
 def _refuse_shared(request: PromptsRequest, run: str) -> None:
@@ -284,8 +279,6 @@ class GroupReasons:
     """Those with kinds of evidence, as in `OpenRun.drawn_private`."""
 
     num_sentences: int
-    """Sentences that were summed up."""
-
     num_left_out: int
     """Sentences that were not sent, since they may repeat text of a picture."""
 
@@ -338,7 +331,7 @@ def run_reasons(request: ReasonsRequest, feedback: Feedback = SILENT) -> Reasons
     with feedback.meter("pictures", len(shown)) as meter:
         for start in range(0, len(shown), BATCH):
             batch = shown[start : start + BATCH]
-            for group, sentence in _sentences(engine, explaining, _views(pictures, batch, limits)):
+            for group, sentence in _sentences(engine, explaining, pictures, batch, limits):
                 sentences[group].append(sentence)
             meter.advance(len(batch))
     num_shown = Counter(row["group_name"] for row in shown)
@@ -349,20 +342,21 @@ def _place(row: Mapping[str, Any]) -> PictureRef:
     return PictureRef(row["shard"], row["index"], row["sha256"], row["key"])
 
 
-def _views(pictures: Pictures, rows: Sequence[Mapping[str, Any]], limits: ImageLimits) -> Iterator[tuple[str, View]]:
-    """Yield group and pixels of the pictures that are still there."""
+def _sentences(
+    engine: AsksOtherwise,
+    explaining: Explaining,
+    pictures: Pictures,
+    rows: Sequence[Mapping[str, Any]],
+    limits: ImageLimits,
+) -> Iterator[tuple[str, str]]:
+    """Yield group and sentence of the pictures that are still there and found private."""
+    groups, views = list[str](), list[View]()
     for row in rows:
         decoded = decode(pictures.read(_place(row)).encoded, limits)
         if isinstance(decoded, DecodedImage):
-            yield row["group_name"], View(decoded.views[0], decoded.metadata, row["sha256"])
-
-
-def _sentences(
-    engine: AsksOtherwise, explaining: Explaining, views: Iterator[tuple[str, View]]
-) -> Iterator[tuple[str, str]]:
-    groups_and_views = list(views)
-    outcomes = engine.assess_with(explaining, [view for _, view in groups_and_views])
-    for (group, _), outcome in zip(groups_and_views, outcomes, strict=True):
+            groups.append(row["group_name"])
+            views.append(View(decoded.views[0], decoded.metadata, row["sha256"]))
+    for group, outcome in zip(groups, engine.assess_with(explaining, views), strict=True):
         if isinstance(outcome, Explained) and outcome.private:
             yield group, outcome.sentence
 

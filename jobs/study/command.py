@@ -1,13 +1,15 @@
 """`privsieve study …`: what tuning brings and costs, each figure measured through a scan."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
 import click
 
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, Numbers, takes
 from jobs.console.terminal import write_line, write_table, wrote_json
 from jobs.runtime.cluster import command_session
-from jobs.runtime.progress import on_terminal, weights_shown
+from jobs.runtime.progress import Feedback, on_terminal, weights_shown
 from jobs.study.asking_again import Kind, PromptsRequest, ReasonsRequest, prompts_finding, run_prompts, run_reasons
 from jobs.study.counterfactual import CounterfactualRequest, counterfactual_finding, run_counterfactual
 from jobs.study.label_quality import LabelQualityRequest, label_quality_finding, run_label_quality
@@ -17,10 +19,20 @@ from reports.evaluation.words import interval_cell
 from reports.statistics.paired import interval_of_mean
 from reports.words import number
 
+Result = TypeVar("Result")
+
 
 @click.group()
 def study() -> None:
     """Measure what tuning brings, on which classes, and what it costs."""
+
+
+def _measured(study_of: Callable[[Feedback], Result], output: str, quiet: bool) -> Result | None:
+    """Return the result of a study; None if it was written as JSON."""
+    feedback = on_terminal(quiet)
+    with command_session(), weights_shown(feedback):
+        result = study_of(feedback)
+    return None if wrote_json(result, output) else result
 
 
 @study.command()
@@ -30,11 +42,8 @@ def study() -> None:
 @click.option("--sizes", type=Numbers(), default="0,10,50,100", show_default=True, help="Pictures; 0 is untuned.")
 def curve(request: StudyRequest, sizes: tuple[int, ...], output: str, quiet: bool) -> None:
     """Tune on more and more pictures of SOURCE, and evaluate each model."""
-    with command_session(), weights_shown(on_terminal(quiet)):
-        result = run_curve(request, sizes, on_terminal(quiet))
-    if wrote_json(result, output):
+    if (result := _measured(partial(run_curve, request, sizes), output, quiet)) is None:
         return
-
     write_line(curve_finding(result))
     _write_points(result.points)
 
@@ -48,11 +57,8 @@ def curve(request: StudyRequest, sizes: tuple[int, ...], output: str, quiet: boo
 )
 def leave_one_class_out(request: StudyRequest, classes: tuple[str, ...], output: str, quiet: bool) -> None:
     """Tune without one class of SOURCE at a time: is it still found?"""
-    with command_session(), weights_shown(on_terminal(quiet)):
-        result = run_leave_one_out(request, classes, on_terminal(quiet))
-    if wrote_json(result, output):
+    if (result := _measured(partial(run_leave_one_out, request, classes), output, quiet)) is None:
         return
-
     write_line(leave_one_out_finding(result))
     _write_points(result.points)
 
@@ -88,11 +94,8 @@ def languages(request: PromptsRequest, output: str, quiet: bool) -> None:
 
 
 def _asked_in_words(request: PromptsRequest, kind: Kind, output: str, quiet: bool) -> None:
-    with command_session(), weights_shown(on_terminal(quiet)):
-        result = run_prompts(request, on_terminal(quiet), kind)
-    if wrote_json(result, output):
+    if (result := _measured(partial(run_prompts, request, kind=kind), output, quiet)) is None:
         return
-
     write_line(prompts_finding(result))
     heads = ["figure", *(name.partition(":")[2] for name in result.wordings), "mean", "sd"]
     figures = [*result.spread.private.items(), *result.spread.score.items()]
@@ -114,11 +117,8 @@ def counterfactual(request: CounterfactualRequest, output: str, quiet: bool) -> 
 
     The pictures are copied to the folder of the study.
     """
-    with command_session(), weights_shown(on_terminal(quiet)):
-        result = run_counterfactual(request, on_terminal(quiet))
-    if wrote_json(result, output):
+    if (result := _measured(partial(run_counterfactual, request), output, quiet)) is None:
         return
-
     write_line(counterfactual_finding(result))
     write_line(f"{result.num_candidates:,} pictures are of level 1 in all runs; {result.num_asked:,} were asked about")
     heads = ["protocol", "figure", "pictures of", "number", "before", "after", "change", "95 %"]
@@ -146,9 +146,7 @@ def reasons(request: ReasonsRequest, output: str, quiet: bool) -> None:
     The sentences are stored nowhere. Those with signs of text that is read in a picture are not sent: quotations,
     numbers, words with a capital that may be names.
     """
-    with command_session(), weights_shown(on_terminal(quiet)):
-        result = run_reasons(request, on_terminal(quiet))
-    if wrote_json(result, output):
+    if (result := _measured(partial(run_reasons, request), output, quiet)) is None:
         return
     for each in result.groups:
         write_line(
@@ -194,9 +192,7 @@ def cost(request: CostRequest, output: str) -> None:
 
     With --benchmark also how many of its questions are answered right before and after tuning.
     """
-    with command_session(), weights_shown(on_terminal(quiet=False)):
-        result = run_cost(request)
-    if wrote_json(result, output):
+    if (result := _measured(lambda _: run_cost(request), output, quiet=False)) is None:
         return
     write_line(
         f"{result.num_pictures} pictures ({result.num_undecodable} more are missing or cannot be decoded), "

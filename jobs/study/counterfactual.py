@@ -7,7 +7,7 @@ certain run.
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -114,7 +114,8 @@ def run_counterfactual(request: CounterfactualRequest, feedback: Feedback) -> Co
         raise RunError(f"no picture is of level 1 in {' and '.join(request.runs)}, so there is none to ask about")
     content = {"kind": VARIANT, "runs": list(request.runs), "num_pictures": request.num_pictures, "seed": request.seed}
     with in_folder(folder, content, request.out):
-        chosen = sorted(candidates, key=lambda each: (-each.certainty, _drawn(request.seed, each.sha256)))
+        lots = {each.sha256: hashlib.sha256(f"{request.seed} {each.sha256}".encode()).digest() for each in candidates}
+        chosen = sorted(candidates, key=lambda each: (-each.certainty, lots[each.sha256]))
         _copy(request.runs[0], chosen[: request.num_pictures], folder / PICTURES)
         changes: list[AskedChange] = []
         for protocol in request.ask:
@@ -178,10 +179,6 @@ def _or(number: float | None, otherwise: float) -> float:
     return otherwise if number is None else number
 
 
-def _drawn(seed: int, sha256: str) -> str:
-    return hashlib.sha256(f"{seed} {sha256}".encode()).hexdigest()
-
-
 def _copy(run: str, chosen: Sequence[_Candidate], folder: Path) -> None:
     """Copy the pictures, one folder per group. RunError if one is not there any more."""
     if folder.is_dir():
@@ -208,17 +205,10 @@ def _changes(protocol: str, difference: RunDifference) -> list[AskedChange]:
                 )
             )
     return changes + [
-        _attribute_change(protocol, key, change) for key, change in _of_interest(difference.attributes).items()
+        _attribute_change(protocol, key, change)
+        for key, change in difference.attributes.items()
+        if change.num_assessed and (change.num_present_a or change.num_present_b)  # else there is nothing to see
     ]
-
-
-def _of_interest(attributes: Mapping[str, AttributeChange]) -> dict[str, AttributeChange]:
-    """Return the attributes that either run found in a picture."""
-    return {
-        key: change
-        for key, change in attributes.items()
-        if change.num_assessed and (change.num_present_a or change.num_present_b)
-    }
 
 
 def _attribute_change(protocol: str, key: str, change: AttributeChange) -> AskedChange:

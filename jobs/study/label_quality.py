@@ -91,7 +91,10 @@ def run_label_quality(request: LabelQualityRequest) -> LabelQualityResult:
             raise LabelsError(f"{request.out} is not there yet; draw first, without --answers")
         PictureIndex(request.labels).add_labels(labels)  # refuses several labels of one picture
         drawn = _draw(private, request)
-        write_labels(_withheld(labels, drawn), request.out, LabelsOrigin(TO_LABEL))
+        # Pictures by name only: label and class would give the answer away.
+        columns: dict[str, Sequence[object]] = {name: labels[name].take(drawn).to_pylist() for name in NAMES}
+        withheld = to_labels({**columns, "annotator": [TO_LABEL] * len(drawn)}, len(drawn))
+        write_labels(withheld, request.out, LabelsOrigin(TO_LABEL))
         return LabelQualityResult(len(drawn))
     if not request.answers:
         raise LabelsError(
@@ -120,12 +123,6 @@ def _draw(private: npt.NDArray[np.float64], request: LabelQualityRequest) -> lis
             )
         drawn += random.choice(rows, request.num_per_side, replace=False).tolist()
     return [int(row) for row in random.permutation(drawn)]
-
-
-def _withheld(labels: pa.Table, drawn: Sequence[int]) -> pa.Table:
-    """Return the drawn pictures by name only, without label and class, which would give the answer away."""
-    columns: dict[str, Sequence[object]] = {name: labels[name].take(drawn).to_pylist() for name in NAMES}
-    return to_labels({**columns, "annotator": [TO_LABEL] * len(drawn)}, len(drawn))
 
 
 def _compared(judged: Judgements, num_drawn: int) -> LabelQualityResult:

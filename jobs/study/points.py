@@ -296,15 +296,9 @@ def _measured(
 def _with_figures(point: PointResult, evaluation: Evaluation) -> PointResult:
     private, score, attributes = evaluation.private, evaluation.score, evaluation.attribute_summary
     if private is not None:
-        point = replace(
-            point,
-            mcc=private.mcc,
-            f1=private.f1,
-            recall=private.recall,
-            specificity=private.specificity,
-            num_rejected=private.num_rejected,
-            classes={row.name: {"recall": row.recall, "mcc": row.mcc, "f1": row.f1} for row in private.per_class},
-        )
+        figures = ("mcc", "f1", "recall", "specificity", "num_rejected")
+        classes = {row.name: {"recall": row.recall, "mcc": row.mcc, "f1": row.f1} for row in private.per_class}
+        point = replace(point, **{name: getattr(private, name) for name in figures}, classes=classes)
     if score is not None:
         point = replace(point, spearman=score.spearman, mae=score.mae)
     if attributes is not None:

@@ -7,9 +7,10 @@ tables.
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import chain
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -88,18 +89,13 @@ def run_curve(request: StudyRequest, sizes: Sequence[int], feedback: Feedback) -
     """
     if not sizes or any(size < 0 or size == 1 for size in sizes):
         raise LabelsError("--sizes takes 0 (untuned) and numbers of pictures from 2 on, such as 0,10,50,100")
-    folder = begin(request, "curve")
-    base = untuned(request, folder, feedback)
-    points = [base] if 0 in sizes else []
     draws = {
         f"n{size}-seed{seed}": Draw(seed=seed, num_pictures=size, validation_share=0.0)
         for size in sorted(set(sizes) - {0})
         for seed in request.seeds
     }
-    for name, draw in draws.items():
-        draw_set(request, folder, name, draw, feedback)
-    points += [tuned(request, folder, name, draw, feedback) for name, draw in draws.items()]
-    return StudyPoints(tuple(points))
+    points = _measured(request, "curve", draws, feedback)
+    return StudyPoints(tuple(points if 0 in sizes else points[1:]))
 
 
 def run_leave_one_out(request: StudyRequest, classes: Sequence[str], feedback: Feedback) -> StudyPoints:
@@ -119,18 +115,22 @@ def run_leave_one_out(request: StudyRequest, classes: Sequence[str], feedback: F
                 f'{request.labels}: no private class "{name}"{did_you_mean(name, private)}; there are: '
                 f"{', '.join(private)}"
             )
-    folder = begin(request, "leave-one-class-out")
     draws: dict[str, Draw] = {}
     for seed in request.seeds:
         draws[f"all-seed{seed}"] = Draw(seed=seed, validation_share=0.0)
         for name in classes or private:
             point = f"without-{private.index(name)}-{re.sub('[^A-Za-z0-9_]', '_', name)[:40]}-seed{seed}"
             draws[point] = Draw(seed=seed, leave_out=(name,), validation_share=0.0)
-    points = [untuned(request, folder, feedback)]
+    return StudyPoints(tuple(_measured(request, "leave-one-class-out", draws, feedback)))
+
+
+def _measured(request: StudyRequest, kind: str, draws: Mapping[str, Draw], feedback: Feedback) -> list[PointResult]:
+    """Measure the untuned model, then one tuned on each draw. All sets are drawn before the first tuning."""
+    folder = begin(request, kind)
+    base = untuned(request, folder, feedback)
     for name, draw in draws.items():
         draw_set(request, folder, name, draw, feedback)
-    points += [tuned(request, folder, name, draw, feedback) for name, draw in draws.items()]
-    return StudyPoints(tuple(points))
+    return [base, *(tuned(request, folder, name, draw, feedback) for name, draw in draws.items())]
 
 
 def run_cost(request: CostRequest) -> "Cost":
@@ -198,12 +198,13 @@ def drawn_pictures(request: CostRequest, max_pixels: int) -> Iterator[Pixels | N
 
 def curve_finding(result: StudyPoints) -> str:
     """Return a sentence on the gain from the untuned model, or from the fewest pictures, to the most."""
-    name = next((name for name in FIGURES if any(_value(point, name) is not None for point in result.points)), "mcc")
-    values = [(point.num_pictures, value) for point in result.points if (value := _value(point, name)) is not None]
+    of_points = [(point.num_pictures, asdict(point)) for point in result.points]
+    name = next((name for name in FIGURES if any(point[name] is not None for _, point in of_points)), "mcc")
+    values = [(size, point[name]) for size, point in of_points if point[name] is not None]
     sizes = sorted({size for size, _ in values})
     if len(sizes) < 2:
         return "There are too few figures for a curve."
-    least, most = (_mean([value for size, value in values if size == end]) for end in (sizes[0], sizes[-1]))
+    least, most = (fmean([value for size, value in values if size == end]) for end in (sizes[0], sizes[-1]))
     first = "untuned" if sizes[0] == 0 else f"tuned on {sizes[0]:,} pictures"
     way = "rises" if most > least else "falls" if most < least else "stays the same,"
     return f"{FIGURES[name]} {way} from {number(least)} ({first}) to {number(most)} (tuned on {sizes[-1]:,} pictures)."
@@ -218,13 +219,5 @@ def leave_one_out_finding(result: StudyPoints) -> str:
             recalls.setdefault(point.left_out, []).append(recall)
     if not recalls:
         return "No class that was left out has a figure."
-    name, values = min(recalls.items(), key=lambda item: _mean(item[1]))
-    return f"Left out of the tuning, {name} is found least: recall {number(_mean(values))}."
-
-
-def _value(point: PointResult, name: str) -> float | None:
-    return {"mcc": point.mcc, "spearman": point.spearman, "macro_f1": point.macro_f1}[name]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+    name, values = min(recalls.items(), key=lambda item: fmean(item[1]))
+    return f"Left out of the tuning, {name} is found least: recall {number(fmean(values))}."

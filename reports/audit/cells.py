@@ -31,30 +31,15 @@ _ALL = "NULL"
 
 
 @dataclass(frozen=True)
-class SubjectSql:
-    """SQL over `AuditSql.scored`, for one subject."""
-
-    answer: str
-    """1 if the run says yes, another number if it does not, null if it does not know."""
-
-    cell: str
-    """Number of the cell, never null."""
-
-
-@dataclass(frozen=True)
 class AuditSql:
-    """SQL for the questions of an audit."""
-
     scored: str
     """What to read from: the scored images, with what is computed once for each."""
 
-    subjects: Mapping[str, SubjectSql]
-    """The SQL of the private decision and of each attribute."""
+    answers: Mapping[str, str]
+    """Subject -> 1 if the run says yes, another number if it does not, null if it does not know."""
 
-    @property
-    def cells(self) -> str:
-        """Return the SQL columns of the cells of all subjects, each as `SQL AS cell_…`."""
-        return ", ".join(f"{sql.cell} AS cell_{subject}" for subject, sql in self.subjects.items())
+    cells: str
+    """Number of the cell of each subject, never null, as columns `SQL AS cell_…`."""
 
 
 def audit_sql(run: Run, private: str) -> AuditSql:
@@ -70,12 +55,12 @@ def audit_sql(run: Run, private: str) -> AuditSql:
         f"WHEN is_private IS NULL OR level_high IN {PRIVATE_LEVELS} THEN {UNCLEAR}",
         f"WHEN level IN (3, 4) THEN {NEAR}",
     ]
-    subjects = {PRIVATE: SubjectSql("is_private::TINYINT", _cell_sql("chance_private", "is_private", others))}
+    cells = [f"{_cell_sql('chance_private', 'is_private', others)} AS cell_{PRIVATE}"]
     for key in KEYS:
         null = UNCLEAR if key in not_presence_only(engine) else NOT_JUDGED
         others = [f"WHEN {key} = 0.5 THEN {UNCLEAR}", f"WHEN {key} IS NULL THEN {null}"]
-        subjects[key] = SubjectSql(key, _cell_sql(Col.prob(key), f"{key} = 1", others))
-    return AuditSql(scored, subjects)
+        cells.append(f"{_cell_sql(Col.prob(key), f'{key} = 1', others)} AS cell_{key}")
+    return AuditSql(scored, {PRIVATE: "is_private::TINYINT", **{key: key for key in KEYS}}, ", ".join(cells))
 
 
 def _cell_sql(probability: str, is_yes: str, others: Sequence[str]) -> str:
@@ -133,7 +118,10 @@ class RawCounts:
 
 def cell_counts(run: Run, sql: AuditSql, by_category: bool = False) -> CellCounts:
     """Count the scored images in each cell; also per category, if `by_category` is set and there are not too many."""
-    names = _categories(run) if by_category else ()
+    names: tuple[str, ...] = ()
+    if by_category:
+        found = run.ask("audit_categories", category=_CATEGORY, most=str(MAX_CATEGORIES + 1))
+        names = tuple(sorted(row["category"] for row in found)) if len(found) <= MAX_CATEGORIES else ()
     numbers = " ".join(f"WHEN cell_{subject} IS NOT NULL THEN {number}" for number, subject in enumerate(SUBJECTS))
     rows = run.ask(
         "audit_cells",
@@ -158,10 +146,9 @@ def raw_counts(run: Run, sql: AuditSql, categories: tuple[str, ...] = ()) -> dic
     categories: without any, only the whole run is counted.
     """
     counts = ", ".join(
-        f"count(*) FILTER ({subject_sql.answer} = 1) AS yes_{subject}, "
-        f"count(*) FILTER ({subject_sql.answer} = 0) AS no_{subject}, "
-        f"count({subject_sql.answer}) AS any_{subject}"
-        for subject, subject_sql in sql.subjects.items()
+        f"count(*) FILTER ({answer} = 1) AS yes_{subject}, count(*) FILTER ({answer} = 0) AS no_{subject}, "
+        f"count({answer}) AS any_{subject}"
+        for subject, answer in sql.answers.items()
     )
     rows = run.ask("audit_answers", scored=sql.scored, category=_CATEGORY if categories else _ALL, counts=counts)
     counts_by_category: dict[str | None, dict[str, RawCounts]] = {}
@@ -173,9 +160,3 @@ def raw_counts(run: Run, sql: AuditSql, categories: tuple[str, ...] = ()) -> dic
         for category in categories:
             counts_by_category.setdefault(category, {})[subject] = RawCounts(*of_categories[category])
     return counts_by_category
-
-
-def _categories(run: Run) -> tuple[str, ...]:
-    rows = run.ask("audit_categories", category=_CATEGORY, most=str(MAX_CATEGORIES + 1))
-    names = sorted(row["category"] for row in rows)
-    return tuple(names) if len(names) <= MAX_CATEGORIES else ()

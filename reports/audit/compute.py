@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.errors import LabelsError, RunError
-from reports.audit.cells import MAX_CATEGORIES, NO_CATEGORY, CellCounts, RawCounts, audit_sql, cell_counts, raw_counts
+from reports.audit.cells import MAX_CATEGORIES, CellCounts, RawCounts, audit_sql, cell_counts, raw_counts
 from reports.audit.fitting import Basis, fitted, labelled, looks_of, weighted
 from reports.audit.population import category_weights, with_quarantined
 from reports.audit.results import (
@@ -66,7 +66,7 @@ def audit_of_sample(
     if of_source is not None and not counts.categories:
         raise RunError(f"--category-sizes: {run.url} has more than {MAX_CATEGORIES:,} categories, too many to weight")
     raw = raw_counts(run, sql, counts.categories)
-    basis = Basis(sample, labels, counts, raw, _category_numbers(sample.table, counts.categories), of_source)
+    basis = Basis(sample, labels, counts, raw, of_source)
     subjects, categories = list[SubjectRates](), list[CategoryRates]()
     for subject in SUBJECTS:
         rates, of_categories = _corrected(subject, basis)
@@ -88,12 +88,6 @@ def audit_of_sample(
         is_screened=run.record.screen is not None,
         notes=_notes(run, basis, categories),
     )
-
-
-def _category_numbers(drawn: pa.Table, categories: Sequence[str]) -> Counts:
-    numbers = {name: number for number, name in enumerate(categories)}
-    names = drawn["category"].to_pylist()
-    return np.array([numbers.get(NO_CATEGORY if name is None else name, 0) for name in names], dtype=np.int64)
 
 
 def _tested_together(
@@ -126,8 +120,7 @@ def private_rate(sample: AuditSample, num_images: Counts, judged: JudgedLabels) 
         labels = labelled(_nameable(sample.table), judged, sample.design.private, "the audit sample", is_in_order=True)
     except LabelsError:  # no label is of a drawn picture
         return Estimate()
-    nowhere = np.zeros(sample.table.num_rows, dtype=np.int64)
-    basis = Basis(sample, labels, CellCounts((), {PRIVATE: num_images}, {}), {}, nowhere, None)
+    basis = Basis(sample, labels, CellCounts((), {PRIVATE: num_images}, {}), {}, None)
     if not len(weighted(PRIVATE, basis).places):
         return Estimate()
     return fitted(PRIVATE, basis, with_categories=False).prevalence

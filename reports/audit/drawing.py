@@ -48,7 +48,8 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
     density = _density_sql(of_cells, num_images)
     buckets = run.ask("audit_densities", density=density, scored=sql.scored, cells=sql.cells)
     histogram = np.array([[bucket["num_images"], bucket["total"]] for bucket in buckets], dtype=np.float64)
-    scale = scale_of(num_wanted, num_scored, largest_density(of_cells, num_images), histogram)
+    most = EVEN_SHARE + sum(float(of_cells[subject][num_images[subject] > 0].max()) for subject in of_cells)
+    scale = scale_of(num_wanted, num_scored, most, histogram)
     design = AuditDesign(
         num_wanted=num_wanted,
         seed=seed,
@@ -64,20 +65,17 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
     rows = run.ask(
         "audit_draw",
         scored=sql.scored,
-        private=sql.subjects[PRIVATE].answer,
+        private=sql.answers[PRIVATE],
         keys=", ".join(KEYS),
         cells=sql.cells,
         probability="1.0::DOUBLE" if np.isinf(scale) else f"least(1.0, {scale!r}::DOUBLE * ({density}))",
         seed=str(seed),
     )
-    return _second_looks_first(AuditSample(_table(rows, _names(run, rows)), design))
-
-
-def _second_looks_first(sample: AuditSample) -> AuditSample:
-    """Put the rows for a second look first. Both groups stay in random order, so any first part is still a random
-    sample."""
+    named = [row | {"name": name} for row, name in zip(rows, _names(run, rows), strict=True)]
+    sample = AuditSample(pa.Table.from_pylist(named, schema=SAMPLE_SCHEMA), design)
+    # First the rows for a second look. Both groups stay in random order, so any first part is still a random sample.
     order = np.argsort([not is_second for is_second in sample.is_for_second_look], kind="stable")
-    return AuditSample(sample.table.take(pa.array(order)), sample.design)
+    return AuditSample(sample.table.take(pa.array(order)), design)
 
 
 def _density_sql(of_cells: Mapping[str, Numbers], num_images: Mapping[str, Counts]) -> str:
@@ -104,11 +102,6 @@ def _names(run: Run, rows: list[dict[str, Any]]) -> list[str | None]:
     return names
 
 
-def _table(rows: list[dict[str, Any]], names: list[str | None]) -> pa.Table:
-    named = [row | {"name": name} for row, name in zip(rows, names, strict=True)]
-    return pa.Table.from_pylist(named, schema=SAMPLE_SCHEMA)
-
-
 def densities(num_images: Mapping[str, Counts], purpose: Purpose) -> dict[str, Numbers]:
     """Return the density of the sample in each cell: subject -> shape (NUM_CELLS,).
 
@@ -125,16 +118,11 @@ def densities(num_images: Mapping[str, Counts], purpose: Purpose) -> dict[str, N
     return densities_
 
 
-def largest_density(of_cells: Mapping[str, Numbers], num_images: Mapping[str, Counts]) -> float:
-    """Return an upper bound of the density of any image of the run."""
-    return EVEN_SHARE + sum(float(of_cells[subject][num_images[subject] > 0].max()) for subject in of_cells)
-
-
 def scale_of(num_wanted: int, num_images: int, largest: float, histogram: Numbers) -> float:
     """Return the factor that turns a density into a probability, so that `num_wanted` images are expected.
 
-    largest: the largest density. histogram: number of images and sum of densities of each bucket of similar densities,
-    shape (B, 2).
+    largest: an upper bound of all densities. histogram: number of images and sum of densities of each bucket of similar
+    densities, shape (B, 2).
     Infinity if every image is to be drawn.
     """
     if num_wanted >= num_images:

@@ -3,13 +3,14 @@ categories."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import LabelsError
-from reports.audit.cells import CellCounts, RawCounts
+from reports.audit.cells import NO_CATEGORY, CellCounts, RawCounts
 from reports.audit.population import CategoryWeights
 from reports.audit.results import LabelCounts
 from reports.labels.agreed import agreed, in_words, num_undecided_of
@@ -37,8 +38,6 @@ from scoring.taxonomy import KEYS
 
 @dataclass(frozen=True)
 class LabelledSample:
-    """Pictures with a label."""
-
     places: Counts
     """Their rows in the table that was joined, ascending. Shape (m,)."""
 
@@ -52,11 +51,8 @@ class LabelledSample:
     """Subject -> whether people differ on it, cannot say, or skipped it, shape (m,); then the truth is NaN."""
 
     num_yes: dict[str, Counts]
-    """Subject -> people who say yes, shape (m,)."""
-
     num_no: dict[str, Counts]
-    """Subject -> people who say no, shape (m,)."""
-
+    """Subject -> people who say yes, and who say no, shape (m,)."""
     counts: LabelCounts
 
     @property
@@ -136,19 +132,21 @@ def _passed_over(rows: pa.Table, labels: pa.Table) -> Flags:
 
 @dataclass(frozen=True)
 class Basis:
-    """The sample, labels and counts of an audit."""
-
     sample: AuditSample
     labels: LabelledSample
     counts: CellCounts
     raw: Mapping[str | None, Mapping[str, RawCounts]]
 
-    category_numbers: Counts
-    """Position of the category of each drawn picture in `counts.categories`, shape (drawn,); all 0 without
-    categories."""
-
     of_source: CategoryWeights | None
     """How often images of each category count; None if all count once."""
+
+    @cached_property
+    def category_numbers(self) -> Counts:
+        """Return the position of the category of each drawn picture in `counts.categories`, shape (drawn,); all 0
+        without categories."""
+        numbers = {name: number for number, name in enumerate(self.counts.categories)}
+        names = self.sample.table["category"].to_pylist()
+        return np.array([numbers.get(NO_CATEGORY if name is None else name, 0) for name in names], dtype=np.int64)
 
     @property
     def weights(self) -> Numbers:
@@ -182,22 +180,14 @@ class Basis:
 
 
 @dataclass(frozen=True)
-class Weighted:
-    """Drawn pictures with a label of one subject, each of shape (m,)."""
+class Weighted(LabelsOfCategories):
+    """Drawn pictures with a label of one subject. Their probabilities are those of being drawn and labelled."""
 
     places: Counts
     """Rows of the sample."""
 
-    cells: Counts
-    is_there: Numbers
-
-    probabilities: Numbers
-    """Probability that the picture was drawn and labelled."""
-
     masses: Numbers
     """Number of images of the population that the picture itself counts as."""
-
-    categories: Counts
 
 
 def weighted(subject: str, basis: Basis, undecided: float | None = None) -> Weighted:
@@ -226,8 +216,6 @@ def weighted(subject: str, basis: Basis, undecided: float | None = None) -> Weig
 
 @dataclass(frozen=True)
 class Fit:
-    """Estimates of one subject from its labels."""
-
     evidence: Evidence
     prevalence: Estimate
     sensitivity: Estimate
@@ -275,7 +263,7 @@ def _fit_taking(undecided: float | None, subject: str, basis: Basis, with_catego
             known,
             rate.value,
             of_categories,
-            LabelsOfCategories(labels.categories, labels.cells, labels.is_there, labels.probabilities),
+            labels,
             sizes / sizes.sum(),
             can_tell(known, num_positive, len(labels.places) - num_positive),
             np.random.default_rng([number, 1]),

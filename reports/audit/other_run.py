@@ -6,6 +6,7 @@ engine must be wrong as often there as here, which nothing in the two runs can s
 Source: Rogan and Gladen, "Estimating prevalence from the results of a screening test", 1978.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,13 +70,6 @@ def counted_errors(
         sensitivities,
         specificities,
     )
-
-
-def errors_of(is_there: Flags, is_yes: Flags, random: np.random.Generator) -> Errors:
-    """Return the errors by pictures that were drawn evenly. Arrays have one entry for each labelled picture."""
-    pairs = (is_there & is_yes, is_there & ~is_yes, ~is_there & is_yes, ~is_there & ~is_yes)
-    num_found, num_missed, num_false, num_right = (int(pair.sum()) for pair in pairs)
-    return counted_errors(num_found, num_missed, num_false, num_right, random)
 
 
 def weighted_errors(evidence: Evidence, random: np.random.Generator) -> Errors:
@@ -151,10 +145,13 @@ def audit_of_other_run(
     if (run.record.engine, run.record.taxonomy) != (other.record.engine, other.record.taxonomy):
         raise RunError(f"{other.url} was made by another engine or with other settings of it than {run.url}")
     condition = private_condition(run.record.engine) if private is None else private
-    rows = _cells(other, condition)
+    sql_of_other = audit_sql(other, condition)
+    # Shard, index, key, sha256, and the cell of each subject.
+    rows = pa.Table.from_pylist(other.ask("audit_labelled", scored=sql_of_other.scored, cells=sql_of_other.cells))
+    if not rows.num_rows:
+        raise LabelsError(f"{other.url} has no scored images; scan first")
     labels = labelled(rows, judged, condition, other.url)
     probabilities = _probabilities(other, rows, labels)
-    sql_of_other = audit_sql(other, condition)
     of_other = None if probabilities is None else cell_counts(other, sql_of_other).of_run
     answered = {subject: counts.num_answered for subject, counts in raw_counts(other, sql_of_other)[None].items()}
     sql = audit_sql(run, condition)
@@ -203,23 +200,8 @@ def audit_of_other_run(
         categories=tuple(categories),
         cautions=cautions,
         is_screened=run.record.screen is not None,
-        notes=(
-            f"Sensitivity and specificity are those in {other.url}. The corrected rates hold only if the engine errs "
-            "as often here as there, which nothing in the two runs can show. Labels of a sample of this run need no "
-            "such assumption.",
-            *(() if probabilities is not None else (_taken_as_even(other.url),)),
-            *((_left_out(undecided),) if (undecided := labels.undecided_in_words) else ()),
-        ),
+        notes=tuple(_notes(other.url, labels, is_even=probabilities is None)),
     )
-
-
-def _cells(run: Run, condition: str) -> pa.Table:
-    """Return all scored rows of a labelled run: shard, index, key, sha256, and the cell of each subject."""
-    sql = audit_sql(run, condition)
-    rows = run.ask("audit_labelled", scored=sql.scored, cells=sql.cells)
-    if not rows:
-        raise LabelsError(f"{run.url} has no scored images; scan first")
-    return pa.Table.from_pylist(rows)
 
 
 def _probabilities(other: Run, rows: pa.Table, labels: LabelledSample) -> Numbers | None:
@@ -271,27 +253,31 @@ def _errors(
         known &= probabilities > 0
     is_there, num_labels = truth[known] == 1, int(known.sum())
     cells = numbers_of(rows, f"cell_{subject}")[labels.places[known]].astype(np.int64)
-    if not num_labels:
-        errors = counted_errors(0, 0, 0, 0, random)
-    elif probabilities is None or num_images is None:
-        errors = errors_of(is_there, IS_YES[cells], random)
+    if probabilities is None or num_images is None or not num_labels:
+        is_yes = IS_YES[cells]
+        pairs = (is_there & is_yes, is_there & ~is_yes, ~is_there & is_yes, ~is_there & ~is_yes)
+        num_found, num_missed, num_false, num_right = (int(pair.sum()) for pair in pairs)
+        errors = counted_errors(num_found, num_missed, num_false, num_right, random)
     else:
         errors = weighted_errors(evidence(num_images, cells, truth[known], probabilities[known]), random)
     return errors, num_labels, int(is_there.sum())
 
 
-def _taken_as_even(other: str) -> str:
-    return (
-        f"The labels are not of an audit sample of {other}, so each counts once, as if the pictures had been drawn "
-        "evenly. If some kinds were chosen more often than others, the corrected rates are wrong."
+def _notes(other: str, labels: LabelledSample, is_even: bool) -> Iterator[str]:
+    yield (
+        f"Sensitivity and specificity are those in {other}. The corrected rates hold only if the engine errs as often "
+        "here as there, which nothing in the two runs can show. Labels of a sample of this run need no such assumption."
     )
-
-
-def _left_out(undecided: str) -> str:
-    return (
-        f"Left out as undecided, since people differ or cannot say: {undecided}. These are hard pictures, so the "
-        "engine seems better than it is."
-    )
+    if is_even:
+        yield (
+            f"The labels are not of an audit sample of {other}, so each counts once, as if the pictures had been drawn "
+            "evenly. If some kinds were chosen more often than others, the corrected rates are wrong."
+        )
+    if undecided := labels.undecided_in_words:
+        yield (
+            f"Left out as undecided, since people differ or cannot say: {undecided}. These are hard pictures, so the "
+            "engine seems better than it is."
+        )
 
 
 def _note(rate: Estimate, num_labels: int) -> str | None:

@@ -175,31 +175,25 @@ def drawn_fractions(run: Run, private: str) -> Fractions:
     if draw is None:
         return {}
     sql = audit_sql(run, private)
-    counts = [f"count(*) FILTER ({sql_of.answer} = 1) AS yes_{subject}" for subject, sql_of in sql.subjects.items()]
-    totals = [f"sum(yes_{subject}) OVER of_group AS all_{subject}" for subject in SUBJECTS]
-    residuals = [
-        f"{residual_sql(f'yes_{subject}', 'n', f'all_{subject}', 'n_all')} AS e_{subject}" for subject in SUBJECTS
-    ]
-    sums = [
-        f"sum(yes_{subject})::DOUBLE AS k_{subject}, sum(pow(e_{subject}, 2)) AS squares_{subject}, "
-        f"sum(pow(e_{subject}, 4)) AS fourths_{subject}"
-        for subject in SUBJECTS
-    ]
-    sizes = [
-        f"{effective_size_sql(draw, f'_{subject}')} AS size_{subject}, "
-        f"{degrees_sql(f'_{subject}')} AS degrees_{subject}"
-        for subject in SUBJECTS
-    ]
+
+    def of_subjects(columns: str) -> str:
+        """Return the SQL of these columns for each subject."""
+        return ", ".join(columns.format(subject=subject, answer=sql.answers[subject]) for subject in SUBJECTS)
+
+    sizes, degrees = effective_size_sql(draw, "_{subject}"), degrees_sql("_{subject}")
     rows = run.ask(
         "audit_shards",
         category=f"coalesce(category, '{NO_CATEGORY}')",
         scored=sql.scored,
-        counts=", ".join(counts),
-        again=", ".join(f"sum(yes_{subject}) AS yes_{subject}" for subject in SUBJECTS),
-        totals=", ".join(totals),
-        residuals=", ".join(residuals),
-        sums=", ".join(sums),
-        sizes=", ".join(sizes),
+        counts=of_subjects("count(*) FILTER ({answer} = 1) AS yes_{subject}"),
+        again=of_subjects("sum(yes_{subject}) AS yes_{subject}"),
+        totals=of_subjects("sum(yes_{subject}) OVER of_group AS all_{subject}"),
+        residuals=of_subjects(residual_sql("yes_{subject}", "n", "all_{subject}", "n_all") + " AS e_{subject}"),
+        sums=of_subjects(
+            "sum(yes_{subject})::DOUBLE AS k_{subject}, sum(pow(e_{subject}, 2)) AS squares_{subject}, "
+            "sum(pow(e_{subject}, 4)) AS fourths_{subject}"
+        ),
+        sizes=of_subjects(f"{sizes} AS size_{{subject}}, {degrees} AS degrees_{{subject}}"),
     )
     return {
         (subject, None if row["is_whole"] else row["category"]): fraction_of(

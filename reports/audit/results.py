@@ -43,11 +43,7 @@ class LabelCounts:
     """How many of these have no answer although people saw them: people differ, cannot say, or skipped them."""
 
     num_without_row: int
-    """How many of these have no row."""
-
     num_rows: int
-    """Rows of the labels."""
-
     num_outside: int
     """How many of these are of pictures that were not drawn. They are not used: they were not chosen at random."""
 
@@ -83,8 +79,6 @@ class SubjectRates:
     corrected: Estimate = field(default_factory=Estimate)
 
     standard_error: float | None = None
-    """Standard error of the corrected rate."""
-
     with_quarantined: tuple[float, float] | None = None
     """The corrected interval if quarantined images count too: low if none of them is positive, high if all are. None if
     shards are damaged, so that the number of images is not known."""
@@ -118,8 +112,6 @@ class CategoryRates:
     method: Method
 
     num_labels: int
-    """Number of labels of pictures of the category."""
-
     note: str | None
 
 
@@ -128,8 +120,6 @@ class Audit:
     """Everything that `audit apply` says."""
 
     run: str
-    """As it was given."""
-
     private: str
     """SQL condition: what counts as the run's answer "private"."""
 
@@ -137,8 +127,6 @@ class Audit:
     num_scored: int
 
     population: str
-    """Which images the rates are of."""
-
     labels: LabelCounts
 
     subjects: tuple[SubjectRates, ...]
@@ -151,8 +139,6 @@ class Audit:
     """Cautions of the run: why its figures are not those of the whole source."""
 
     notes: tuple[str, ...]
-    """What a reader must know, one sentence each."""
-
     is_screened: bool = False
     """Whether a screen left images out, which have no score either."""
 
@@ -183,17 +169,9 @@ def as_table(audit: Audit, in_source: Audit | None = None) -> pa.Table:
 
 
 def _row(rates: SubjectRates | CategoryRates, category: str | None) -> dict[str, object]:
-    return {
-        "subject": rates.subject,
-        "category": category,
-        "raw_rate": rates.raw_rate,
-        "corrected_rate": rates.corrected.value,
-        "low": rates.corrected.low,
-        "high": rates.corrected.high,
-        "method": rates.method,
-        "num_labels": rates.num_labels,
-        "note": rates.note,
-    }
+    corrected = {"corrected_rate": rates.corrected.value, "low": rates.corrected.low, "high": rates.corrected.high}
+    stored = {name: getattr(rates, name) for name in ("subject", "raw_rate", "method", "num_labels", "note")}
+    return stored | {"category": category} | corrected
 
 
 def _named(what: str, estimate: Estimate) -> dict[str, object]:

@@ -36,16 +36,11 @@ def _left_out(audit: Audit) -> str:
     return "quarantined or screened out" if audit.is_screened else "quarantined"
 
 
-def _why(audit: Audit) -> str:
-    return "" if audit.is_screened else ": most cannot be shown"
-
-
 def document(audit: Audit) -> Document:
     return Document(headlines(audit), tuple(tables(audit)), endnotes(audit))
 
 
 def headlines(audit: Audit) -> tuple[str, ...]:
-    """Return the lines that a reader needs before any figure."""
     counts = audit.labels
     return (
         *map(printable, audit.cautions),
@@ -133,8 +128,9 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
             )
     if audit.num_quarantined and private.with_quarantined is not None:
         low, high = private.with_quarantined
+        why = "" if audit.is_screened else ": most cannot be shown"
         lines.append(
-            f"{audit.num_quarantined:,} {_left_out(audit)} images are in no rate and were not drawn{_why(audit)}. "
+            f"{audit.num_quarantined:,} {_left_out(audit)} images are in no rate and were not drawn{why}. "
             f"With them the private rate is between {percent(low)} (none of them private) and {percent(high)} (all)."
         )
     looks = private.second_looks

@@ -55,8 +55,6 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class LevelFit:
-    """One level of the fitted taxonomy."""
-
     level: int
     weight: int
     """What one attribute of the level adds to s_lex."""

@@ -22,8 +22,6 @@ class SubjectCalibration:
     """"private", or the attribute's key."""
 
     level: int | None
-    """Level of the attribute."""
-
     probability: str
     """Which number of the row was calibrated."""
 
@@ -68,23 +66,15 @@ class CalibrationReport:
     run: str
     engine: str
     cautions: tuple[str, ...]
-    """Cautions of the run."""
-
     has_attributes: bool
     """Whether the run judges attributes. The protocol `binary` asks only whether a picture is private."""
 
     join: JoinCounts
-    """Rows and labels, joined and not."""
-
     drawn: Drawn
-    """How the labelled pictures were drawn."""
-
     num_drawn: int | None
     """Pictures of the audit sample; None if drawn evenly."""
 
     num_labelled: int
-    """Pictures that the figures are of."""
-
     num_open: int
     """How many of these are neither private nor public, since some attribute of level 1 or 2 is not labelled."""
 
@@ -95,8 +85,6 @@ class CalibrationReport:
     """Calibrated probability from which an attribute is present."""
 
     seed: int
-    """Seed of the folds."""
-
     subjects: tuple[SubjectCalibration, ...]
     """The private decision first, then attributes in their order."""
 
@@ -107,14 +95,11 @@ class CalibrationReport:
 def thresholds_file(report: CalibrationReport) -> str | None:
     """Return the thresholds as YAML; None if no attribute has one."""
     lines = [
-        _line(subject.subject, subject.threshold, subject.note)
+        f"{subject.subject}: {np.format_float_positional(subject.threshold)}"
+        f"{f'  # {subject.note}' if subject.note else ''}\n"
         for subject in report.subjects
         if subject.level is not None and subject.threshold is not None
     ]
     if not lines:
         return None
     return _HEAD.format(at=report.at, num=report.num_labelled, engine=report.engine) + "".join(lines)
-
-
-def _line(key: str, threshold: float, note: str | None) -> str:
-    return f"{key}: {np.format_float_positional(threshold)}{f'  # {note}' if note else ''}\n"

@@ -14,7 +14,6 @@ def document(report: CalibrationReport, reliability_of: Sequence[str]) -> Docume
 
 
 def headlines(report: CalibrationReport) -> Iterator[str]:
-    """Yield the lines that a reader needs before any figure."""
     join = report.join
     yield from report.cautions
     yield f"run     {report.run}"

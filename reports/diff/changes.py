@@ -1,7 +1,8 @@
 """Changes between two runs: attributes, the shares of private pictures, and severity scores.
 
 Each kind has a function `tally_…`, which adds the pictures of one part to a table of counts, and a function that
-computes the change from these counts. DuckDB adds them up, so that no rows are held in memory.
+computes the change from these counts. DuckDB adds them up, so that no rows are held in memory. If pictures are not
+independent (`is_tested` is false), there are no p-values and no intervals.
 """
 
 from collections.abc import Collection, Mapping
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.sample import printable
+from reports.diff.matching import add_rows
 from reports.diff.results import AttributeChange, GroupChange, GroupScores, MeanChange, PairedRate, ScoreChange
 from reports.statistics.binary import kappa_of
 from reports.statistics.intervals import NUM_FEW, Interval
@@ -59,8 +61,7 @@ def attribute_changes(
 ) -> dict[str, AttributeChange]:
     """Return the change of each attribute, by key.
 
-    declared_a, declared_b: attributes that each run says it never denies (`scoring.table.presence_only`). is_tested:
-    whether pictures are independent, so that there are p-values.
+    declared_a, declared_b: attributes that each run says it never denies (`scoring.table.presence_only`).
     """
     change_of = {
         attribute.key: _attribute_change(
@@ -82,14 +83,13 @@ def attribute_changes(
 
 def tally_attributes(database: duckdb.DuckDBPyConnection) -> None:
     """Add the answers in the table `compared` to those of earlier parts."""
-    database.execute(
-        "CREATE TABLE IF NOT EXISTS tally_attributes (attribute VARCHAR, a TINYINT, b TINYINT, num BIGINT)"
-    )
     for key in KEYS:
         answer = f"CASE WHEN {_SCORED} THEN coalesce({{0}}_{key}, {OPEN}) END"
-        database.execute(
-            f"INSERT INTO tally_attributes SELECT '{key}', {answer.format('a')} AS a, {answer.format('b')} AS b, "
-            "count(*) FROM compared GROUP BY ALL"
+        add_rows(
+            database,
+            "tally_attributes",
+            f"SELECT '{key}' AS attribute, {answer.format('a')} AS a, {answer.format('b')} AS b, count(*) AS num "
+            "FROM compared GROUP BY ALL",
         )
 
 
@@ -139,8 +139,7 @@ def private_shares(
 ) -> tuple[PairedRate, float | None, tuple[GroupChange, ...]]:
     """Compare the private shares of all pictures, with Cohen's κ, and of each group that may be named.
 
-    unnamed: groups that may not be named; the tests are adjusted for them too. is_tested: whether pictures are
-    independent, so that there are p-values.
+    unnamed: groups that may not be named; the tests are adjusted for them too.
     """
     counts = ", ".join(f'sum("{name}")::BIGINT' for name in ("num_pairs", *_COUNTED))
     rows = database.execute(f"SELECT category, {counts} FROM tally_groups GROUP BY ALL ORDER BY category").fetchall()
@@ -162,8 +161,7 @@ def tally_private_shares(database: duckdb.DuckDBPyConnection) -> None:
     """Add the pictures in the table `compared` to those of earlier parts, by group."""
     counts = ", ".join(f'count(*) FILTER ({condition}) AS "{name}"' for name, condition in _COUNTED.items())
     counted = f"SELECT a_category AS category, count(*) AS num_pairs, {counts} FROM compared GROUP BY ALL"
-    database.execute(f"CREATE TABLE IF NOT EXISTS tally_groups AS SELECT * FROM ({counted}) LIMIT 0")
-    database.execute(f"INSERT INTO tally_groups {counted}")
+    add_rows(database, "tally_groups", counted)
 
 
 def _paired(counts: Counts, is_tested: bool) -> list[tuple[PairedRate, float | None]]:
@@ -206,7 +204,7 @@ def score_changes(
 ) -> tuple[ScoreChange, ...]:
     """Return the change of each score column that some picture has in both runs.
 
-    unnamed: groups that may not be named. is_tested: whether pictures are independent, so that there are intervals.
+    unnamed: groups that may not be named.
     """
     return tuple(
         change
@@ -238,13 +236,12 @@ def _score_change(
 
 def tally_scores(database: duckdb.DuckDBPyConnection) -> None:
     """Add the scores of the pictures in the table `compared` that have one in both runs to those of earlier parts."""
-    database.execute(
-        "CREATE TABLE IF NOT EXISTS tally_scores (score VARCHAR, category VARCHAR, a DOUBLE, b DOUBLE, num BIGINT)"
-    )
     for column in SCORE_COLUMNS:
-        database.execute(
-            f"INSERT INTO tally_scores SELECT '{column}', a_category, a_{column}::DOUBLE AS a, b_{column}::DOUBLE "
-            f"AS b, count(*) FROM compared WHERE a_{column} IS NOT NULL AND b_{column} IS NOT NULL GROUP BY ALL"
+        add_rows(
+            database,
+            "tally_scores",
+            f"SELECT '{column}' AS score, a_category AS category, a_{column}::DOUBLE AS a, b_{column}::DOUBLE AS b, "
+            f"count(*) AS num FROM compared WHERE a_{column} IS NOT NULL AND b_{column} IS NOT NULL GROUP BY ALL",
         )
 
 

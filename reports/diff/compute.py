@@ -20,7 +20,7 @@ from reports.diff.changes import (
     tally_private_shares,
     tally_scores,
 )
-from reports.diff.matching import HashPart, Matched, Name, Pairs, load, match_hashes, match_names, single_number
+from reports.diff.matching import HashPart, Name, Pairs, add_rows, load, match_hashes, match_names, single_number
 from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, ChangedPicture, RunDifference, Side
 from reports.evaluation.compute import engine_name
 from reports.report.opened import MayName, OpenRun, all_named, open_run
@@ -105,8 +105,8 @@ def _compared(
     pictures, num_unnamed = _pictures(database, a, may_name)
     declared_a, declared_b = (presence_only(run.record.engine) for run in (a, b))
     return RunDifference(
-        a=_side(database, "a", a, private_from[0], pairs.a),
-        b=_side(database, "b", b, private_from[1], pairs.b),
+        a=_side(database, "a", a, private_from[0], pairs),
+        b=_side(database, "b", b, private_from[1], pairs),
         settings=tuple(map(printable, all_differences(*(item.record.model_copy(update=ALIKE) for item in (a, b))))),
         by=by,
         shards_drawn_in=drawn_in,
@@ -134,7 +134,7 @@ def _tally_rows(database: duckdb.DuckDBPyConnection) -> None:
             f"SELECT '{name}' AS side, count(*) FILTER (is_quarantined) AS num_quarantined, "
             f"count(*) FILTER (is_private) AS num_private, count(is_private) AS num_known FROM {name}"
         )
-        _add(database, "tally_rows", counts)
+        add_rows(database, "tally_rows", counts)
         database.execute(f"DROP TABLE {name}")
 
 
@@ -147,19 +147,19 @@ def _tally(
     run: the first.
     """
     for table, state in _STATES.items():
-        _add(
+        add_rows(
             database,
             table,
             f"SELECT {state.format('a')} AS a, {state.format('b')} AS b, count(*) AS num FROM compared GROUP BY ALL",
         )
-    _add(database, "tally_moved", "SELECT count(*) AS num FROM compared WHERE a_category <> b_category")
-    _add(database, "tally_phashes", "SELECT hash(phash) AS phash FROM compared WHERE phash IS NOT NULL")
+    add_rows(database, "tally_moved", "SELECT count(*) AS num FROM compared WHERE a_category <> b_category")
+    add_rows(database, "tally_phashes", "SELECT hash(phash) AS phash FROM compared WHERE phash IS NOT NULL")
     change = f"abs({_SEVERITY.format('a')} - {_SEVERITY.format('b')})"
     most_changed = (
         f'SELECT shard, "index", sha256, "key", a_category, a_level, b_level, {change} AS change '
         f"FROM compared WHERE a_level <> b_level {_MOST_CHANGED}"
     )
-    _add(database, "tally_pictures", most_changed)
+    add_rows(database, "tally_pictures", most_changed)
     tally_attributes(database)
     tally_private_shares(database)
     tally_scores(database)
@@ -170,33 +170,24 @@ def _tally(
     return named
 
 
-def _add(database: duckdb.DuckDBPyConnection, table: str, rows: str) -> None:
-    """Add rows to a table, which is made if it does not exist. rows: a SELECT."""
-    database.execute(f"CREATE TABLE IF NOT EXISTS {table} AS SELECT * FROM ({rows}) LIMIT 0")
-    database.execute(f"INSERT INTO {table} {rows}")
-
-
 def _num_lookalikes(database: duckdb.DuckDBPyConnection) -> int:
     """Count the lookalikes, one range of hashes at a time, since each distinct hash takes memory."""
     question = f"SELECT count(*) - count(DISTINCT phash) FROM tally_phashes WHERE phash % {_PHASH_RANGES} = "
     return sum(single_number(database, f"{question}{number}") for number in range(_PHASH_RANGES))
 
 
-def _side(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, private_from: str, matched: Matched) -> Side:
+def _side(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, private_from: str, pairs: Pairs) -> Side:
+    sums = ("num_quarantined", "num_private", "num_known")
+    asked = ", ".join(f"sum({column})::BIGINT" for column in sums)
+    (counts,) = database.execute(f"SELECT {asked} FROM tally_rows WHERE side = '{name}'").fetchall()
     return Side(
         run=printable(run.url),
         source=printable(run.record.source),
         engine=engine_name(run.record.engine),
         cautions=tuple(map(printable, run.cautions)),
         private_from=private_from,
-        num_rows=matched.num_rows,
-        num_quarantined=single_number(database, f"SELECT sum(num_quarantined) FROM tally_rows WHERE side = '{name}'"),
-        num_copies=matched.num_copies,
-        num_differing_copies=matched.num_differing_copies,
-        num_only_here=matched.num_only_here,
-        num_ambiguous=matched.num_ambiguous,
-        num_private=single_number(database, f"SELECT sum(num_private) FROM tally_rows WHERE side = '{name}'"),
-        num_known=single_number(database, f"SELECT sum(num_known) FROM tally_rows WHERE side = '{name}'"),
+        **pairs.of_sides[name],
+        **dict(zip(sums, counts, strict=True)),
     )
 
 

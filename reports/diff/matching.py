@@ -11,6 +11,7 @@ Rows come in parts, with all copies of a picture in the same one. Rows that may 
 the last part is loaded.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -89,22 +90,10 @@ SIDES: tuple[Name, Name] = ("a", "b")
 
 
 @dataclass
-class Matched:
-    """Counts of one run, added up over the parts."""
-
-    num_rows: int = 0
-    num_copies: int = 0
-    num_differing_copies: int = 0
-    num_ambiguous: int = 0
-    num_only_here: int = 0
-
-
-@dataclass
 class Pairs:
-    """What was matched so far."""
+    """What was matched so far: counts of each run, by the field of `Side`, and of pairs."""
 
-    a: Matched = field(default_factory=Matched)
-    b: Matched = field(default_factory=Matched)
+    of_sides: dict[Name, Counter[str]] = field(default_factory=lambda: {side: Counter() for side in SIDES})
     num: int = 0
     num_by_name: int = 0
 
@@ -135,16 +124,15 @@ def match_hashes(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
         database.execute(f"""INSERT INTO kept_{side} FROM {side}
             WHERE sha256 IS NULL OR n IN (SELECT n FROM alone WHERE is_kept)""")
         num_kept = single_number(database, f"SELECT count(*) FROM kept_{side}") - num_before
-        matched: Matched = getattr(pairs, side)
         num_rows = single_number(database, f"SELECT count(*) FROM {side}")
         num_copies = single_number(database, f"SELECT coalesce(sum(num - 1), 0) FROM pictures_{side}")
         num_alone = single_number(database, "SELECT count(*) FROM alone WHERE NOT is_kept")
         # Each number is counted on its own, none as the rest, so that a row in two pairs is noticed.
         assert num_rows == num_pairs + num_copies + num_alone + num_kept, "the rows of a run do not add up"
-        matched.num_rows += num_rows
-        matched.num_copies += num_copies
-        matched.num_differing_copies += single_number(database, f"SELECT count(*) FROM pictures_{side} WHERE differs")
-        matched.num_only_here += num_alone
+        num_differing = single_number(database, f"SELECT count(*) FROM pictures_{side} WHERE differs")
+        pairs.of_sides[side].update(
+            num_rows=num_rows, num_copies=num_copies, num_differing_copies=num_differing, num_only_here=num_alone
+        )
         database.execute("DROP TABLE alone")
     pairs.num += num_pairs
     _compare(database, "a", "b")
@@ -159,27 +147,23 @@ def match_names(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
             SELECT n, shard, "key", sha256 IS NOT NULL AS has_hash FROM kept_{side}""")
     database.execute("CREATE TABLE pairs (n_a BIGINT, n_b BIGINT)")
     for name in NAMES:
+        named = f"""SELECT {name} AS name, min(n) AS n, bool_or(has_hash) AS has_hash FROM left_{{}}
+            GROUP BY ALL HAVING count(*) = 1"""
         database.execute(f"""INSERT INTO pairs
-            WITH named_a AS (SELECT {name} AS name, min(n) AS n, bool_or(has_hash) AS has_hash FROM left_a
-                GROUP BY ALL HAVING count(*) = 1),
-            named_b AS (SELECT {name} AS name, min(n) AS n, bool_or(has_hash) AS has_hash FROM left_b
-                GROUP BY ALL HAVING count(*) = 1)
+            WITH named_a AS ({named.format("a")}), named_b AS ({named.format("b")})
             SELECT named_a.n, named_b.n FROM named_a JOIN named_b USING (name)
             WHERE NOT (named_a.has_hash AND named_b.has_hash)""")
         for side in SIDES:
             database.execute(f"DELETE FROM left_{side} WHERE n IN (SELECT n_{side} FROM pairs)")
     num_pairs = single_number(database, "SELECT count(*) FROM pairs")
     for side, other in (SIDES, SIDES[::-1]):
-        matched: Matched = getattr(pairs, side)
-        matched.num_ambiguous = single_number(
-            database,
-            f'SELECT count(*) FROM left_{side} WHERE NOT has_hash AND "key" IN (SELECT "key" FROM left_{other})',
-        )
+        ambiguous = f'FROM left_{side} WHERE NOT has_hash AND "key" IN (SELECT "key" FROM left_{other})'
+        num_ambiguous = single_number(database, f"SELECT count(*) {ambiguous}")
         num_left = single_number(database, f"SELECT count(*) FROM left_{side}")
         assert num_left + num_pairs == single_number(database, f"SELECT count(*) FROM kept_{side}"), (
             "rows do not add up"
         )
-        matched.num_only_here += num_left - matched.num_ambiguous
+        pairs.of_sides[side].update(num_ambiguous=num_ambiguous, num_only_here=num_left - num_ambiguous)
     pairs.num += num_pairs
     pairs.num_by_name = num_pairs
     _compare(database, "kept_a", "kept_b")
@@ -199,6 +183,12 @@ def _columns() -> Iterator[str]:
         flags = ("is_quarantined", "is_screened", "is_private")
         for column in (Col.CATEGORY, *flags, Col.LEVEL, Col.SCORE, Col.HOLISTIC_SCORE, *KEYS):
             yield f"{side}.{column} AS {side}_{column}"
+
+
+def add_rows(database: duckdb.DuckDBPyConnection, table: str, rows: str) -> None:
+    """Add rows to a table, which is made if it does not exist. rows: a SELECT."""
+    database.execute(f"CREATE TABLE IF NOT EXISTS {table} AS SELECT * FROM ({rows}) LIMIT 0")
+    database.execute(f"INSERT INTO {table} {rows}")
 
 
 def single_number(database: duckdb.DuckDBPyConnection, question: str) -> int:

@@ -18,11 +18,7 @@ class Side:
 
     run: str
     source: str
-    """What was scanned."""
-
     engine: str
-    """Name, model and protocol."""
-
     cautions: tuple[str, ...]
     """Why its figures do not describe the whole source, or any picture at all."""
 
@@ -41,14 +37,10 @@ class Side:
     """Pictures whose copies have different answers in this run."""
 
     num_only_here: int
-    """Pictures that the other run does not have."""
-
     num_ambiguous: int
     """Rows without a hash whose name several rows have; they are compared with none."""
 
     num_private: int
-    """Number of private rows."""
-
     num_known: int
     """Rows for which it is known whether they are private."""
 
@@ -65,32 +57,23 @@ class Side:
 
 @dataclass(frozen=True)
 class PairedRate:
-    """How many pictures are private in each run, of those of which both runs know it."""
+    """How many pictures are private in each run, of those of which both runs know it. change: rate_b − rate_a."""
 
     num_pictures: int
     num_private_a: int
     num_private_b: int
 
     num_only_a: int
-    """Private in the first run only."""
-
     num_only_b: int
-    """Private in the second run only."""
-
     rate_a: float | None
     """0–1; None without such pictures, as are `rate_b` and `change`."""
 
     rate_b: float | None
-
     change: float | None
-    """rate_b − rate_a."""
-
     num_private_a_open_b: int
-    """Private in the first run and unknown in the second, though scored; not in `num_pictures`."""
+    """Private in the first run and unknown in the second, though scored, and the reverse; not in `num_pictures`."""
 
     num_private_b_open_a: int
-    """Private in the second run and unknown in the first, though scored."""
-
     seldom_denied_in: tuple[str, ...]
     """The runs ("a", "b") that leave more pictures unknown than they call public. Then nothing is tested, since whether
     a picture is known depends on the answer."""
@@ -101,8 +84,6 @@ class PairedRate:
 
 @dataclass(frozen=True)
 class GroupChange(PairedRate):
-    """One category."""
-
     group: str
     """As the first run has it; "(none)" for pictures without."""
 
@@ -115,7 +96,7 @@ class GroupChange(PairedRate):
 
 @dataclass(frozen=True)
 class AttributeChange:
-    """One attribute over the pictures of both runs."""
+    """One attribute over the pictures of both runs. Appeared: present in the second run only."""
 
     level: int
 
@@ -126,28 +107,20 @@ class AttributeChange:
     """Assessed by the first run only."""
 
     num_only_b: int
-    """Assessed by the second run only."""
-
     num_present_a: int
     """Present (1) in the first run, of `num_assessed`."""
 
     num_present_b: int
-
     num_appeared: int
-    """Present in the second run only."""
-
     num_vanished: int
-    """Present in the first run only."""
-
     num_doubt_changed: int
     """Present in neither, but ambiguous (0.5) in one of them only."""
 
     num_present_a_open_b: int
-    """Present in the first run and without an answer in the second, though scored; not in `num_assessed`."""
+    """Present in the first run and without an answer in the second, though scored, and the reverse; not in
+    `num_assessed`."""
 
     num_present_b_open_a: int
-    """Present in the second run and without an answer in the first, though scored."""
-
     seldom_denied_in: tuple[str, ...]
     """The runs ("a", "b") that have no answer in more pictures than they answer with 0, or that declare that they never
     answer with 0. Then nothing is tested, since whether a picture has an answer depends on the answer."""
@@ -165,15 +138,12 @@ class AttributeChange:
 
 @dataclass(frozen=True)
 class MeanChange:
-    """A severity score over the pictures that have one in both runs."""
+    """A severity score over the pictures that have one in both runs. change: mean of b − a."""
 
     num_pictures: int
     mean_a: float
     mean_b: float
-
     change: float
-    """Mean of score in b − score in a."""
-
     interval: Interval | None
     """95 % interval of `change`, for independent pictures; few if fewer than `NUM_FEW` of them changed their score.
     None if shards were drawn (`RunDifference.shards_drawn_in`)."""
@@ -181,16 +151,11 @@ class MeanChange:
 
 @dataclass(frozen=True)
 class GroupScores(MeanChange):
-    """One category."""
-
     group: str
-    """As the first run has it."""
 
 
 @dataclass(frozen=True)
 class ScoreChange(MeanChange):
-    """One kind of severity score."""
-
     column: str
     """holistic_score: the model's own; score: by the formula from the attributes."""
 
@@ -203,8 +168,6 @@ class ScoreChange(MeanChange):
 
 @dataclass(frozen=True)
 class ChangedPicture:
-    """One picture whose level differs."""
-
     key: str
     group: str
     level_a: int
@@ -213,24 +176,20 @@ class ChangedPicture:
 
 @dataclass(frozen=True)
 class RunDifference:
-    """Two runs."""
+    """Two runs. Pairs are pictures of both."""
 
     a: Side
     b: Side
 
     settings: tuple[str, ...]
-    """Settings that differ, in words: of the first run, and of the second."""
+    """Those that differ, in words: of the first run, and of the second."""
 
     by: str
-    """What the pictures are grouped by."""
-
     shards_drawn_in: tuple[str, ...]
     """The runs ("a", "b") that are of random shards. Pictures of one shard are alike, so that there are no tests and no
     intervals, which take pictures as independent."""
 
     num_pairs: int
-    """Pictures of both runs."""
-
     num_by_name: int
     """How many of these are joined by name, since one of the rows has no hash."""
 
@@ -247,17 +206,11 @@ class RunDifference:
     """Pictures by `PRIVATE_STATES` of the first run (rows) and the second (columns)."""
 
     private: PairedRate
-    """Over all pictures of both runs."""
-
     private_kappa: float | None
     """Cohen's κ of the private decision; None if a run seldom calls a picture public."""
 
     attributes: Mapping[str, AttributeChange]
-    """By key, in their order."""
-
     scores: tuple[ScoreChange, ...]
-    """Changes of each kind of score that some picture has in both runs."""
-
     groups: tuple[GroupChange, ...]
     """Smallest adjusted p-value first, then largest change."""
 

@@ -29,7 +29,6 @@ def document(difference: RunDifference, most_groups: int | None = None) -> Docum
 
 
 def headlines(difference: RunDifference) -> Iterator[str]:
-    """Yield the lines that a reader needs before any figure."""
     for name, side in (("A", difference.a), ("B", difference.b)):
         yield f"{name}  {side.run}: {side.engine}, of {shortened(side.source)}"
         for caution in side.cautions:

@@ -162,26 +162,14 @@ def near_duplicates(rows: pa.Table) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class JudgedRun:
-    """A run and the labels of its pictures, before any metric."""
+    """A run and the labels of its pictures, row by row, before any metric."""
 
     run: str
-    """As it was given."""
-
     engine: str
-    """Name, model and protocol."""
-
     cautions: tuple[str, ...]
-    """Cautions of the run."""
-
     joined: Joined
-    """Rows and labels."""
-
     truth: Truth
-    """What the labels say, row by row."""
-
     answers: RunAnswers
-    """What the run says, row by row."""
-
     is_screened: npt.NDArray[np.bool_]
     """Shape (n,): labelled pictures that the screen of the scan left out; they count as answered public."""
 
@@ -229,8 +217,6 @@ class MayBeLeft:
     """Labelled pictures that are not in the release, or are known by their key alone."""
 
     num_pictures: int
-    """Pictures of the release."""
-
     highest_share: float
     """Upper end of the exact one-sided 95 % interval of the share of private pictures."""
 

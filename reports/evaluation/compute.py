@@ -121,12 +121,11 @@ def evaluation_of(judged_run: JudgedRun, options: EvaluationOptions = DEFAULTS) 
     draws = Draws(near_duplicates(judged_run.joined.rows), options.num_draws, options.seed)
     answers = judged_run.answers
     columns = {"holistic_score": answers.says_severity, "score": answers.says_attributes}
-    judged_scores = [
-        _score(judged_run, column, getattr(answers, column), draws)
+    scores = [
+        score
         for column, is_judged in columns.items()
-        if is_judged
+        if is_judged and (score := _score(judged_run, column, getattr(answers, column), draws)) is not None
     ]
-    scores = [score for score in judged_scores if score is not None]
     attributes, summary = attribute_metrics(
         judged_run.truth.values, answers.values, answers.probabilities, options.ambiguous, draws
     )
@@ -160,8 +159,7 @@ def _private(judged_run: JudgedRun, draws: Draws, options: EvaluationOptions) ->
     counted = cells(truth, predicted)
     counts = counted.sum(axis=0)
     classes, batches = (
-        [text for text, is_in in zip(_texts(judged_run.joined.labels, column), labelled, strict=True) if is_in]
-        for column in ("class", "split")
+        judged_run.joined.labels[column].filter(pa.array(labelled)).to_pylist() for column in ("class", "split")
     )
     parts = (stability(counts, fraction, seed=options.seed) for fraction in FRACTIONS)
     given = judged_run.answers.prob_private[labelled]
@@ -210,12 +208,12 @@ def _group_names(judged_run: JudgedRun, options: EvaluationOptions) -> npt.NDArr
         numbered = joined.rows.append_column("row", pa.array(range(joined.rows.num_rows), pa.int64()))
         grouped = join(numbered, options.groups[1])
         names = np.full(joined.rows.num_rows, NO_GROUP, dtype=object)
-        names[grouped.rows["row"].to_numpy()] = [name or NO_GROUP for name in _texts(grouped.labels, "class")]
+        names[grouped.rows["row"].to_numpy()] = [name or NO_GROUP for name in grouped.labels["class"].to_pylist()]
         return names
     if options.by is None:
         return None
     table = joined.labels if options.by == "class" else joined.rows
-    return np.array([NO_GROUP if name is None else name for name in _texts(table, options.by)], dtype=object)
+    return np.array([NO_GROUP if name is None else name for name in table[options.by].to_pylist()], dtype=object)
 
 
 def _groups(judged_run: JudgedRun, names: npt.NDArray[np.object_] | None, draws: Draws) -> tuple[GroupResult, ...]:
@@ -288,11 +286,6 @@ def _notes(judged_run: JudgedRun) -> tuple[str, ...]:
     if private.size and not judged_run.answers.says_private:
         notes.append("The protocol of this run does not say what is private.")
     return tuple(notes)
-
-
-def _texts(table: pa.Table, column: str) -> Sequence[str | None]:
-    names: list[str | None] = table[column].to_pylist()
-    return names
 
 
 def engine_name(engine: Mapping[str, Any]) -> str:

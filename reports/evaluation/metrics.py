@@ -41,11 +41,7 @@ class AttributeMetrics(BinaryMetrics):
     """Cohen's κ of label and answer, −1…1; None if both are always the same."""
 
     num_labelled: int
-    """Pictures whose label is not null."""
-
     num_not_answered: int
-    """How many of these have a null answer."""
-
     num_present: int
     """Labelled present, answered or not."""
 
@@ -70,14 +66,10 @@ class AttributeSummary:
     """Mean F1 of the attributes that have one; None if none has."""
 
     num_in_macro: int
-    """Number of these attributes."""
-
     without_f1: tuple[str, ...]
     """Attributes that have labels, but no F1: neither labelled present nor answered so, or never answered."""
 
     ambiguous: Ambiguous
-    """What a value of 0.5 counts as."""
-
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     """95 % interval of macro_f1, over the same attributes."""
 
@@ -118,15 +110,9 @@ def attribute_metrics(
             intervals={name: intervals[name] for name in WITH_INTERVALS if name in intervals},
             calibration=calibration(truth[both, index] >= bound, probabilities[both, index]),
         )
-    return by_key, _summary(by_key, ambiguous, counted, draws)
-
-
-def _summary(
-    by_key: Mapping[str, AttributeMetrics], ambiguous: Ambiguous, counted: Numbers, draws: Draws | None
-) -> AttributeSummary:
     scores = [item.f1 for item in by_key.values() if item.f1 is not None]
     interval = None if draws is None else of_macro_f1(counted, draws)
-    return AttributeSummary(
+    return by_key, AttributeSummary(
         macro_f1=float(np.mean(scores)) if scores else None,
         num_in_macro=len(scores),
         without_f1=tuple(key for key, metrics in by_key.items() if metrics.f1 is None),
@@ -150,8 +136,6 @@ class ScoreMetrics:
     """Metrics for the pictures that have a true and a predicted score. None: not defined on these pictures."""
 
     num_pictures: int
-    """Pictures with both scores."""
-
     spearman: float | None
     """Rank correlation with mean ranks for ties, −1…1; None if one side is constant."""
 
@@ -168,19 +152,15 @@ class ScoreMetrics:
     """Share of pictures whose predicted level is the true one, 0–1; no level counts as level 4."""
 
     pairwise_inter: PairwiseAccuracy
-    """Over pairs of pictures of different true levels."""
-
     pairwise_intra: PairwiseAccuracy
-    """Over pairs of pictures of the same true level."""
+    """Over pairs of pictures of different true levels, and of the same one."""
 
     confusion: tuple[tuple[int, ...], ...]
     """4 × 4 counts: rows are true levels 1…4, columns predicted levels 1…4."""
 
     histogram_true: tuple[tuple[int, ...], ...]
-    """4 × 20 counts: per true level, the true scores in bins of 0.05."""
-
     histogram_predicted: tuple[tuple[int, ...], ...]
-    """4 × 20 counts: per true level, the predicted scores in bins of 0.05."""
+    """4 × 20 counts: per true level, the scores in bins of 0.05."""
 
 
 def band_of(scores: Numbers) -> Levels:
@@ -205,12 +185,14 @@ def score_metrics(
     actual = as_four_levels(true_levels)
     answered = as_four_levels(band_of(predicted) if predicted_levels is None else predicted_levels)
     inter, intra = pairwise_by_level(truth, predicted, actual)
-    equal_weights = np.ones((1, len(truth)))
+    equal_weights, errors = np.ones((1, len(truth))), predicted - truth
     return ScoreMetrics(
         num_pictures=len(truth),
         spearman=known(weighted_spearman(truth, predicted, equal_weights)[0]),
         pearson=known(pearson_of_sums(moments(truth, predicted).sum(axis=0))),
-        **means(truth, predicted, actual == answered),
+        mae=mean(np.abs(errors)),
+        bias=mean(errors),
+        level_accuracy=mean(actual == answered),
         pairwise_inter=inter,
         pairwise_intra=intra,
         confusion=_table(np.histogram2d(actual, answered, bins=(np.arange(1, 6), np.arange(1, 6)))[0]),
@@ -219,16 +201,9 @@ def score_metrics(
     )
 
 
-def means(truth: Numbers, predicted: Numbers, is_level_right: npt.NDArray[np.bool_]) -> dict[str, float | None]:
-    """Return MAE, bias and level accuracy; None without a picture."""
-    if not len(truth):
-        return {"mae": None, "bias": None, "level_accuracy": None}
-    errors = predicted - truth
-    return {
-        "mae": float(np.abs(errors).mean()),
-        "bias": float(errors.mean()),
-        "level_accuracy": float(is_level_right.mean()),
-    }
+def mean(values: npt.NDArray[np.generic]) -> float | None:
+    """Return the mean; None without a value."""
+    return float(values.mean()) if len(values) else None
 
 
 def _histogram(levels: Levels, scores: Numbers) -> tuple[tuple[int, ...], ...]:

@@ -48,19 +48,16 @@ def render(evaluation: Evaluation, pictures: Mapping[str, bytes] = MappingProxyT
 
 @dataclass(frozen=True)
 class Dot:
-    """One bin of a reliability diagram."""
+    """One bin of a reliability diagram, in SVG units from the left and the top.
+
+    x: the mean probability. y: the share of pictures for which it is true.
+    """
 
     x: float
-    """Mean probability, in SVG units from the left."""
-
     y: float
-    """Share of pictures for which it is true, in SVG units from the top."""
-
     radius: float
-    """Grows with the number of pictures."""
-
     text: str
-    """Text for a reader who points at the dot."""
+    """For a reader who points at the dot."""
 
 
 def reliability(calibration: Calibration) -> tuple[Dot, ...]:

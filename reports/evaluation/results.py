@@ -46,8 +46,6 @@ class PrivateResult(BinaryMetrics):
 
 @dataclass(frozen=True)
 class ScoreResult(ScoreMetrics):
-    """The severity score."""
-
     column: str
     """Column of the run: holistic_score (the model's own), or score (from the attributes, by formula)."""
 
@@ -63,11 +61,9 @@ class ScoreResult(ScoreMetrics):
 
 @dataclass(frozen=True)
 class GroupResult:
-    """The pictures of one class, category or group of people."""
+    """The pictures of one class, category or group of people; "none" for pictures without."""
 
     group: str
-    """Its name; "none" for pictures without."""
-
     num_rejected: int
     """How many of them have no answer; they count as wrong in `private`."""
 
@@ -86,8 +82,6 @@ class Flips:
     """What changed for one attribute between two runs, on pictures that are labelled and answered in both."""
 
     num_pictures: int
-    """How many these are."""
-
     num_fixed: int
     """Wrong in the run before, right in the evaluated run."""
 
@@ -112,21 +106,17 @@ class Comparison:
     """Metric -> its difference, with pictures without an answer as wrong."""
 
     attributes: Mapping[str, Flips]
-    """Attribute -> what changed."""
 
 
 @dataclass(frozen=True)
 class RunsSpread:
-    """Several runs on the same labels, such as one per wording of the question."""
+    """Several runs on the same labels, such as one per wording of the question, the evaluated run first: the spread of
+    each metric."""
 
     runs: tuple[str, ...]
-    """The evaluated run first."""
-
     private: Mapping[str, Spread]
-    """Metric -> its values, mean and deviation."""
 
     score: Mapping[str, Spread]
-    """The same of the score's metrics."""
 
 
 @dataclass(frozen=True)
@@ -153,8 +143,6 @@ class Evaluation:
     """How good the answers of a run are, judged by labels."""
 
     run: str
-    """As it was given."""
-
     engine: str
     """Name, model and protocol."""
 
@@ -162,11 +150,7 @@ class Evaluation:
     """Why the figures do not describe the whole source or run, or any picture at all."""
 
     annotators: tuple[str, ...]
-    """Who gave the labels."""
-
     join: JoinCounts
-    """What was joined and what was not."""
-
     private: PrivateResult | None
     """None if the run does not say what is private, or the labels do not."""
 
@@ -186,23 +170,15 @@ class Evaluation:
     """What `groups` are: class, category, or the name of the file of groups."""
 
     groups: tuple[GroupResult, ...]
-    """By name."""
-
     notes: tuple[str, ...]
     """What a reader must know, one sentence each."""
 
     seed: int
-    """Seed of draws and batches."""
-
     num_draws: int
     """Number of draws of the bootstrap, for metrics that are no shares; 0 for no intervals of these."""
 
     spread: RunsSpread | None = None
-    """Over further runs; None without."""
-
-    comparison: Comparison | None = field(default=None)
-    """With the run before; None without."""
-
+    comparison: Comparison | None = None
     errors: tuple[WrongAnswer, ...] = ()
     """The wrong answers that were asked for, the surest first; none of a picture that may not be named."""
 

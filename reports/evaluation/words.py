@@ -34,7 +34,6 @@ def document(evaluation: Evaluation) -> Document:
 
 
 def headlines(evaluation: Evaluation) -> tuple[str, ...]:
-    """Return the lines that a reader needs before any figure."""
     join = evaluation.join
     by = f" by {shortened(', '.join(evaluation.annotators))}" if evaluation.annotators else ""
     return (

@@ -37,10 +37,8 @@ class AgreedLabels:
     """Shape (rows, 23), as `SUBJECTS`. Such a question has no answer, whatever the row says."""
 
     num_yes: npt.NDArray[np.int64]
-    """Shape (rows, 23): people who say yes."""
-
     num_no: npt.NDArray[np.int64]
-    """Shape (rows, 23): people who say no."""
+    """Shape (rows, 23): people who say yes, and who say no."""
 
 
 def agreed(judged: JudgedLabels, condition: str = BY_LEVEL) -> AgreedLabels:

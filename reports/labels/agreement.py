@@ -61,11 +61,9 @@ class AttributePrevalence:
     """Share in which more than half of the people find it; a tie does not count."""
 
     difference: float
-    """share − share_of_people: above 0 where the annotator finds it too often."""
+    """share − share_of_people, with its 95 % interval: above 0 where the annotator finds it too often."""
 
     low: float
-    """Lower end of the 95 % interval of the difference."""
-
     high: float
 
 
@@ -117,8 +115,6 @@ class Agreement:
     """Items that both of two annotators answered: of the pair of annotators that has fewest; 0 if a pair has none."""
 
     most_judged_by_pair: int
-    """The same of the pair that has most."""
-
     most_common: float | None
     """Share of the most frequent answer, of all answers."""
 
@@ -178,14 +174,11 @@ class GroupAgreement:
     num_items: int
     mean: float
     band: str
-    """Band of the mean."""
 
 
 @dataclass(frozen=True)
 class AgreementTable:
     annotators: tuple[str, ...]
-    """Those that were compared."""
-
     num_pictures: int
     """Listed by at least two of them."""
 
@@ -300,7 +293,6 @@ def _pairwise(scores: Floats) -> npt.NDArray[np.float64]:
 
 
 def _bands(agreements: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Return the place of each agreement in `BANDS`, in the same shape."""
     ends = np.array(list(BANDS.values())[1:-1])
     return np.where(agreements < BANDS["none"], 0, 1 + (agreements[:, None] > ends + 1e-9).sum(axis=1))
 

@@ -42,23 +42,15 @@ class JoinCounts:
     """Counts of rows and labels, joined and not; each side adds up."""
 
     num_rows: int
-    """Number of rows of the run."""
-
     num_labels: int
-    """Rows of the labels table."""
-
     num_joined_rows: int
     """Rows of the run that have a label; copies of a picture count each."""
 
     num_joined_labels: int
-    """Labels that are of at least one row."""
-
     num_rows_without_label: int
     """Rows without a label, which are in no figure."""
 
     num_labels_without_row: int
-    """Labels of pictures that the run does not hold."""
-
     num_ambiguous_rows: int
     """How many of the rows without a label have a name that a label gives, but that other pictures have too."""
 
@@ -68,16 +60,11 @@ class Joined:
     """Rows of a run with their labels, in the order of the rows."""
 
     rows: pa.Table
-    """The joined rows of the run."""
-
     labels: pa.Table
-    """The label of each of these rows."""
-
     label_places: Places
     """The place in the labels table of each of these labels."""
 
     counts: JoinCounts
-    """Counts of both sides."""
 
 
 def join(rows: pa.Table, labels: pa.Table) -> Joined:
@@ -146,8 +133,6 @@ class LabelledRows:
     """Shape (n, 23), as `SUBJECTS`: questions about which people differ, or which none could answer."""
 
     drawn: Drawn
-    """How they were drawn."""
-
     probabilities: Numbers
     """Shape (n,): probability of being drawn; all 1 if drawn evenly."""
 
@@ -198,13 +183,18 @@ def labelled_rows(
     )
     undecided = agreed.undecided[joined.label_places]
     evenly = LabelledRows(joined, undecided, "evenly", np.ones(num_joined), None)
-    if sample is not None:
-        _refuse_other_state(run, record, sample, found_rows)
-    if sample is None and drawn == "audit":
-        raise RunError(f"{run.path} has no audit sample; draw one with: privsieve audit sample {run.path}")
     if sample is None:
+        if drawn == "audit":
+            raise RunError(f"{run.path} has no audit sample; draw one with: privsieve audit sample {run.path}")
         return evenly
-    probabilities = _probabilities(joined.rows, sample)
+    if not sample.design.are(record.settings_hash(), found_rows.num_rows, found_rows.rows_sha256):
+        raise RunError(
+            f"{run.path}: the audit sample was drawn from another state of the run; draw it again, or say "
+            "--drawn evenly"
+        )
+    by_row = sample.probabilities()
+    names = zip(joined.rows[Col.SHARD].to_pylist(), joined.rows[Col.INDEX].to_pylist(), strict=True)
+    probabilities = np.array([by_row.get(name, np.nan) for name in names], dtype=np.float64)
     is_of_sample = ~np.isnan(probabilities)
     if drawn is None and not is_of_sample.any():
         return evenly
@@ -225,13 +215,10 @@ def labelled_rows(
         joined.label_places[is_of_sample],
         joined.counts,
     )
-    copies = _copies(found_rows.table, kept.rows)
+    candidates = found_rows.table
+    has_bytes = pc.is_in(candidates[Col.SHA256], kept.rows[Col.SHA256].combine_chunks().drop_null())
+    copies = candidates.filter(pc.and_(has_bytes, pc.equal(candidates[Col.STATUS], "scored")))
     return LabelledRows(kept, undecided[is_of_sample], "audit", probabilities[is_of_sample], sample, copies)
-
-
-def _copies(candidates: pa.Table, rows: pa.Table) -> pa.Table:
-    has_bytes = pc.is_in(candidates[Col.SHA256], rows[Col.SHA256].combine_chunks().drop_null())
-    return candidates.filter(pc.and_(has_bytes, pc.equal(candidates[Col.STATUS], "scored")))
 
 
 @dataclass(frozen=True)
@@ -243,8 +230,6 @@ class _Candidates:
     errors name."""
 
     num_images: int
-    """Number of images of the run."""
-
     num_rows: int
     """Number of rows of the run, including those of damaged parts of shards."""
 
@@ -271,19 +256,3 @@ def _candidates(
         parts.append(rows.filter(pa.array(wanted)))
         num_images += rows.num_rows
     return _Candidates(pa.concat_tables(parts), num_images, num_rows, checked.rows_sha256)
-
-
-def _refuse_other_state(root: Place, record: RunRecord, sample: AuditSample, candidates: _Candidates) -> None:
-    """Raise RunError if the sample is of other rows than the run has now."""
-    if not sample.design.are(record.settings_hash(), candidates.num_rows, candidates.rows_sha256):
-        raise RunError(
-            f"{root.path}: the audit sample was drawn from another state of the run; draw it again, or say "
-            "--drawn evenly"
-        )
-
-
-def _probabilities(rows: pa.Table, sample: AuditSample) -> Numbers:
-    """Return the probability with which each row was drawn, NaN if it was not. Shape (n,)."""
-    by_row = sample.probabilities()
-    names = zip(rows[Col.SHARD].to_pylist(), rows[Col.INDEX].to_pylist(), strict=True)
-    return np.array([by_row.get(name, np.nan) for name in names], dtype=np.float64)

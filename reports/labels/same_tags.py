@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.errors import number_of
-from reports.statistics.binary import Flags, Numbers
+from reports.statistics.binary import Numbers
 from reports.words import Document, percent
 
 Tags = tuple[int, ...]
@@ -98,7 +98,11 @@ def same_tags(
     again = [given for given in judged.values() if len(given) > 1]
     different = [numbers for numbers in sets if {0.0, 1.0} <= set(private[numbers].tolist())]
     decided = np.flatnonzero(~np.isnan(private))
-    near = _nearest(vectors[decided]) if len(decided) > NUM_NEAR else None
+    num_alike, num_fitting = None, None
+    if len(decided) > NUM_NEAR:
+        near, labels = _nearest(vectors[decided]), private[decided]
+        num_alike = sum(_looks_alike(numbers, private, decided, near) for numbers in different)
+        num_fitting = int(((labels[near[:, :NUM_NEAREST]] == labels[:, None]).sum(axis=1) > MOST).sum())
     return SameTags(
         num_pictures=len(tags),
         num_tagged=sum(bool(each) for each in tags),
@@ -107,9 +111,9 @@ def same_tags(
         num_different=len(different),
         num_met_again=len(again),
         num_consistent=sum(len(set(given)) == 1 for given in again),
-        num_alike=None if near is None else sum(_looks_alike(numbers, private, decided, near) for numbers in different),
+        num_alike=num_alike,
         num_decided=len(decided),
-        num_fitting=None if near is None else int(_fits(private[decided], near).sum()),
+        num_fitting=num_fitting,
         num_left_out=len(left_out(sets, sha256)),
     )
 
@@ -136,10 +140,6 @@ def _looks_alike(
         for place in places
         for other in places
     )
-
-
-def _fits(labels: Numbers, near: npt.NDArray[np.int64]) -> Flags:
-    return np.asarray((labels[near[:, :NUM_NEAREST]] == labels[:, None]).sum(axis=1) > MOST)
 
 
 def document(found: SameTags, out: str | None) -> Document:

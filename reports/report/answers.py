@@ -22,7 +22,7 @@ from reports.run.figures import (
     SevereImage,
     UnseenContent,
 )
-from reports.run.warehouse import LEVEL_COUNTS, Run
+from reports.run.warehouse import LEVEL_COUNTS, OF_SHARDS, Run
 from reports.words import MAX_RATIONALE, boxes_in_words, may_hold_own_words, whole_boxes
 from scoring.privacy import private_condition
 from scoring.protocols.binary import REASON_KINDS
@@ -50,18 +50,14 @@ LAWS = {"gdpr": "GDPR", "hipaa": "HIPAA", "eu_ai_act": "EU AI Act", "ccpa": "CCP
 
 def rate_of(group: Row, damage: Damage) -> Rate:
     """Return the rate in a row of `rates.sql`, with the bounds that quarantined and unknown images leave open."""
-    figures = {name: group[name] for name in _RATE}
-    num_images = group["num_scored"] + group["num_quarantined"] + group["num_screened"]
-    if damage.num_parts:
-        num_images = 0
-    left = group["num_unknown"] + group["num_quarantined"] + group["num_screened"]
+    left_out = group["num_quarantined"] + group["num_screened"]
+    num_images = 0 if damage.num_parts else group["num_scored"] + left_out
+    left = group["num_unknown"] + left_out
+    of_shards: Mapping[str, Any] = {name: group.get(name) for name in OF_SHARDS}
     return Rate(
         printable(group["group_name"]),
-        **figures,
-        **{name: group[name] for name in _SCREENED},
-        effective_size=group.get("effective_size"),
-        degrees=group.get("degrees"),
-        num_shards=group.get("num_shards"),
+        **{name: group[name] for name in (*_RATE, *_SCREENED)},
+        **of_shards,
         share_if_none_private=group["num_private"] / num_images if num_images else None,
         share_if_all_private=(group["num_private"] + left) / num_images if num_images else None,
     )

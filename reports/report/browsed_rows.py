@@ -56,22 +56,16 @@ class Filter(BaseModel):
     level: Literal["0", "1", "2", "3", "4", "null"] | None = None
 
     attributes: dict[str, Value] = {}
-    """Attribute -> its value."""
-
     kind: Text | None = None
     """A kind of evidence that a box of the row has."""
 
     policy: Text | None = None
-    """A policy whose decisions were added."""
-
     action: Action | None = None
     """What this policy decides."""
 
     status: Literal["scored", "quarantined", "screened"] | None = None
 
     reason: Text | None = None
-    """Why the row is quarantined."""
-
     condition: Text | None = None
     """SQL over the columns of the view `images`, as people write it."""
 

@@ -77,7 +77,10 @@ def summarise(
     if details.finds_copies:
         copies, by_group = answers.copies_of(run, by_sql, asked)
         names = [group["group_name"] for group in kept]
-        rates = tuple(_with_copies(rate, by_group.get(name)) for rate, name in zip(rates, names, strict=True))
+        rates = tuple(
+            replace(rate, num_distinct=row["num_distinct"], rate_distinct=row["rate_distinct"]) if row else rate
+            for rate, row in zip(rates, map(by_group.get, names), strict=True)
+        )
         total = replace(total, num_distinct=copies.num_distinct, rate_distinct=copies.rate_distinct)
     report = Report(
         run=printable(run.url),
@@ -132,10 +135,6 @@ def rates(run: Run, by: str = "category", private: str | None = None) -> tuple[R
     """Return the rate of every group, highest first, in one pass over the rows. QueryError as with `summarise`."""
     private = private_condition(run.record.engine) if private is None else private
     return tuple(answers.rate_of(group, run.damage) for group in _groups(run, by, private))
-
-
-def _with_copies(rate: Rate, row: Mapping[str, Any] | None) -> Rate:
-    return replace(rate, num_distinct=row["num_distinct"], rate_distinct=row["rate_distinct"]) if row else rate
 
 
 def _groups(run: Run, by: str, private: str) -> list[dict[str, Any]]:

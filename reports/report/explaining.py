@@ -24,6 +24,12 @@ STATE_OF_ANSWER: Mapping[float, PrivateState] = {1.0: "private", 0.0: "public"}
 MAX_LISTED = 10
 """Number of rows with the same key that an error names."""
 
+_NUMBERS = (
+    *(Col.INDEX, Col.WIDTH, Col.HEIGHT, Col.NUM_BYTES, Col.LEVEL, Col.SCORE, Col.SCORE_HIGH, Col.S_LEX),
+    *(Col.HOLISTIC_SCORE, Col.PROB_PRIVATE),
+)
+"""Columns that an explanation has as they are."""
+
 MAX_NEAR = 3
 MAX_VALUES = 6
 """Number of columns of a condition whose values are shown."""
@@ -75,8 +81,6 @@ class Explanation:
     """What a screen said of it, in words; None without a screen."""
 
     reason: str | None
-    """Why it is quarantined."""
-
     private: PrivateState | None
     """None if it is quarantined."""
 
@@ -129,10 +133,7 @@ def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = al
 def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Explanation:
     """Explain one image. rows: the image's one row of the view `all_rows`."""
     engine = run.record.engine
-    decisions = tuple(
-        _no_decision(policy) if policy.is_blind(engine["assessed"]) else _decision(policy.for_engine(engine), rows)
-        for policy in policies
-    )
+    decisions = tuple(_decision(policy, rows, engine) for policy in policies)
     private = STATE_OF_ANSWER.get(private_of_rows(rows.select(SCHEMA.names), engine)[0], "unknown")
     return _explained(rows.to_pylist()[0], private, may_hold_own_words(engine), decisions)
 
@@ -265,16 +266,7 @@ def _explained(
     reason = text(Col.REASON)
 
     return Explanation(
-        index=row[Col.INDEX],
-        width=row[Col.WIDTH],
-        height=row[Col.HEIGHT],
-        num_bytes=row[Col.NUM_BYTES],
-        level=row[Col.LEVEL],
-        score=row[Col.SCORE],
-        score_high=row[Col.SCORE_HIGH],
-        s_lex=row[Col.S_LEX],
-        holistic_score=row[Col.HOLISTIC_SCORE],
-        prob_private=row[Col.PROB_PRIVATE],
+        **{name: row[name] for name in _NUMBERS},
         shard=printable(row[Col.SHARD]),
         key=printable(row[Col.KEY]),
         category=text(Col.CATEGORY),
@@ -296,13 +288,12 @@ def _explained(
     )
 
 
-def _no_decision(policy: Policy) -> Decision:
-    reason = "no rule looks at anything that the engine judges, so filter refuses this policy for the run"
-    return Decision(policy.name, "none", "(none)", reason, None, ())
-
-
-def _decision(policy: Policy, rows: pa.Table) -> Decision:
+def _decision(policy: Policy, rows: pa.Table, engine: Mapping[str, Any]) -> Decision:
     """Return what a policy decides about the image. rows: the image's one row of the view `all_rows`."""
+    if policy.is_blind(engine["assessed"]):
+        reason = "no rule looks at anything that the engine judges, so filter refuses this policy for the run"
+        return Decision(policy.name, "none", "(none)", reason, None, ())
+    policy = policy.for_engine(engine)
     decided = policy.decide(rows.select(SCHEMA.names)).to_pylist()[0]
     row = rows.to_pylist()[0]
     if row[Col.REASON] in SHARD_REASONS:

@@ -29,16 +29,12 @@ class Headline:
     high: float | None
 
     of: str
-    """Which images it describes."""
-
     is_of_source: bool
     """The rate is an estimate for the source, of which the run is a sample."""
 
     is_corrected: bool
 
     num_labels: int | None
-    """Number of labels that the correction is based on."""
-
     method: str | None
     """How it was corrected, as in `CorrectedRate`; None if it was not. `rogan-gladen`: by labels of another run."""
 
@@ -59,15 +55,12 @@ def headline_of(report: Report) -> Headline:
     if whole is None or whole.corrected_rate is None:
         return Headline(*raw, _counted(report), is_sample, False, None, None, *raw)
     corrected = (whole.corrected_rate, whole.low, whole.high)
-    if is_weighted(report) and overall.rate is None:  # grouped in another way: no raw rate here is of the source
+    if (
+        report.audited.category_sizes and overall.rate is None
+    ):  # grouped in another way: no raw rate here is of the source
         raw, is_sample = (whole.raw_rate, None, None), True
     noun = f"scored images in the source{_readable(report)}" if is_sample else "scored images"
     return Headline(*corrected, noun, is_sample, True, whole.num_labels, whole.method, *raw)
-
-
-def is_weighted(report: Report) -> bool:
-    """Return whether corrected rates of the whole run are weighted by the sizes of its categories in the source."""
-    return bool(report.audited.category_sizes)
 
 
 def _readable(report: Report) -> str:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from itertools import groupby
 
 from ingest.errors import number_of
 from reports.pages import fill, text_of
@@ -65,7 +65,6 @@ class Digest:
     model: str
     by_group: tuple[tuple[str, str], ...]
     given: str = "the counts above"
-    """What the model was given, in words."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ def _filled(report: Report, extras: Extras, most_groups: int) -> str:
         levels={row.group: row.nums for row in report.levels_by_group},
         corrected={row.category: row for row in report.corrected if row.subject == "private"},
         corrected_by_key={row.subject: row for row in report.corrected if row.category is None},
-        evidence=_by_group(report),
+        evidence=[(group, list(items)) for group, items in groupby(report.evidence, key=lambda item: item.group)],
         laws=LAWS,
         attributes={attribute.key: attribute for attribute in ATTRIBUTES},
         level_names=LEVELS,
@@ -130,31 +129,21 @@ def _filled(report: Report, extras: Extras, most_groups: int) -> str:
     )
 
 
-def _by_group(report: Report) -> list[tuple[str, list[Any]]]:
-    groups: dict[str, list[Any]] = {}
-    for item in report.evidence:
-        groups.setdefault(item.group, []).append(item)
-    return list(groups.items())
-
-
 def _figures(report: Report) -> str:
     """Return every figure of the groups in the table, for the CSV that a reader can save."""
     rows = [
-        [shortened(value) if isinstance(value, str) else _rounded(value) for value in row]
+        [
+            shortened(value) if isinstance(value, str) else round(value, 6) if isinstance(value, float) else value
+            for value in row
+        ]
         for row in group_rows(report, MAX_GROUPS)
     ]
     # A "<" inside a script element could end it; JSON allows it to be escaped.
     return json.dumps({"heads": HEADS, "rows": rows}, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _rounded(value: object) -> object:
-    return round(value, 6) if isinstance(value, float) else value
-
-
 @dataclass(frozen=True)
 class Cell:
-    """One pair."""
-
     text: str
     """The share in whole per cent; empty where there is none."""
 

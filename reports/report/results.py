@@ -6,6 +6,7 @@ people (`Corrected`) are read from the run if `audit apply` has stored some.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from ingest.sample import printable
 from reports.audit.population import Fractions, drawn_fractions, of_source
@@ -43,8 +44,6 @@ class Corrected:
     """Rates of the report's condition and groups only; empty if there are none."""
 
     gaps: LabelGaps = field(default_factory=LabelGaps)
-    """What the labels leave open."""
-
     category_sizes: Mapping[str, int] = field(default_factory=dict)
     """Sizes of categories by which the rates of the whole run are weighted; empty if they are not."""
 
@@ -74,7 +73,8 @@ def corrected_rates(run: Run, by: str, private: str) -> Corrected:
     rates = (CorrectedRate(**row) for row in rows if row["num_labels"] or row["corrected_rate"] is not None)
     return Corrected(
         tuple(
-            _without_contradicted(rate)
+            # A rate whose assumption the labels contradict is shown as unknown.
+            replace(rate, corrected_rate=None, low=None, high=None) if rate.note == CONTRADICTED else rate
             for rate in rates
             if (rate.subject != PRIVATE or state.private == private) and (rate.category is None or by == "category")
         ),
@@ -83,13 +83,6 @@ def corrected_rates(run: Run, by: str, private: str) -> Corrected:
         other_condition=None if state.private == private else state.private,
         fractions=drawn_fractions(run, state.private),
     )
-
-
-def _without_contradicted(rate: CorrectedRate) -> CorrectedRate:
-    """Hide a rate whose assumption the labels contradict, so that it is shown as unknown."""
-    if rate.note != CONTRADICTED:
-        return rate
-    return replace(rate, corrected_rate=None, low=None, high=None)
 
 
 def of_reported_images(
@@ -109,40 +102,28 @@ def of_reported_images(
     if not design.is_random:
         return corrected.rates
     scored = {rate.group: rate.num_scored for rate in rates}
-    is_pooled = design.kind == "per category" and not corrected.category_sizes
     reported = []
     for row in corrected.rates:
+        group = None if row.category is None else printable(row.category)
+        if group is None and design.kind == "per category":
+            reported += [row] if corrected.category_sizes else []
+            continue
+        drawn = fraction if group is None else fractions.get(group, 0.0)
         if design.kind == "shards":
-            num_images = num_scored if row.category is None else scored.get(printable(row.category), 0)
-            reported.append(_of_source(row, num_images, corrected.fractions.get((row.subject, row.category), 0.0)))
-        elif row.category is not None:
-            group = printable(row.category)
-            reported.append(_of_source(row, scored.get(group, 0), fractions.get(group, 0.0)))
-        elif design.kind == "random":
-            reported.append(_of_source(row, num_scored, fraction))
-        elif not is_pooled:
-            reported.append(row)
+            drawn = corrected.fractions.get((row.subject, row.category), 0.0)
+        reported.append(_of_source(row, num_scored if group is None else scored.get(group, 0), drawn))
     return tuple(reported)
 
 
 def _of_source(row: CorrectedRate, num_images: int, fraction: float) -> CorrectedRate:
-    rate = of_source(Estimate(row.corrected_rate, row.low, row.high), num_images, fraction)
     share = row.corrected_rate or 0.0
-    estimate = of_source(
-        Estimate(row.sensitivity, row.sensitivity_low, row.sensitivity_high), share * num_images, fraction
-    )
-    right = of_source(
-        Estimate(row.specificity, row.specificity_low, row.specificity_high), (1 - share) * num_images, fraction
-    )
-    return replace(
-        row,
-        low=rate.low,
-        high=rate.high,
-        sensitivity_low=estimate.low,
-        sensitivity_high=estimate.high,
-        specificity_low=right.low,
-        specificity_high=right.high,
-    )
+    rate = of_source(Estimate(row.corrected_rate, row.low, row.high), num_images, fraction)
+    ends: dict[str, Any] = {"low": rate.low, "high": rate.high}
+    for name, num in (("sensitivity", share * num_images), ("specificity", (1 - share) * num_images)):
+        estimate = Estimate(*(getattr(row, f"{name}{end}") for end in ("", "_low", "_high")))
+        quality = of_source(estimate, num, fraction)
+        ends |= {f"{name}_low": quality.low, f"{name}_high": quality.high}
+    return replace(row, **ends)
 
 
 @dataclass(frozen=True)
@@ -179,8 +160,6 @@ class Report:
     private: str
 
     private_meaning: str
-    """One sentence."""
-
     private_caution: str | None
     """Why the condition may not be what was meant; None if there is no reason to think so."""
 
@@ -193,8 +172,6 @@ class Report:
     prevalence: tuple[Prevalence, ...]
 
     total: Rate
-    """Over all images."""
-
     rates: tuple[Rate, ...]
     """Groups with at least `min_count` scored images, the highest lower end of the interval first."""
 
@@ -322,10 +299,6 @@ def group_rows(report: Report, most: int | None = None) -> Iterator[list[object]
         of_group = corrected.get(rate.group)
         yield [
             *(getattr(rate, name) for name in _RATE),
-            *(_value(of_group, name) for name in CORRECTED.values()),
+            *(getattr(of_group, name, None) for name in CORRECTED.values()),
             *levels.get(rate.group, [0] * len(_LEVELS)),
         ]
-
-
-def _value(row: CorrectedRate | None, name: str) -> object:
-    return None if row is None else getattr(row, name)

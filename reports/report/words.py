@@ -136,8 +136,8 @@ def _where(report: Report) -> str:
 
 
 def headlines(report: Report) -> tuple[str, ...]:
-    """Return the lines that a reader needs before any figure."""
     lines = [report.scope] if report.is_whole and not report.warning else []
+    screened = f"{report.total.num_screened:,} screened out, " if report.total.num_screened else ""
     lines += [
         *report.cautions,
         *findings(report),
@@ -147,7 +147,7 @@ def headlines(report: Report) -> tuple[str, ...]:
         f"run         {report.run}",
         f"source      {report.source}",
         f"engine      {report.engine}",
-        f"images      {report.num_images:,}: {report.num_scored:,} scored, {_screened(report)}"
+        f"images      {report.num_images:,}: {report.num_scored:,} scored, {screened}"
         f"{report.num_quarantined:,} quarantined",
         f"attributes  the engine assesses {len(report.assessed)} of {len(KEYS)}",
     ]
@@ -157,11 +157,6 @@ def headlines(report: Report) -> tuple[str, ...]:
         lines.append(f"            not assessed: {', '.join(report.not_assessed)}")
         lines.append("            levels and rates count only what was assessed: the real ones can be higher")
     return tuple(lines)
-
-
-def _screened(report: Report) -> str:
-    num_screened = report.total.num_screened
-    return f"{num_screened:,} screened out, " if num_screened else ""
 
 
 def private_in_words(report: Report) -> str:

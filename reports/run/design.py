@@ -9,8 +9,6 @@ from reports.run import drawn_shards
 from reports.run.figures import SMALL_GROUP, Rate
 from reports.statistics.shares import (
     CONFIDENCE,
-    Counted,
-    Standing,
     Stratum,
     clopper_pearson,
     post_stratified,
@@ -32,8 +30,6 @@ class SourceSizes:
     """What the user knows of the source; a run does not record it."""
 
     num_images: int | None = None
-    """Images in the whole source."""
-
     by_category: Mapping[str, int] = field(default_factory=dict)
     """Images of each category; empty if that is not known."""
 
@@ -136,32 +132,35 @@ def in_source(rates: tuple[Rate, ...], design: RunDesign, sizes: SourceSizes, nu
 
     num_images: of the run.
     """
-    ordered = sorted(rates, key=_by_lower_end)
+    ordered = sorted(
+        rates, key=lambda of: (of.rate_low is None, -(of.rate_low or 0.0), -(of.privacy_rate or 0.0), of.group)
+    )
     judged = [rate for rate in ordered if rate.num_judged]
     fractions = {rate.group: fraction_of(rate, design, sizes, num_images) for rate in judged}
-    counted = [
-        Counted(label.num_private, label.num_judged, _for_ranks(label, fractions[label.group], design, len(judged)))
-        for label in judged
-    ]
-    ranked = (design.is_exhaustive or design.is_random) and len(judged) > 1
-    standing = dict(zip([label.group for label in judged], standings(counted), strict=True)) if ranked else {}
-    return tuple(
-        _placed(rate, index, _interval(rate, design, fractions.get(rate.group, 0.0)), standing.get(rate.group))
-        for index, rate in enumerate(ordered, 1)
-    )
-
-
-def _placed(rate: Rate, index: int, interval: tuple[float | None, float | None], standing: Standing | None) -> Rate:
-    """Return the rate with its interval and its place in the order. standing: None if no claim is made about ranks."""
-    return replace(
-        rate,
-        source_low=interval[0],
-        source_high=interval[1],
-        is_small=rate.num_judged < SMALL_GROUP,
-        rank=index if standing else None,
-        rank_low=standing.rank_low if standing else None,
-        rank_high=standing.rank_high if standing else None,
-    )
+    ranks = dict[str, tuple[int, int]]()
+    if (design.is_exhaustive or design.is_random) and len(judged) > 1:
+        counted = [
+            (rate.num_private, rate.num_judged, _for_ranks(rate, fractions[rate.group], design, len(judged)))
+            for rate in judged
+        ]
+        ranks = dict(zip([rate.group for rate in judged], standings(counted), strict=True))
+    placed = []
+    for index, rate in enumerate(ordered, 1):
+        low, high = _interval(rate, design, fractions.get(rate.group, 0.0))
+        rank_low, rank_high = ranks.get(rate.group, (None, None))
+        rank = index if rate.group in ranks else None
+        placed.append(
+            replace(
+                rate,
+                source_low=low,
+                source_high=high,
+                is_small=rate.num_judged < SMALL_GROUP,
+                rank=rank,
+                rank_low=rank_low,
+                rank_high=rank_high,
+            )
+        )
+    return tuple(placed)
 
 
 def overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, sizes: SourceSizes) -> Overall:
@@ -257,10 +256,6 @@ def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes) -> Overall:
     assert weighted is not None
     sizes_of = "size of 1 category" if len(counts) == 1 else f"sizes of {len(counts):,} categories"
     return Overall(*weighted, f"Weighted with the {sizes_of} in the source, with its 95 % interval.")
-
-
-def _by_lower_end(rate: Rate) -> tuple[bool, float, float, str]:
-    return rate.rate_low is None, -(rate.rate_low or 0.0), -(rate.privacy_rate or 0.0), rate.group
 
 
 def fraction_of(rate: Rate, design: RunDesign, sizes: SourceSizes, num_images: int) -> float:

@@ -194,15 +194,12 @@ def check_is_select(connection: duckdb.DuckDBPyConnection, statement: str) -> No
         raise QueryError("a statement takes no parameters such as $1: write the values into it")
 
 
-def _no_view(name: str) -> str:
-    return f'no view "{shown(name)}"{did_you_mean(name, VIEWS)}; there are: {", ".join(VIEWS)}'
-
-
 def refuse(error: duckdb.Error, statement: str) -> NoReturn:
     """Raise QueryError in one line, with names that are similar to a misspelt one."""
     message, whole = first_line(error), str(error)
     if isinstance(error, duckdb.CatalogException) and (match := _NO_TABLE.match(message)):
-        message = _no_view(match[1].strip('"'))
+        name = match[1].strip('"')
+        message = f'no view "{shown(name)}"{did_you_mean(name, VIEWS)}; there are: {", ".join(VIEWS)}'
     elif isinstance(error, duckdb.CatalogException) and (match := _NO_FUNCTION.search(whole)):
         meant = f' (did you mean "{match[2]}"?)' if match[2] else ""
         message = f'no function "{match[1]}"{meant}; DuckDB\'s documentation lists them'

@@ -74,10 +74,8 @@ class Run:
     """An opened run: its files were listed once, and every question is about these files."""
 
     url: str
-    """As it was given."""
     root: Place
     record: RunRecord
-    """Its run.json."""
     listed: RunListing
     rows_sha256: str
     """Hash of all rows that the listed files hold."""

@@ -1,10 +1,9 @@
 """Collects the pairs of one set, one after the other; memory grows only with their figures."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from reports.similarity.results import MAX_NEAREST, METRICS, PAIRS_SCHEMA, PairState, SetSimilarity
@@ -24,23 +23,16 @@ class PairFigures:
     still_detected: float | None
 
 
-@dataclass
 class SetPairs:
     """Collects the pairs of a set."""
 
-    name: str
-    num_dimensions: int
-    """Length of the features."""
-
-    _columns: dict[str, list[object]] = field(default_factory=lambda: {name: [] for name in PAIRS_SCHEMA.names})
-    _counts: Counter[PairState] = field(default_factory=Counter)
-    _originals: list[Features] = field(default_factory=list)
-    _changed: list[Features] = field(default_factory=list)
-    _num_other_size: int = 0
-    num_originals_without: int = 0
-
-    def __post_init__(self) -> None:
-        self._moments = Moments(self.num_dimensions), Moments(self.num_dimensions)
+    def __init__(self, name: str, num_dimensions: int):
+        """num_dimensions: length of the features."""
+        self.name, self.num_originals_without, self._num_other_size = name, 0, 0
+        self._columns: dict[str, list[object]] = {column: [] for column in PAIRS_SCHEMA.names}
+        self._counts = Counter[PairState]()
+        self._originals, self._changed = list[Features](), list[Features]()
+        self._moments = Moments(num_dimensions), Moments(num_dimensions)
 
     def add(self, key: str | None, state: PairState, figures: PairFigures | None = None) -> None:
         """Add a pair. figures: of a compared pair."""
@@ -60,7 +52,9 @@ class SetPairs:
 
     def result(self) -> tuple[SetSimilarity, pa.Table]:
         """Return the set as a whole, and a row of each pair (`PAIRS_SCHEMA`)."""
-        is_nearest = self._is_nearest()
+        is_nearest = np.zeros(0, dtype=np.bool_)  # a single pair says nothing
+        if len(self._originals) > 1:
+            is_nearest = nearest(np.stack(self._changed), np.stack(self._originals))
         num_asked = len(is_nearest)
         compared = [row for row, state in enumerate(self._columns["state"]) if state == "compared"]
         for row, answer in zip(compared, is_nearest.tolist(), strict=False):  # those kept
@@ -83,12 +77,6 @@ class SetPairs:
             num_other_size=self._num_other_size,
         )
         return similarity, pa.table(self._columns, schema=PAIRS_SCHEMA)
-
-    def _is_nearest(self) -> npt.NDArray[np.bool_]:
-        """Return for each kept pair whether its original is the nearest; empty for a single pair."""
-        if len(self._originals) < 2:
-            return np.zeros(0, dtype=np.bool_)
-        return nearest(np.stack(self._changed), np.stack(self._originals))
 
     def _known(self, column: str) -> list[float]:
         return [value for value in self._columns[column] if isinstance(value, float)]

@@ -139,13 +139,10 @@ class SetVotes:
     num_not: int
 
     num_tied: int
-    """Pairs with as many votes for as against."""
-
     num_few: int
     """Pairs with a vote, but fewer than are needed."""
 
     num_without: int
-    """Pairs without any vote."""
 
     @property
     def num_pairs(self) -> int:

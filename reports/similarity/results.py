@@ -81,8 +81,6 @@ class Similarity:
     """Result of `similarity compare`."""
 
     num_originals: int
-    """Pictures of the corpus of originals."""
-
     num_drawn: int
     """How many of them were to be compared."""
 

@@ -31,22 +31,13 @@ NUM_SPLITS = 1000
 
 @dataclass(frozen=True)
 class BinaryMetrics:
-    """Metrics of the four confusion counts. A rate is None if the data do not define it."""
+    """Metrics of the four confusion counts; positive is private. A rate is None if the data do not define it."""
 
     num_pictures: int
-    """All pictures that were counted."""
-
     num_true_positive: int
-    """Labelled private, answered private."""
-
     num_false_positive: int
-    """Labelled public, answered private."""
-
     num_false_negative: int
-    """Labelled private, answered public."""
-
     num_true_negative: int
-    """Labelled public, answered public."""
 
     mcc: float | None
     """Matthews correlation coefficient, −1…1. None if the labels are all of one class; 0 if only the answers are."""
@@ -135,7 +126,7 @@ def known(value: float | Numbers) -> float | None:
 
 @dataclass(frozen=True)
 class Stability:
-    """The MCC over random parts of the pictures."""
+    """The MCC over random parts of the pictures, with its standard deviation (n − 1)."""
 
     fraction: float
     """Share of the pictures in each part, 0–1."""
@@ -144,10 +135,7 @@ class Stability:
     """Parts drawn in which the MCC is defined."""
 
     mcc_mean: float
-    """Over these parts."""
-
     mcc_sd: float
-    """Standard deviation over these parts (n − 1)."""
 
 
 def stability(counts: Numbers, fraction: float, num_splits: int = NUM_SPLITS, seed: int = 0) -> Stability | None:
@@ -197,76 +185,51 @@ BATCH = "batch "
 
 @dataclass(frozen=True)
 class PrivateClass:
-    """One class of private pictures against batches of as many public pictures; every figure is a mean over batches."""
+    """One class of private pictures against batches of as many public pictures. Figures are means over the batches,
+    None without one; only recall needs none."""
 
     name: str
     """As the labels give it."""
 
     num_pictures: int
-    """Private pictures of this class."""
-
     num_batches: int
     """Batches of as many public pictures, without overlap; 0 if there are fewer public pictures than that."""
 
     recall: float | None
-    """Share of the class's pictures that were answered private; needs no public picture."""
-
     mcc: float | None
-    """Mean over the batches; None without a batch."""
-
     f1: float | None
-    """Mean over the batches."""
-
     precision: float | None
-    """Mean over the batches."""
-
     specificity: float | None
-    """Mean over the batches."""
-
     balanced_accuracy: float | None
-    """Mean over the batches."""
-
     mcc_against_all: float | None = None
     """MCC against all public pictures together, as in the paper's Table 3; None without a public picture."""
 
 
 @dataclass(frozen=True)
 class SideRates:
-    """Rates of the private or the public pictures, or their mean over both weighted by support; None: not defined."""
+    """Rates of the private or the public pictures, or their mean over both weighted by support. None: not defined."""
 
     precision: float | None
-    """0–1."""
-
     recall: float | None
-    """0–1."""
-
     f1: float | None
-    """0–1."""
 
 
 @dataclass(frozen=True)
 class ClassMetrics(SideRates):
-    """The same with the number of pictures."""
-
     support: int
     """Labelled pictures."""
 
 
 @dataclass(frozen=True)
 class Classwise:
-    """The table of the PrivacyAlert paper."""
+    """The table of the PrivacyAlert paper: each side as the class that is looked for, and both weighted by support."""
 
     private: ClassMetrics
-    """Private as the class that is looked for."""
-
     public: ClassMetrics
-    """Public as the class that is looked for."""
-
     overall: ClassMetrics
-    """Both, weighted by support; None if one of them is not defined although it has pictures."""
+    """None if one of the sides is not defined although it has pictures."""
 
     accuracy: float | None
-    """Share of right answers."""
 
 
 def per_class(

@@ -73,7 +73,6 @@ class Platt:
         return np.asarray(expit(self.slope * logits(probabilities) + self.intercept), dtype=np.float64)
 
     def reaching(self, share: float) -> float | None:
-        """Return the smallest probability given that means at least `share`, as `Isotonic.reaching` does."""
         lowest, highest = self.apply(np.array([0.0, 1.0]))
         if highest < share:
             return None
@@ -221,17 +220,13 @@ class ReliabilityBin:
     """The pictures whose probability is in one tenth of [0, 1]."""
 
     low: float
-    """Lower edge, included."""
-
     high: float
-    """Upper edge, included in the last bin only."""
+    """Included in the last bin only; `low` in each."""
 
     num_pictures: int
-    """In this bin; the other fields are None without any."""
+    """The other fields are None without any."""
 
     mean_probability: float | None
-    """Mean of the predictions, 0–1."""
-
     share: float | None
     """Share of the pictures for which it is true, 0–1."""
 
@@ -241,8 +236,6 @@ class Calibration:
     """Calibration of pictures with a label and a probability."""
 
     num_pictures: int
-    """Number of these pictures."""
-
     brier: float
     """Mean squared error of the probability, 0 (best) to 1."""
 

@@ -75,10 +75,8 @@ class PairwiseAccuracy:
     """Pairs with different truths."""
 
     num_right: int
-    """How many of these have predictions in the same order."""
-
     accuracy: float | None
-    """num_right / num_pairs, 0–1; None without a pair."""
+    """None without a pair."""
 
 
 def pairwise_by_level(
@@ -129,23 +127,19 @@ class RankCorrelation:
     """τ-b, −1 to 1; None like `spearman`."""
 
     kendall_low: float | None
-    """The lowest τ if any one of the items is left out; None with fewer than four items."""
+    """The lowest and the highest τ if any one of the items is left out; None with fewer than four items."""
 
     kendall_high: float | None
-    """The highest."""
 
 
 def rank_correlation(x: Numbers, y: Numbers) -> RankCorrelation:
     """Return the rank correlations of x and y, and their range if one item is left out. x, y: shape (n,)."""
-    left_out = [_kendall(np.delete(x, n), np.delete(y, n)) for n in range(len(x))] if len(x) > 3 else []
-    taus = [tau for tau in left_out if tau is not None]
-    return RankCorrelation(len(x), _spearman(x, y), _kendall(x, y), min(taus, default=None), max(taus, default=None))
-
-
-def _spearman(x: Numbers, y: Numbers) -> float | None:
     from scipy.stats import spearmanr
 
-    return known(float(spearmanr(x, y).statistic)) if _have_orders(x, y) else None
+    left_out = [_kendall(np.delete(x, n), np.delete(y, n)) for n in range(len(x))] if len(x) > 3 else []
+    taus = [tau for tau in left_out if tau is not None]
+    spearman = known(float(spearmanr(x, y).statistic)) if _have_orders(x, y) else None
+    return RankCorrelation(len(x), spearman, _kendall(x, y), min(taus, default=None), max(taus, default=None))
 
 
 def _kendall(x: Numbers, y: Numbers) -> float | None:

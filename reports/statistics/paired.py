@@ -32,14 +32,10 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class McNemar:
-    """The exact two-sided test."""
+    """The exact two-sided test of the evaluated run against the one before."""
 
     num_only_after_right: int
-    """Pictures that only the evaluated run has right."""
-
     num_only_before_right: int
-    """Pictures that only the run before has right."""
-
     p_value: float | None
     """Probability of a split at least as uneven if both runs were equally good; None without such a picture, where
     there is nothing to test."""
@@ -47,17 +43,11 @@ class McNemar:
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference of one metric: after − before, positive if the evaluated run is better."""
+    """One metric of two runs on the same pictures, and after − before: positive if the evaluated run is better."""
 
     after: float | None
-    """Value of the evaluated run, on the pictures of both."""
-
     before: float | None
-    """Value of the run that it is compared with, on the same pictures."""
-
     difference: float | None
-    """after − before; None if one of them is not defined."""
-
     interval: Interval | None
     """Paired 95 % interval of the difference."""
 

@@ -180,41 +180,21 @@ def post_stratified(strata: Sequence[Stratum]) -> tuple[float, float, float] | N
     return rate, low, high
 
 
-@dataclass(frozen=True)
-class Counted:
-    """One group."""
+def standings(groups: Sequence[tuple[int, int, float]]) -> list[tuple[int, int]]:
+    """Return the highest and the lowest place that each group can have among all, 1 to K, in their order.
 
-    num_private: int
-    num_judged: int
-    """At least 1."""
-
-    fraction: float = 0.0
-    """As in `sampled`: the share of the group's images in the source that was drawn."""
-
-
-@dataclass(frozen=True)
-class Standing:
-    """One group among all."""
-
-    rank_low: int
-    """The highest place that it can have, 1 to K."""
-
-    rank_high: int
-    """The lowest."""
-
-
-def standings(groups: Sequence[Counted]) -> list[Standing]:
-    """Return the standing of each group, in their order."""
+    groups: number of private and of judged images, at least 1, and the share of the group's images in the source that
+    was drawn, as in `sampled`.
+    """
     if not groups:
         return []
-    counts = np.array([[group.num_private, group.num_judged, group.fraction] for group in groups], dtype=np.float64)
-    num_private, num_judged, fraction = counts.T
+    num_private, num_judged, fraction = np.array(groups, dtype=np.float64).T
     low, high = exact(num_private, num_judged, fraction, CONFIDENCE ** (1 / len(groups)))
     # Surely higher: its low end is above the other's high end. Both counts by binary search among sorted ends.
     num_higher = len(groups) - np.searchsorted(np.sort(low), high, side="right")
     num_lower = np.searchsorted(np.sort(high), low, side="left")
     counted = zip(num_higher.tolist(), num_lower.tolist(), strict=True)
-    return [Standing(1 + above, len(groups) - below) for above, below in counted]
+    return [(1 + above, len(groups) - below) for above, below in counted]
 
 
 NONE: Numbers = np.empty(0)

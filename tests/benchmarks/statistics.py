@@ -26,7 +26,7 @@ from reports.statistics.estimates import (
     sensitivity,
     specificity,
 )
-from reports.statistics.shares import Counted, standings
+from reports.statistics.shares import standings
 from scoring.labels.table import JudgedLabels, to_labels
 from scoring.runs.audit_files import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditDesign, AuditSample
 from tests.benchmarks.coverage import Row
@@ -255,11 +255,9 @@ def ranks(num_draws: int) -> Iterator[Row]:
         rates = np.array([rate] * num + [large_rate] * num_large)
         for _ in range(num_draws):
             counts = random.binomial(sizes, rates)
-            found = standings([Counted(int(k), int(n)) for k, n in zip(counts, sizes, strict=True)])
-            is_small_right = all(
-                one.rank_low <= num_large + 1 and one.rank_high == num + num_large for one in found[:num]
-            )
-            right += is_small_right and all(one.rank_low == 1 for one in found[num:])
+            found = standings([(int(k), int(n), 0.0) for k, n in zip(counts, sizes, strict=True)])
+            is_small_right = all(low <= num_large + 1 and high == num + num_large for low, high in found[:num])
+            right += is_small_right and all(low == 1 for low, _ in found[num:])
         yield Row(f"{num:,} groups of {size} at {rate:.1%}, {num_large} of {large:,}", "all ranks", right / num_draws)
 
 
