@@ -69,6 +69,10 @@ class Member:
     mtime: int = 0
     """Seconds since 1970; 0 if the stored number makes no sense."""
 
+    @property
+    def is_plain(self) -> bool:
+        return self.is_file and not self.is_sparse
+
 
 @dataclass(frozen=True)
 class TarDamage:

@@ -112,10 +112,8 @@ def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
 
 def version_marks(root: Place, shard: str) -> str:
     """Join names and version marks of all samples in a folder; a link has the mark of its target."""
-    with storage_faults(shard):
-        here, only = _folder(root, shard)
-        entries = here.entries()
-    entries = [_followed(entry) for entry in entries if entry["type"] != "directory"]
+    here, only = _folder(root, shard)
+    entries = [_followed(entry) for entry in here.entries() if entry["type"] != "directory"]
     if only is not None:
         entries = [entry for entry in entries if posixpath.basename(entry["name"]) == only]
     files = [(posixpath.basename(entry["name"]), version_mark_of(entry)) for entry in entries]
@@ -124,9 +122,8 @@ def version_marks(root: Place, shard: str) -> str:
 
 def content_marks(root: Place, shard: str) -> str:
     """Join names and content marks of all files in a folder, sidecars too; empty if one has none."""
-    with storage_faults(shard):
-        here, listing = _listed(root, shard)
-        marks = [(name, _content_mark(here.at(name))) for name, _ in listing.files]
+    here, listing = _listed(root, shard)
+    marks = [(name, _content_mark(here.at(name))) for name, _ in listing.files]
     return repr(marks) if all(mark for _, mark in marks) else ""
 
 
@@ -141,25 +138,24 @@ def blocks_sha256(root: Place, shard: str) -> str:
     """Hash a few blocks of the samples in a folder, as if they were one file (`ingest.storage.streams`).
 
     Empty if the storage gives a hash of each file with its version mark. What cannot be read counts as empty: the
-    scan has a row that says so. StorageError if the storage fails.
+    scan has a row that says so. OSError or StorageError if the storage fails.
     """
-    with storage_faults(shard):
-        here, listing = _listed(root, shard)
-        if not here.is_local and any(here.hashes_content(entry) for entry in here.entries()):
-            return ""
-        files = [(name, size) for name, size in _samples(listing) if size <= MAX_IMAGE_BYTES]
+    here, listing = _listed(root, shard)
+    if not here.is_local and any(here.hashes_content(entry) for entry in here.entries()):
+        return ""
+    files = [(name, size) for name, size in _samples(listing) if size <= MAX_IMAGE_BYTES]
 
-        def read(number: int, start: int, end: int) -> bytes:
-            location = here.at(files[number][0])
-            try:
-                is_file = not location.is_local or stat.S_ISREG(os.stat(location.path).st_mode)
-                return location.read_range(start, end) if is_file else b""
-            except OSError as error:
-                if not _is_of_the_file(here, location, error):
-                    raise
-                return b""
+    def read(number: int, start: int, end: int) -> bytes:
+        location = here.at(files[number][0])
+        try:
+            is_file = not location.is_local or stat.S_ISREG(os.stat(location.path).st_mode)
+            return location.read_range(start, end) if is_file else b""
+        except OSError as error:
+            if not _is_of_the_file(here, location, error):
+                raise
+            return b""
 
-        return streams.blocks_sha256([size for _, size in files], read)
+    return streams.blocks_sha256([size for _, size in files], read)
 
 
 def _followed(entry: dict[str, Any]) -> dict[str, Any]:
