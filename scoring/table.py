@@ -253,7 +253,7 @@ def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict], looks: Sequenc
     columns[Col.HOLISTIC_SCORE] = [None if a is None else a.holistic_score for a in assessments]
     columns[Col.PRIVATE] = [None if a is None or a.private is None else int(a.private) for a in assessments]
     columns[Col.PROB_PRIVATE] = [None if a is None else a.prob_private for a in assessments]
-    columns[Col.BOXES] = [None if a is None else [_box(b) for b in a.boxes] for a in assessments]
+    columns[Col.BOXES] = [None if a is None else [vars(box) for box in a.boxes] for a in assessments]
     columns[Col.RATIONALE] = [None if a is None else "; ".join(a.evidence) for a in assessments]
     columns[Col.STATUS] = [_status(v) for v in verdicts]
     columns[Col.REASON] = [f.reason if f else None for f in faults]
@@ -331,10 +331,6 @@ def _probabilities(assessments: Sequence[Assessment | None]) -> dict[str, object
         columns[Col.prob(key)] = stacked[:, i, 2]
         columns[Col.prob_ambiguous(key)] = stacked[:, i, 1]
     return columns
-
-
-def _box(box: object) -> dict[str, object]:
-    return {field.name: getattr(box, field.name) for field in BOX_TYPE}
 
 
 def presence_only(engine: Mapping[str, Any]) -> tuple[str, ...]:

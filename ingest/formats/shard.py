@@ -59,9 +59,6 @@ class _Guarded(SeekableReader):
         with storage_faults(self._shard):
             return self._stream.seek(offset, whence)
 
-    def tell(self) -> int:
-        return self._stream.tell()
-
 
 @dataclass(frozen=True)
 class FolderListing:

@@ -253,9 +253,6 @@ class _HeaderReader(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         return self._stream.seek(offset, whence)
 
-    def tell(self) -> int:
-        return self._stream.tell()
-
 
 def _after_zeros(stream: BinaryIO, offset: int) -> int | None:
     """Return the offset of the next block that is not all zeros, None if there is none."""

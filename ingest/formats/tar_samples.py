@@ -117,9 +117,6 @@ class Decompressed(SeekableReader):
         self._position = max(0, base + offset)
         return self._position
 
-    def tell(self) -> int:
-        return self._position
-
 
 class _Steps:
     """A file for pyarrow that reads in small steps and stays open when pyarrow closes it."""

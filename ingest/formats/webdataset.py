@@ -137,7 +137,6 @@ class CategoryProbe:
     """Names of the fields of JSON members, each once, printable, in order of appearance."""
 
     num_with_category: int
-    """Number of samples that have a category."""
 
     num_contradicting: int
     """Number of samples whose `.cls` member and JSON field contradict each other."""

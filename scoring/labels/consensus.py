@@ -196,17 +196,14 @@ def _most_probable(
     judged: Judgements, min_posterior: float
 ) -> tuple[Floats, Floats, list[str | None], dict[str, float]]:
     values = np.full(judged.values.shape[1:], np.nan, np.float32)
-    fits = []
-    for i in range(len(KEYS)):
-        answers = np.where(np.isnan(judged.values[:, :, i]), -1, np.nan_to_num(judged.values[:, :, i]) * 2).astype(int)
-        if (answers >= 0).any():
-            fits.append((dawid_skene(answers, len(STEPS)), (answers >= 0).sum(axis=1)))
-            values[:, i] = _decided(fits[-1][0], STEPS, min_posterior)
     private = np.full(judged.private.shape[1], np.nan, np.float32)
-    answers = np.where(np.isnan(judged.private), -1, np.nan_to_num(judged.private)).astype(int)
-    if (answers >= 0).any():
-        fits.append((dawid_skene(answers, 2), (answers >= 0).sum(axis=1)))
-        private = _decided(fits[-1][0], np.array([0, 1], np.float32), min_posterior)
+    questions = [(judged.values[:, :, i] * 2, STEPS, values[:, i]) for i in range(len(KEYS))]
+    fits = []
+    for given, steps, decided in [*questions, (judged.private, np.array([0, 1], np.float32), private)]:
+        answers = _answers(given)
+        if (answers >= 0).any():
+            fits.append((dawid_skene(answers, len(steps)), (answers >= 0).sum(axis=1)))
+            decided[:] = _decided(fits[-1][0], steps, min_posterior)
     num_given = np.sum([given for _, given in fits], axis=0) if fits else np.zeros(len(judged.annotators))
     right = np.sum([fitted.accuracy * given for fitted, given in fits], axis=0) if fits else num_given
     accuracy = {name: float(right[i] / num_given[i]) for i, name in enumerate(judged.annotators) if num_given[i] > 0}
@@ -214,15 +211,26 @@ def _most_probable(
 
 
 def _classes(texts: npt.NDArray[np.object_], min_posterior: float) -> list[str | None]:
-    known = sorted({text for text in texts.ravel() if text is not None})
+    known, numbers = _numbered(texts)
     if not known:
         return [None] * texts.shape[1]
     if len(known) > MAX_CLASSES:
         raise LabelsError(f"there are {len(known):,} classes; Dawid–Skene takes {MAX_CLASSES}, leave out the column")
-    number = {text: i for i, text in enumerate(known)} | {None: -1}
-    answers = np.array([[number[text] for text in row] for row in texts], np.int64)
-    decided = _decided(dawid_skene(answers, len(known)), np.arange(len(known), dtype=np.float32), min_posterior)
+    fitted = dawid_skene(_answers(numbers), len(known))
+    decided = _decided(fitted, np.arange(len(known), dtype=np.float32), min_posterior)
     return [None if np.isnan(index) else known[int(index)] for index in decided]
+
+
+def _answers(numbers: Floats) -> npt.NDArray[np.int64]:
+    """Return answers as `dawid_skene` takes them, from whole numbers or NaN."""
+    return np.where(np.isnan(numbers), -1, np.nan_to_num(numbers)).astype(np.int64)
+
+
+def _numbered(texts: npt.NDArray[np.object_]) -> tuple[list[str], Floats]:
+    """Return the different texts, sorted, and the number of each cell among them, NaN for None; shape as `texts`."""
+    known = sorted({text for text in texts.ravel() if text is not None})
+    number = {text: index for index, text in enumerate(known)} | {None: np.nan}
+    return known, np.array([[number[text] for text in row] for row in texts], np.float32).reshape(texts.shape)
 
 
 def _decided(fitted: DawidSkeneFit, answers: Floats, min_posterior: float) -> Floats:
@@ -281,10 +289,8 @@ def yes_of_most(answers: Floats) -> Floats:
 
 def most_common_text(texts: npt.NDArray[np.object_]) -> list[str | None]:
     """Return the most common text per picture, shape (A, P); None if two tie, or if there is none."""
-    known = sorted({text for text in texts.ravel() if text is not None})
-    number = {text: index for index, text in enumerate(known)} | {None: np.nan}
-    answers = np.array([[number[text] for text in row] for row in texts], np.float32).reshape(texts.shape)
-    return [None if np.isnan(index) else known[int(index)] for index in most_common(answers)]
+    known, numbers = _numbered(texts)
+    return [None if np.isnan(index) else known[int(index)] for index in most_common(numbers)]
 
 
 MAX_ROUNDS = 200

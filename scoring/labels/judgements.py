@@ -144,10 +144,8 @@ def checked_name(name: str) -> str:
 @dataclass(frozen=True)
 class AttentionChecks:
     num_right: dict[str, int]
-    """Number of right answers by annotator."""
-
     num_asked: dict[str, int]
-    """Number of answered questions by annotator."""
+    """Annotator -> number of right answers, and of answered questions."""
 
     dropped: tuple[str, ...]
     """Annotators whose share of right answers is too small."""

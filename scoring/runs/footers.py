@@ -232,15 +232,11 @@ def _refuse_foreign(file: Place, footer: Footer, settings: str) -> None:
     if footer.settings not in ("", settings):
         raise _foreign(file, "was made with other settings")
     shard_id = shard_id_of_result(file.name)
+    ids = (shard_id_of(footer.shard), older_shard_id(shard_id_of(footer.shard)))
     # In an older footer a backslash may be an escape or part of the name, so such names are not compared.
-    of_another = not footer.file and footer.shard and "\\" not in footer.shard and not _is_id_of(shard_id, footer.shard)
+    of_another = not footer.file and footer.shard and "\\" not in footer.shard and shard_id not in ids
     if of_another or footer.file not in ("", file.name):
         raise _foreign(file, f"is a copy of a result of {printable(footer.shard)}")
-
-
-def _is_id_of(shard_id: str, shard: str) -> bool:
-    """Return whether the id is the shard's, in this version or an older one."""
-    return shard_id in (shard_id_of(shard), older_shard_id(shard_id_of(shard)))
 
 
 def _foreign(file: Place, why: str) -> RunError:

@@ -109,8 +109,6 @@ class ShardDraw:
     """A sample in two stages: shards were drawn at random, then images of all drawn shards together."""
 
     num_shards: int
-    """Number of drawn shards."""
-
     num_source_shards: int
     num_images: int
     num_in_shards: int
@@ -377,7 +375,8 @@ def _write(url: str, record: RunRecord) -> None:
 
 def refuse_other_files(root: Place, url: str) -> None:
     """Raise RunError if `root`, without a run, holds files other than those that a scan makes first."""
-    if not all(name == RUN_LEASE or _is_unfinished(name) for name in root.names()):
+    unfinished = (RUN_LEASE, RUN_RECORD, PROBE)
+    if not all(name == RUN_LEASE or (name.endswith(PART) and name.startswith(unfinished)) for name in root.names()):
         raise RunError(f"{url} holds other files and is not a run; use a new folder for --run")
 
 
@@ -390,7 +389,3 @@ def remove_unfinished(run: Place) -> None:
     for name in run.names():
         if name.startswith(PROBE):
             run.at(name).remove()
-
-
-def _is_unfinished(name: str) -> bool:
-    return name.endswith(PART) and name.startswith((RUN_LEASE, RUN_RECORD, PROBE))

@@ -125,7 +125,7 @@ def value_shape(text: str) -> str | None:
     if not tokens or not all(_name_word(word) for word in tokens) or not _capitalised(tokens[0]):
         return None
     long = [word for word in tokens if len(word.rstrip(".")) >= 2 and plain(word) not in words("particles.txt")]
-    if not long or len(tokens) > 5 or not _vowels(long):
+    if len(tokens) > 5 or not any(set(plain(word)) & set("aeiouy") for word in long):
         return None
     return "full" if len(long) >= 2 else "single"
 
@@ -156,10 +156,6 @@ def titled(text: str) -> bool:
 def only_title(text: str) -> bool:
     """Return whether a text is nothing but a title, as in the first line of an address."""
     return bool(_TITLE.fullmatch(text.strip() + " "))
-
-
-def _vowels(words_of_name: list[str]) -> bool:
-    return any(set(plain(word)) & set("aeiouy") for word in words_of_name)
 
 
 _MAX_LABELS = 8

@@ -33,22 +33,16 @@ NUM_MEASURED = 1_000
 
 
 @dataclass(frozen=True)
-class Curve:
-    """One logged point of a training run."""
-
-    step: int
-    values: dict[str, float]
-    """loss, learning_rate and grad_norm of the steps since the last point; or eval_loss of the held-back pictures."""
-
-
-@dataclass(frozen=True)
 class Trained:
     """Result of a tuning run."""
 
     num_steps: int
     num_pictures: int
     num_parameters: int
-    curves: tuple[Curve, ...]
+    curves: tuple[dict[str, float], ...]
+    """Logged points: step, with loss, learning_rate and grad_norm of the steps since the last point, or with eval_loss
+    of the held-back pictures."""
+
     train_accuracy: float
     """Share of targets of the training pictures (at most `NUM_MEASURED`) that the tuned model predicts, 0–1."""
 
@@ -73,7 +67,7 @@ def outcome(tuner: Tuner, train: Examples, validation: Examples) -> Trained:
     """Ask the tuned model about pictures of both splits."""
     right, answers, wanted = _answers(tuner, train)
     curves = tuple(
-        Curve(entry["step"], {name: float(entry[name]) for name in CURVES if name in entry})
+        {name: float(entry[name]) for name in ("step", *CURVES) if name in entry}
         for entry in tuner.state.log_history
         if "loss" in entry or "eval_loss" in entry
     )

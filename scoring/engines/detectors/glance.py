@@ -28,8 +28,6 @@ def glance_models() -> dict[str, str]:
 
 
 class Glance:
-    """Finds faces, people and things, and a nudity signal."""
-
     def __init__(self) -> None:
         self._faces = FaceFinder()
         self._objects = ObjectFinder()

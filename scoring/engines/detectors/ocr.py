@@ -193,8 +193,6 @@ collections and patterns, and 95 pages in 19 scripts; the box's own score did no
 
 @dataclass(frozen=True)
 class TextLine:
-    """A line of text."""
-
     text: str
     """Text of the line, which must not leave this package; empty if unreadable."""
 
@@ -202,16 +200,12 @@ class TextLine:
     """Confidence of the reading, 0–1."""
 
     x: float
+    y: float
     """Centre, in pixels, after the page was turned upright."""
 
-    y: float
-    """As for x."""
-
     width: float
-    """Size along the writing, in pixels."""
-
     height: float
-    """Size across the writing, in pixels."""
+    """Size along and across the writing, in pixels."""
 
     area: Area
 
