@@ -255,7 +255,10 @@ def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict], looks: Sequenc
     columns[Col.PROB_PRIVATE] = [None if a is None else a.prob_private for a in assessments]
     columns[Col.BOXES] = [None if a is None else [vars(box) for box in a.boxes] for a in assessments]
     columns[Col.RATIONALE] = [None if a is None else "; ".join(a.evidence) for a in assessments]
-    columns[Col.STATUS] = [_status(v) for v in verdicts]
+    columns[Col.STATUS] = [
+        SCREENED if isinstance(v, ScreenedOut) else "quarantined" if isinstance(v, Fault) else "scored"
+        for v in verdicts
+    ]
     columns[Col.REASON] = [f.reason if f else None for f in faults]
     columns[Col.ERROR_MESSAGE] = [f.message if f else None for f in faults]
     columns[Col.STAGE] = [look.stage for look in looks]
@@ -269,12 +272,6 @@ def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict], looks: Sequenc
 def numbers_of(rows: pa.Table, column: str) -> npt.NDArray[np.float64]:
     """Return a column of numbers, NaN for null. Shape (rows,)."""
     return np.asarray(rows[column].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
-def _status(verdict: Verdict) -> str:
-    if isinstance(verdict, ScreenedOut):
-        return SCREENED
-    return "quarantined" if isinstance(verdict, Fault) else "scored"
 
 
 def as_schema(rows: pa.Table, schema: pa.Schema = SCHEMA) -> pa.Table:

@@ -78,7 +78,7 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
             fault = Fault(*locator["fault"]) if "fault" in locator else None
             if fault is None and len(encoded) != locator["image"][1]:
                 encoded, fault = b"", Fault("unreadable", "the shard is shorter than when it was listed")
-            url = _url(fields)
+            url = next((given for given in map(fields.get, URL_FIELDS) if isinstance(given, str)), None)
             yield Sample(
                 shard=printable(slice_.shard),
                 index=locator["index"],
@@ -197,11 +197,6 @@ def _caption(parts: dict[str, bytes], fields: dict[str, Any]) -> str | None:
     written = caption_of(parts.get("txt", b""))
     field = fields.get(CAPTION_FIELD)
     return written if written is not None or not isinstance(field, str) else caption_of(field)
-
-
-def _url(fields: dict[str, Any]) -> str | None:
-    given = (fields.get(name) for name in URL_FIELDS)
-    return next((url for url in given if isinstance(url, str)), None)
 
 
 def _parsed(member: bytes) -> dict[str, Any]:

@@ -51,7 +51,6 @@ class DawidSkeneFit:
     prior: Doubles
     """Shape (K,): estimated share of each answer."""
 
-    num_rounds: int
     has_converged: bool
 
     @property
@@ -320,10 +319,9 @@ def _fit_patterns(answers: npt.NDArray[np.int64], num_pictures: Doubles, num_ans
     num_given = max(1.0, float((given.sum(axis=(0, 2)) * num_pictures).sum()))
     votes = given.sum(axis=0)
     posterior = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1)
-    before, has_converged, num_rounds = -np.inf, False, 0
+    before, has_converged = -np.inf, False
     prior, confusion = _parameters(posterior * counts, given, is_judged)
-    while not has_converged and num_rounds < MAX_ROUNDS:
-        num_rounds += 1
+    for _ in range(MAX_ROUNDS):
         # E-step: P(answer) times P(all given answers | answer), in logarithms so that many annotators do not underflow.
         log_joint = np.log(prior) + np.einsum("apj,akj->pk", given, np.log(confusion))
         highest = log_joint.max(axis=1, keepdims=True)
@@ -334,8 +332,10 @@ def _fit_patterns(answers: npt.NDArray[np.int64], num_pictures: Doubles, num_ans
         has_converged = likelihood - before < TOLERANCE
         before = likelihood
         prior, confusion = _parameters(posterior * counts, given, is_judged)
+        if has_converged:
+            break
     posterior[~is_judged] = np.nan
-    return DawidSkeneFit(posterior, confusion, prior, num_rounds, has_converged)
+    return DawidSkeneFit(posterior, confusion, prior, has_converged)
 
 
 def _parameters(weights: Doubles, given: Doubles, is_judged: npt.NDArray[np.bool_]) -> tuple[Doubles, Doubles]:
