@@ -69,11 +69,7 @@ BOX_TYPE = pa.struct(
         ("attribute", pa.string()),
         ("kind", pa.string()),
         ("view", pa.int16()),
-        ("x_min", pa.float32()),
-        ("y_min", pa.float32()),
-        ("x_max", pa.float32()),
-        ("y_max", pa.float32()),
-        ("confidence", pa.float32()),
+        *((name, pa.float32()) for name in ("x_min", "y_min", "x_max", "y_max", "confidence")),
     ]
 )
 """One piece of evidence; coordinates are fractions (0–1) of the displayed picture."""

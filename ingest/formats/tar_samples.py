@@ -237,15 +237,13 @@ def key_and_extension(name: str) -> tuple[str, str]:
 
 def damaged(index: int, damage: TarDamage) -> Locator:
     byte_range = f"bytes {damage.start} to {damage.end}"
+    key = f"@{damage.start}" if damage.name is None else key_and_extension(damage.name)[0]
     if damage.name is not None:
         fault = [TRUNCATED_SHARD, f"the tar ends inside this sample ({byte_range})"]
-        key = key_and_extension(damage.name)[0]
     elif damage.cause is not None:
         fault = [CORRUPT_SHARD, f"the tar cannot be decompressed after byte {damage.start}: {damage.cause}"]
-        key = f"@{damage.start}"
     elif damage.start == damage.end:
         fault = [TRUNCATED_SHARD, f"the tar ends at byte {damage.start} without an end marker: the rest is lost"]
-        key = f"@{damage.start}"
     else:
-        fault, key = [CORRUPT_SHARD, f"{byte_range} of the tar hold no readable header"], f"@{damage.start}"
+        fault = [CORRUPT_SHARD, f"{byte_range} of the tar hold no readable header"]
     return {"index": index, "key": key, "span": [], "fault": fault}

@@ -227,10 +227,6 @@ def _part(judged: Judgements, annotators: list[int], is_kept: npt.NDArray[np.boo
         annotators=tuple(judged.annotators[i] for i in annotators),
         sha256=tuple(judged.sha256[i] for i in pictures),
         key=tuple(judged.key[i] for i in pictures),
-        is_listed=judged.is_listed[rows],
-        values=judged.values[rows],
-        private=judged.private[rows],
-        score=judged.score[rows],
-        vote=judged.vote[rows],
         texts={name: cells[rows] for name, cells in judged.texts.items()},
+        **{name: getattr(judged, name)[rows] for name in ("is_listed", "values", "private", "score", "vote")},
     )

@@ -72,16 +72,11 @@ class Footer:
         return self.fingerprint.partition(" ")[2]
 
     content: str = ""
-    """The key `content`."""
-
     num_bytes: int = 0
     """Size of the rows before compression."""
 
     slices: str = ""
-
     screen: str = ""
-    """The key of this name."""
-
     columns: frozenset[str] = frozenset()
 
     def mark(self, name: str) -> int:
@@ -100,15 +95,9 @@ class CheckedFiles:
 
 
 _PREFIX = "privsieve."
-_FIELDS = {
-    "file": "file",
-    "settings": "settings",
-    "shard": "shard",
+_FIELDS = {name: name for name in ("file", "settings", "shard", "content", "slices", "screen")} | {
     "chain": "listing_digests",
     "state": "fingerprint",
-    "content": "content",
-    "slices": "slices",
-    "screen": "screen",
 }
 """Key of a text -> field of `Footer`."""
 

@@ -25,24 +25,6 @@ from ingest.storage.web import without_credentials
 from scoring.runs import ATTEMPTS, CANARY, FIGURES, PROBE, PURGED, RUN_LEASE, RUN_RECORD, SCORES
 from scoring.taxonomy import PUBLISHED, TAXONOMY, TAXONOMY_VARIABLE
 
-LATER_SETTINGS = frozenset(
-    [
-        "per_category",
-        "drawn",
-        "shards",
-        "num_source_shards",
-        "num_in_shards",
-        "labels",
-        "caption_words",
-        "pdq",
-        "hash_list",
-        "built_with",
-        "is_fake",
-        "screen",
-    ]
-)
-"""Settings that older versions did not have."""
-
 NOT_COMPARED = frozenset(["code", "built_with", "is_fake"])
 """Settings that record how rows were made but do not change them, or follow from those that are compared."""
 
@@ -177,9 +159,13 @@ class RunRecord(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_unset(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out later settings that are not set, so that runs of older versions keep their hash."""
+        """Leave out later settings that are not set, so that runs of older versions keep their hash.
+
+        Later are those with a default, except `code`, which is null in older runs.
+        """
         fields: dict[str, Any] = serialise(self)
-        return {name: value for name, value in fields.items() if name not in LATER_SETTINGS or value}
+        always = {name for name, field in type(self).model_fields.items() if field.is_required()} | {"code"}
+        return {name: value for name, value in fields.items() if name in always or value}
 
     def settings_hash(self) -> str:
         """Return the hash of the settings, for the footer of every result."""

@@ -93,7 +93,7 @@ def _refuse_other_weights(options: EngineOptions, model: Checkpoint, given: Adap
     """
     if options.weights_sha256 is None:
         return
-    weights = [(model.name, bool(model.fetched_from), model.digest)]
+    weights = [(model.name, model.is_fetched, model.digest)]
     weights += [] if given is None else [(given.name, given.is_fetched, given.digest)]
     for name, is_fetched, digest in weights:
         if digest() in options.weights_sha256:
