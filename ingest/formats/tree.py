@@ -257,7 +257,8 @@ OWN_NAME = "its name is that of a file that the release has of its own"
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     """Copy the kept files, byte for byte unless `Kept.rewrite` is given, and those of their sidecars that
     `Kept.members` allows."""
-    target_folder = _folder(out, shard)[0] if _folder(root, shard)[1] else (out if shard == ROOT else out.at(shard))
+    folder_name = posixpath.dirname(shard) if _folder(root, shard)[1] else "" if shard == ROOT else shard
+    target_folder = out.at(folder_name)
     hashes, left_out, num_masked = dict[str, str](), Counter[str](), 0
     with storage_faults(shard):
         here, listing = _listed(root, shard)
@@ -286,7 +287,6 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         else:
             hashes[name], is_changed = copied
             num_masked += is_changed
-    folder_name = posixpath.dirname(shard) if _folder(root, shard)[1] else "" if shard == ROOT else shard
     num_written = len(taken) - len(pictures.refused)
     written = {posixpath.join(folder_name, name): sha256 for name, sha256 in hashes.items()}
     return Written(num_written, written, faults, dict(left_out), pictures, num_masked)

@@ -73,10 +73,8 @@ class Consensus:
     """Number of pictures with a row of every annotator."""
 
     num_values: dict[str, int]
-    """Number of values of attributes that are "1", "0.5", "0" and "null"."""
-
     num_private: dict[str, int]
-    """The same for `private`."""
+    """Number of values of attributes, and of `private`, that are "1", "0.5", "0" and "null"."""
 
     accuracy: dict[str, float] = field(default_factory=dict)
     """Annotator -> estimated share of right answers over all attributes and `private`; only with Dawid–Skene."""
