@@ -131,15 +131,8 @@ def birth_date(page: Page) -> Iterator[Finding]:
 
 
 def sex(page: Page) -> Iterator[Finding]:
-    def fits(text: str) -> bool:
-        return bool(
-            re.match(
-                r"(?i)(m|f|x|w|male|female|mann?|frau|mannlich|weiblich|homme|femme|[mf]\s?/\s?[mfvh])\b",
-                plain(text),
-            )
-        )
-
-    for _, line in page.valued("sex", fits):
+    said = r"(?i)(m|f|x|w|male|female|mann?|frau|mannlich|weiblich|homme|femme|[mf]\s?/\s?[mfvh])\b"
+    for _, line in page.valued("sex", lambda text: re.match(said, plain(text))):
         yield evidence_in("gender", 1.0, "sex in a form field", line)
     for line in page.short:
         if re.search(r"[\[(][MF][\])]", line.text):
