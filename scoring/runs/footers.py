@@ -264,14 +264,8 @@ def _footer(run: Place, path: str) -> Footer:
 def _num_with_category(metadata: pq.FileMetaData) -> int:
     """Count rows with a category from the column's statistics, without reading it."""
     index = metadata.schema.names.index(Col.CATEGORY)
-    num_null = 0
-    for number in range(metadata.num_row_groups):
-        column = metadata.row_group(number).column(index)
-        num_null += column.statistics.null_count if column.is_stats_set else 0
-    return int(metadata.num_rows - num_null)
-
-
-_MODULUS = 2**256
+    columns = (metadata.row_group(number).column(index) for number in range(metadata.num_row_groups))
+    return int(metadata.num_rows - sum(column.statistics.null_count for column in columns if column.is_stats_set))
 
 
 # One hash of all rows of a run: it changes if a result is added, removed, or replaced by one with other rows, and
@@ -284,4 +278,4 @@ def mark_of(name: str, num_rows: int, content: str) -> int:
 
 def hash_of_marks(total: int) -> str:
     """Return the hash of a run whose marks have this sum."""
-    return f"{total % _MODULUS:064x}"
+    return f"{total % 2**256:064x}"
