@@ -127,11 +127,10 @@ def _pairs(text: str, url: str) -> Iterator[tuple[str, str, int]]:
     head = next((line for line in text.splitlines() if line.strip()), "")
     delimiter = "\t" if "\t" in head else "," if "," in head else None
     try:
-        lines = csv.reader(text.splitlines(), delimiter=delimiter) if delimiter else map(_spaced, text.splitlines())
-        positions, rows = (
-            (0, 1),
-            ((row, number) for number, row in enumerate(lines, 1) if any(cell.strip() for cell in row)),
-        )
+        lines = text.splitlines()
+        cells = csv.reader(lines, delimiter=delimiter) if delimiter else (line.rsplit(None, 1) for line in lines)
+        rows = ((row, number) for number, row in enumerate(cells, 1) if any(cell.strip() for cell in row))
+        positions = (0, 1)
         for index, (row, number) in enumerate(rows):
             if index == 0 and (columns := _columns(row)) is not None:
                 positions = columns
@@ -155,10 +154,6 @@ def _labelled(content: bytes, url: str) -> Iterator[tuple[str, str, int]]:
     for number, row in enumerate(table.to_pylist(), 1):
         if row["key"] and row["class"]:
             yield _name(row["key"]), printable(row["class"]), number
-
-
-def _spaced(line: str) -> list[str]:
-    return line.rsplit(None, 1)
 
 
 def _columns(row: Sequence[str]) -> tuple[int, int] | None:
@@ -238,9 +233,8 @@ def read_keyword_list(url: str) -> KeywordList:
         raise LabelsError(f"{url} cannot be read as CSV in UTF-8; give a category and a word per line") from None
     if not words_by_category:
         raise LabelsError(f"{url} names no word; give a category and a word per line, with a comma between")
-    words = tuple((category, _any_of(category_words)) for category, category_words in words_by_category.items())
+    words = tuple(
+        (category, re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, of_category))})(?!\w)"))
+        for category, of_category in words_by_category.items()
+    )
     return KeywordList(url, hashlib.sha256(content).hexdigest(), words)
-
-
-def _any_of(words: list[str]) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)")

@@ -263,8 +263,6 @@ class Slice:
     """Position among the slices of the shard, from 0."""
 
     is_last: bool
-    """Whether it is the last slice of the shard."""
-
     locators: list[Locator]
     """One locator per sample, in order, by which `Format.read` finds the sample again."""
 

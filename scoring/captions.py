@@ -23,7 +23,7 @@ _LONG_WORD = re.compile(rf"\S{{{MAX_WORD_CHARACTERS + 1},}}")
 
 CAPTION_KINDS: dict[str, Callable[[str], object]] = {
     "IBAN": patterns.has_iban,
-    "SSN": patterns.has_ssn,
+    "SSN": patterns.SSN.search,
     "card_number": lambda line: patterns.card_number(line) == "valid",
     "city_with_postcode": patterns.has_city_line,
     "date": patterns.has_date,

@@ -69,11 +69,7 @@ BOX_TYPE = pa.struct(
         ("attribute", pa.string()),
         ("kind", pa.string()),
         ("view", pa.int16()),
-        ("x_min", pa.float32()),
-        ("y_min", pa.float32()),
-        ("x_max", pa.float32()),
-        ("y_max", pa.float32()),
-        ("confidence", pa.float32()),
+        *((name, pa.float32()) for name in ("x_min", "y_min", "x_max", "y_max", "confidence")),
     ]
 )
 """One piece of evidence; coordinates are fractions (0–1) of the displayed picture."""
@@ -253,9 +249,12 @@ def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict], looks: Sequenc
     columns[Col.HOLISTIC_SCORE] = [None if a is None else a.holistic_score for a in assessments]
     columns[Col.PRIVATE] = [None if a is None or a.private is None else int(a.private) for a in assessments]
     columns[Col.PROB_PRIVATE] = [None if a is None else a.prob_private for a in assessments]
-    columns[Col.BOXES] = [None if a is None else [_box(b) for b in a.boxes] for a in assessments]
+    columns[Col.BOXES] = [None if a is None else [vars(box) for box in a.boxes] for a in assessments]
     columns[Col.RATIONALE] = [None if a is None else "; ".join(a.evidence) for a in assessments]
-    columns[Col.STATUS] = [_status(v) for v in verdicts]
+    columns[Col.STATUS] = [
+        SCREENED if isinstance(v, ScreenedOut) else "quarantined" if isinstance(v, Fault) else "scored"
+        for v in verdicts
+    ]
     columns[Col.REASON] = [f.reason if f else None for f in faults]
     columns[Col.ERROR_MESSAGE] = [f.message if f else None for f in faults]
     columns[Col.STAGE] = [look.stage for look in looks]
@@ -269,12 +268,6 @@ def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict], looks: Sequenc
 def numbers_of(rows: pa.Table, column: str) -> npt.NDArray[np.float64]:
     """Return a column of numbers, NaN for null. Shape (rows,)."""
     return np.asarray(rows[column].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
-def _status(verdict: Verdict) -> str:
-    if isinstance(verdict, ScreenedOut):
-        return SCREENED
-    return "quarantined" if isinstance(verdict, Fault) else "scored"
 
 
 def as_schema(rows: pa.Table, schema: pa.Schema = SCHEMA) -> pa.Table:
@@ -331,10 +324,6 @@ def _probabilities(assessments: Sequence[Assessment | None]) -> dict[str, object
         columns[Col.prob(key)] = stacked[:, i, 2]
         columns[Col.prob_ambiguous(key)] = stacked[:, i, 1]
     return columns
-
-
-def _box(box: object) -> dict[str, object]:
-    return {field.name: getattr(box, field.name) for field in BOX_TYPE}
 
 
 def presence_only(engine: Mapping[str, Any]) -> tuple[str, ...]:

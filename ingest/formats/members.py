@@ -118,26 +118,22 @@ def kind_of(name: str) -> str:
 
 def name_fault(name: str) -> str | None:
     """Return why a file of this name may not be released, or None: it must be a file below the folder."""
-    if not name or name.endswith("/"):
-        return "an empty name, or one of a folder"
-    if name.startswith("/"):
-        return "an absolute name"
-    if ".." in re.split(r"[/\\]", name):
-        return "a name that leads out of the folder"
-    if posixpath.basename(name) == ".":
-        return "the name of a folder"
-    if "\\" in name:
-        return "a backslash in its name, which separates folders on Windows"
-    if name.count("/") > MAX_FOLDERS:
-        return f"a name of more than {MAX_FOLDERS} folders"
-    if not (name.isascii() and name.isprintable()):  # most names are, and checking each character is slow
-        if any(unicodedata.category(character) == "Cc" for character in name):
-            return "control characters in its name"
-        if any(unicodedata.bidirectional(character) in _REORDERING for character in name):
-            return "characters in its name that change the order in which it is shown"
-    if re.match("[A-Za-z]:", name):
-        return "a name that begins with a drive letter"
-    return None
+    odd = "" if name.isascii() and name.isprintable() else name  # most names are, and checking each character is slow
+    faults = (
+        (not name or name.endswith("/"), "an empty name, or one of a folder"),
+        (name.startswith("/"), "an absolute name"),
+        (".." in re.split(r"[/\\]", name), "a name that leads out of the folder"),
+        (posixpath.basename(name) == ".", "the name of a folder"),
+        ("\\" in name, "a backslash in its name, which separates folders on Windows"),
+        (name.count("/") > MAX_FOLDERS, f"a name of more than {MAX_FOLDERS} folders"),
+        (any(unicodedata.category(c) == "Cc" for c in odd), "control characters in its name"),
+        (
+            any(unicodedata.bidirectional(c) in _REORDERING for c in odd),
+            "characters in its name that change the order in which it is shown",
+        ),
+        (re.match("[A-Za-z]:", name), "a name that begins with a drive letter"),
+    )
+    return next((fault for is_at_fault, fault in faults if is_at_fault), None)
 
 
 class ArchiveNames:

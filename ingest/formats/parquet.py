@@ -306,15 +306,11 @@ def _made_of_column(
         return [None] * len(numbers)
     leaf = Leaf(name, False, pa.types.is_dictionary(kinds[name]))
     try:
-        values = [value for (value,) in rows(stream, file, group, numbers, [leaf], lambda array: _made(array, made_of))]
+        cells = (cell for (cell,) in rows(stream, file, group, numbers, [leaf], value_of))
+        values = [made_of(cell) if isinstance(cell, bytes) else None for cell in cells]
     except (*DAMAGED, AmbiguousColumnError, LargePageError):
         values = []
     return values if len(values) == len(numbers) else [None] * len(numbers)
-
-
-def _made(array: pa.Array, made_of: Callable[[bytes], Made | None]) -> Made | None:
-    value = value_of(array)
-    return made_of(value) if isinstance(value, bytes) else None
 
 
 def _leaves(schema: pa.Schema, column: str, key: str | None, label: str | None) -> Iterator[tuple[str, Leaf]]:

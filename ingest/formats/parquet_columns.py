@@ -105,13 +105,11 @@ def _is_plain(kind: pa.DataType) -> bool:
     if types.is_nested(kind):
         children = [kind.field(number).type for number in range(kind.num_fields)]
         is_list = not (types.is_struct(kind) or types.is_map(kind))
-        return all(map(_is_plain, children)) and not (is_list and any(map(_is_byte, children)))
+        return all(map(_is_plain, children)) and not (
+            is_list and any(types.is_int8(child) or types.is_uint8(child) for child in children)
+        )
     is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
     return bool(_is_text(kind) or is_number or types.is_temporal(kind) or types.is_null(kind))
-
-
-def _is_byte(kind: pa.DataType) -> bool:
-    return bool(types.is_int8(kind) or types.is_uint8(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -102,9 +102,9 @@ class PageGuard(SeekableReader):
             page_bytes = header.decoded_bytes
             self._num_values_left -= header.num_values
             self._batch_bytes += self._value_bytes * header.num_values
-            if header.is_prefixed:  # a value shares a prefix with the one before, so each may be as long as the page
+            if header.encoding == _DELTA_BYTE_ARRAY:  # each value may repeat the whole of the value before it
                 self._batch_bytes += page_bytes * min(header.num_values, self._values_at_once)
-            elif not header.is_indices:
+            elif header.encoding not in _INDICES:
                 self._batch_bytes += page_bytes
         self.peak_bytes = max(self.peak_bytes, self._dictionary_bytes + page_bytes)
         is_batched = self._values_at_once > 1
@@ -136,15 +136,6 @@ class PageHeader:
         return self.kind == _DICTIONARY_PAGE
 
     @property
-    def is_indices(self) -> bool:
-        return self.encoding in (2, 8)  # PLAIN_DICTIONARY, RLE_DICTIONARY
-
-    @property
-    def is_prefixed(self) -> bool:
-        """Whether each value may repeat the whole of the value before it."""
-        return self.encoding == 7  # DELTA_BYTE_ARRAY
-
-    @property
     def decoded_bytes(self) -> int:
         """Memory after decoding. pyarrow holds a dictionary twice, with a pointer per value; deltas have lengths."""
         content = max(self.compressed_bytes, self.uncompressed_bytes)
@@ -154,6 +145,9 @@ class PageHeader:
 
 
 _DICTIONARY_PAGE = 2
+_DELTA_BYTE_ARRAY = 7
+_INDICES = (2, 8)
+"""PLAIN_DICTIONARY, RLE_DICTIONARY."""
 _DATA_HEADERS = {0: (5, 2), _DICTIONARY_PAGE: (7, 2), 3: (8, 4)}
 """Kind of page -> the field with its own header, and the field of the encoding in that header."""
 

@@ -56,10 +56,9 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
                         stream, file, shard, group, mask, indices, kept, choice, pictures
                     ):
                         if writer is None:  # the footer's facts about columns are read only after they were decoded
-                            compression = _compression(file.metadata.row_group(group))
-                            writer = stack.enter_context(
-                                pq.ParquetWriter(released, choice.schema, compression=compression)
-                            )
+                            codec = str(file.metadata.row_group(group).column(0).compression).lower()
+                            codec = codec.replace("uncompressed", "none")
+                            writer = stack.enter_context(pq.ParquetWriter(released, choice.schema, compression=codec))
                         if kept.mask is not None:
                             rows, num_masked_here = masked_rows(
                                 rows, lambda number, name: number == choice.image or name in named, kept.mask
@@ -148,11 +147,6 @@ def _rewritten(
         made = pa.StructArray.from_arrays(children, fields=list(column.type), mask=column.is_null())
     rows = rows.set_column(choice.image, rows.schema.field(choice.image), made)
     return rows.filter(pa.array([content is not None for content in images]))
-
-
-def _compression(rows: pq.RowGroupMetaData) -> str:
-    name = str(rows.column(0).compression).lower()
-    return "none" if name == "uncompressed" else name
 
 
 MAX_ROW_BYTES = 256 * 2**20

@@ -29,11 +29,7 @@ def storage_faults(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _unreadable(name, error) from None
-
-
-def _unreadable(name: str, error: OSError) -> StorageError:
-    return storage_error(f"cannot read {printable(name)}", error)
+        raise storage_error(f"cannot read {printable(name)}", error) from None
 
 
 @contextmanager
@@ -56,19 +52,12 @@ class _Guarded(SeekableReader):
         self._stream, self._shard = stream, shard
 
     def read(self, size: int = -1, /) -> bytes:
-        try:
+        with storage_faults(self._shard):
             return self._stream.read(size)
-        except OSError as error:
-            raise _unreadable(self._shard, error) from None
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        try:
+        with storage_faults(self._shard):
             return self._stream.seek(offset, whence)
-        except OSError as error:
-            raise _unreadable(self._shard, error) from None
-
-    def tell(self) -> int:
-        return self._stream.tell()
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,10 @@ class Member:
     mtime: int = 0
     """Seconds since 1970; 0 if the stored number makes no sense."""
 
+    @property
+    def is_plain(self) -> bool:
+        return self.is_file and not self.is_sparse
+
 
 @dataclass(frozen=True)
 class TarDamage:
@@ -248,9 +252,6 @@ class _HeaderReader(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         return self._stream.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._stream.tell()
 
 
 def _after_zeros(stream: BinaryIO, offset: int) -> int | None:

@@ -8,7 +8,6 @@ import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import BinaryIO, cast
 
 import pyarrow as pa
@@ -118,9 +117,6 @@ class Decompressed(SeekableReader):
         self._position = max(0, base + offset)
         return self._position
 
-    def tell(self) -> int:
-        return self._position
-
 
 class _Steps:
     """A file for pyarrow that reads in small steps and stays open when pyarrow closes it."""
@@ -150,29 +146,16 @@ def content(root: Place, shard: str) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, Decompressed(stream, codec)) if codec else stream
 
 
-@dataclass(frozen=True)
-class SampleMember:
-    """One member of a sample."""
-
-    member: Member
-
-    is_image: bool
-    """Whether its extension or its first bytes are an image's. It may still be a link."""
-
-    @property
-    def is_plain(self) -> bool:
-        return self.member.is_file and not self.member.is_sparse
-
-    def fault(self) -> str | None:
-        """Return why the member may not be in a release, or None."""
-        if self.member.is_folder:
-            return "a member is a folder"
-        if not self.is_plain:
-            return "a member is a link, a device or a sparse file"
-        if self.member.has_set_id:
-            return "a member is a program that runs as another user (set-uid or set-gid)"
-        fault = name_fault(self.member.name)
-        return f"a member has {fault}" if fault else None
+def release_fault(member: Member) -> str | None:
+    """Return why the member may not be in a release, or None."""
+    if member.is_folder:
+        return "a member is a folder"
+    if not member.is_plain:
+        return "a member is a link, a device or a sparse file"
+    if member.has_set_id:
+        return "a member is a program that runs as another user (set-uid or set-gid)"
+    fault = name_fault(member.name)
+    return f"a member has {fault}" if fault else None
 
 
 @dataclass(frozen=True)
@@ -180,41 +163,33 @@ class Group:
     """The members of one sample, in order; only the first ones of a key that too many share."""
 
     key: str
-    parts: list[SampleMember]
+    members: list[Member]
 
-    @cached_property
-    def images(self) -> list[SampleMember]:
-        return [part for part in self.parts if part.is_image]
+    images: list[Member]
+    """Those whose extension or first bytes are an image's. They may still be links."""
 
     @property
     def image(self) -> Member | None:
         """Member of the image, or None if the sample has none that can be read."""
         if len(self.images) != 1 or self.fault() is not None:
             return None
-        return self.images[0].member
+        return self.images[0]
 
     def fault(self) -> Fault | None:
         """Return why the sample has no image to decode, as in `Sample`."""
-        if any(part.member.is_name_shortened for part in self.parts):
+        if any(member.is_name_shortened for member in self.members):
             return Fault("name_too_long", f"a member's name has more than {MAX_NAME_BYTES} bytes")
-        if len(self.parts) > MAX_MEMBERS:
+        if len(self.members) > MAX_MEMBERS:
             return Fault("too_many_members", f"more than {MAX_MEMBERS} members share this key")
         if not self.images:
             return Fault("no_image", "no member is an image, by its extension (.jpg .png .webp …) or how it begins")
         if len(self.images) > 1:
             return Fault("several_images", f"{len(self.images)} members are images, one is expected")
-        if self.images[0].member.size > MAX_IMAGE_BYTES:
+        if self.images[0].size > MAX_IMAGE_BYTES:
             return TOO_MANY_BYTES
         if not self.images[0].is_plain:
             return Fault("not_a_file", "the image member is a link, a device or a sparse file, not a plain file")
         return None
-
-
-def members(stream: BinaryIO) -> Iterator[SampleMember | TarDamage]:
-    """Yield the content of the tar; a part that cannot be decompressed is damage after its last byte."""
-    size = stream.seek(0, 2)
-    for item in walk(stream, size, stream.fault if isinstance(stream, Decompressed) else None):
-        yield item if isinstance(item, TarDamage) else SampleMember(item, _is_image(stream, item))
 
 
 def _is_image(stream: BinaryIO, member: Member) -> bool:
@@ -222,32 +197,34 @@ def _is_image(stream: BinaryIO, member: Member) -> bool:
     by their first bytes, which are read only here."""
     if extension_of(member.name) in IMAGE_EXTENSIONS:
         return True
-    if not member.is_file or member.is_sparse:
+    if not member.is_plain:
         return False
     stream.seek(member.data_start)
     return begins_like_picture(member.name, stream.read(min(member.size, HEAD_BYTES)))
 
 
-def groups(items: Iterator[SampleMember | TarDamage]) -> Iterator[Group | TarDamage]:
-    """Yield the samples in order. Folders are not samples, nor are links and devices whose key no file has."""
-    group = Group("", [])
-    for item in items:
-        key = "" if isinstance(item, TarDamage) else key_and_extension(item.member.name)[0]
-        if isinstance(item, SampleMember) and group.parts and item.member.name and key == group.key:
-            if len(group.parts) <= MAX_MEMBERS:
-                group.parts.append(item)
-            continue
-        yield from _samples_of(group)
-        group = Group("", [])
+def groups(stream: BinaryIO) -> Iterator[Group | TarDamage]:
+    """Yield the samples of the tar in order; a part that cannot be decompressed is damage after its last byte.
+
+    Folders are not samples, nor are links and devices whose key no file has.
+    """
+    group = Group("", [], [])
+    size = stream.seek(0, 2)
+    for item in walk(stream, size, stream.fault if isinstance(stream, Decompressed) else None):
+        key = "" if isinstance(item, TarDamage) else key_and_extension(item.name)[0]
+        if isinstance(item, TarDamage) or not (group.members and item.name and key == group.key):
+            yield from _samples_of(group)
+            group = Group(key, [], [])
         if isinstance(item, TarDamage):
             yield item
-        elif not item.member.is_folder:
-            group = Group(key, [item])
+        elif (group.members or not item.is_folder) and len(group.members) <= MAX_MEMBERS:
+            group.members.append(item)
+            group.images.extend([item] if _is_image(stream, item) else [])
     yield from _samples_of(group)
 
 
 def _samples_of(group: Group) -> Iterator[Group]:
-    if any(part.member.is_file or part.is_image or part.member.is_name_shortened for part in group.parts):
+    if group.images or any(member.is_file or member.is_name_shortened for member in group.members):
         yield group
 
 
@@ -260,15 +237,13 @@ def key_and_extension(name: str) -> tuple[str, str]:
 
 def damaged(index: int, damage: TarDamage) -> Locator:
     byte_range = f"bytes {damage.start} to {damage.end}"
+    key = f"@{damage.start}" if damage.name is None else key_and_extension(damage.name)[0]
     if damage.name is not None:
         fault = [TRUNCATED_SHARD, f"the tar ends inside this sample ({byte_range})"]
-        key = key_and_extension(damage.name)[0]
     elif damage.cause is not None:
         fault = [CORRUPT_SHARD, f"the tar cannot be decompressed after byte {damage.start}: {damage.cause}"]
-        key = f"@{damage.start}"
     elif damage.start == damage.end:
         fault = [TRUNCATED_SHARD, f"the tar ends at byte {damage.start} without an end marker: the rest is lost"]
-        key = f"@{damage.start}"
     else:
-        fault, key = [CORRUPT_SHARD, f"{byte_range} of the tar hold no readable header"], f"@{damage.start}"
+        fault = [CORRUPT_SHARD, f"{byte_range} of the tar hold no readable header"]
     return {"index": index, "key": key, "span": [], "fault": fault}

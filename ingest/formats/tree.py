@@ -112,10 +112,8 @@ def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
 
 def version_marks(root: Place, shard: str) -> str:
     """Join names and version marks of all samples in a folder; a link has the mark of its target."""
-    with storage_faults(shard):
-        here, only = _folder(root, shard)
-        entries = here.entries()
-    entries = [_followed(entry) for entry in entries if entry["type"] != "directory"]
+    here, only = _folder(root, shard)
+    entries = [_followed(entry) for entry in here.entries() if entry["type"] != "directory"]
     if only is not None:
         entries = [entry for entry in entries if posixpath.basename(entry["name"]) == only]
     files = [(posixpath.basename(entry["name"]), version_mark_of(entry)) for entry in entries]
@@ -124,9 +122,8 @@ def version_marks(root: Place, shard: str) -> str:
 
 def content_marks(root: Place, shard: str) -> str:
     """Join names and content marks of all files in a folder, sidecars too; empty if one has none."""
-    with storage_faults(shard):
-        here, listing = _listed(root, shard)
-        marks = [(name, _content_mark(here.at(name))) for name, _ in listing.files]
+    here, listing = _listed(root, shard)
+    marks = [(name, _content_mark(here.at(name))) for name, _ in listing.files]
     return repr(marks) if all(mark for _, mark in marks) else ""
 
 
@@ -141,25 +138,24 @@ def blocks_sha256(root: Place, shard: str) -> str:
     """Hash a few blocks of the samples in a folder, as if they were one file (`ingest.storage.streams`).
 
     Empty if the storage gives a hash of each file with its version mark. What cannot be read counts as empty: the
-    scan has a row that says so. StorageError if the storage fails.
+    scan has a row that says so. OSError or StorageError if the storage fails.
     """
-    with storage_faults(shard):
-        here, listing = _listed(root, shard)
-        if not here.is_local and any(here.hashes_content(entry) for entry in here.entries()):
-            return ""
-        files = [(name, size) for name, size in _samples(listing) if size <= MAX_IMAGE_BYTES]
+    here, listing = _listed(root, shard)
+    if not here.is_local and any(here.hashes_content(entry) for entry in here.entries()):
+        return ""
+    files = [(name, size) for name, size in _samples(listing) if size <= MAX_IMAGE_BYTES]
 
-        def read(number: int, start: int, end: int) -> bytes:
-            location = here.at(files[number][0])
-            try:
-                is_file = not location.is_local or stat.S_ISREG(os.stat(location.path).st_mode)
-                return location.read_range(start, end) if is_file else b""
-            except OSError as error:
-                if not _is_of_the_file(here, location, error):
-                    raise
-                return b""
+    def read(number: int, start: int, end: int) -> bytes:
+        location = here.at(files[number][0])
+        try:
+            is_file = not location.is_local or stat.S_ISREG(os.stat(location.path).st_mode)
+            return location.read_range(start, end) if is_file else b""
+        except OSError as error:
+            if not _is_of_the_file(here, location, error):
+                raise
+            return b""
 
-        return streams.blocks_sha256([size for _, size in files], read)
+    return streams.blocks_sha256([size for _, size in files], read)
 
 
 def _followed(entry: dict[str, Any]) -> dict[str, Any]:
@@ -261,7 +257,8 @@ OWN_NAME = "its name is that of a file that the release has of its own"
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     """Copy the kept files, byte for byte unless `Kept.rewrite` is given, and those of their sidecars that
     `Kept.members` allows."""
-    target_folder = _folder(out, shard)[0] if _folder(root, shard)[1] else (out if shard == ROOT else out.at(shard))
+    folder_name = posixpath.dirname(shard) if _folder(root, shard)[1] else "" if shard == ROOT else shard
+    target_folder = out.at(folder_name)
     hashes, left_out, num_masked = dict[str, str](), Counter[str](), 0
     with storage_faults(shard):
         here, listing = _listed(root, shard)
@@ -290,7 +287,6 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         else:
             hashes[name], is_changed = copied
             num_masked += is_changed
-    folder_name = posixpath.dirname(shard) if _folder(root, shard)[1] else "" if shard == ROOT else shard
     num_written = len(taken) - len(pictures.refused)
     written = {posixpath.join(folder_name, name): sha256 for name, sha256 in hashes.items()}
     return Written(num_written, written, faults, dict(left_out), pictures, num_masked)

@@ -39,7 +39,7 @@ from ingest.formats.tar_samples import (
     damaged,
     groups,
     key_and_extension,
-    members,
+    release_fault,
 )
 from ingest.sample import Locator, Sample, Slice, caption_of, cut, domain_of, printable, url_sha256_of
 from ingest.storage.place import NewFile, Place
@@ -67,7 +67,7 @@ def shards(root: Place) -> list[str]:
 
 def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
     with content(root, shard) as stream:
-        yield from cut(shard, (_located(index, item) for index, item in enumerate(groups(members(stream)))))
+        yield from cut(shard, (_located(index, item) for index, item in enumerate(groups(stream))))
 
 
 def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
@@ -78,7 +78,7 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
             fault = Fault(*locator["fault"]) if "fault" in locator else None
             if fault is None and len(encoded) != locator["image"][1]:
                 encoded, fault = b"", Fault("unreadable", "the shard is shorter than when it was listed")
-            url = _url(fields)
+            url = next((given for given in map(fields.get, URL_FIELDS) if isinstance(given, str)), None)
             yield Sample(
                 shard=printable(slice_.shard),
                 index=locator["index"],
@@ -114,12 +114,13 @@ def _located(index: int, item: Group | TarDamage) -> tuple[Locator, int]:
         return damaged(index, item), 0
     fault = item.fault()
     # The span is not read, but it is part of the hash by which a continued scan recognises its slices.
-    span = [[part.member.start, part.member.end] for part in item.parts[:MAX_MEMBERS]]
+    members = item.members[:MAX_MEMBERS]
+    span = [[member.start, member.end] for member in members]
     locator: Locator = {"index": index, "key": item.key, "span": span}
-    for part in item.parts[:MAX_MEMBERS]:
-        extension = key_and_extension(part.member.name)[1]
-        if extension in READ_MEMBERS and part.is_plain and part.member.size <= MAX_LISTED_BYTES:
-            locator[extension] = [part.member.data_start, part.member.size]
+    for member in members:
+        extension = key_and_extension(member.name)[1]
+        if extension in READ_MEMBERS and member.is_plain and member.size <= MAX_LISTED_BYTES:
+            locator[extension] = [member.data_start, member.size]
     long_key = max(0, len(item.key) - USUAL_KEY)
     if item.image is None:
         return locator | {"fault": [fault.reason, fault.message] if fault else []}, long_key
@@ -136,7 +137,6 @@ class CategoryProbe:
     """Names of the fields of JSON members, each once, printable, in order of appearance."""
 
     num_with_category: int
-    """Number of samples that have a category."""
 
     num_contradicting: int
     """Number of samples whose `.cls` member and JSON field contradict each other."""
@@ -146,7 +146,7 @@ def category_probe(root: Place, shard: str, category: str | None) -> CategoryPro
     """Probe the first `MAX_PROBED_SAMPLES` samples of a shard. StorageError if the storage fails."""
     fields, num_with_category, num_contradicting = dict[str, None](), 0, 0
     with content(root, shard) as stream:
-        locators = [_located(0, item)[0] for item in islice(groups(members(stream)), MAX_PROBED_SAMPLES)]
+        locators = [_located(0, item)[0] for item in islice(groups(stream), MAX_PROBED_SAMPLES)]
         for locator in locators:
             spans = {name: span for name, span in locator.items() if name in ("cls", "json")}
             parts = _parts(stream, spans, None)
@@ -199,11 +199,6 @@ def _caption(parts: dict[str, bytes], fields: dict[str, Any]) -> str | None:
     return written if written is not None or not isinstance(field, str) else caption_of(field)
 
 
-def _url(fields: dict[str, Any]) -> str | None:
-    given = (fields.get(name) for name in URL_FIELDS)
-    return next((url for url in given if isinstance(url, str)), None)
-
-
 def _parsed(member: bytes) -> dict[str, Any]:
     """Return the fields of a JSON member; none if it holds anything else."""
     try:
@@ -227,7 +222,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         codec = codec_of(stream.read(4))
     with content(root, shard) as stream:
         num_found, taken = 0, dict[int, Group | TarDamage]()
-        for item in groups(members(stream)):
+        for item in groups(stream):
             if num_found in kept.sha256:
                 taken[num_found] = item
             num_found += 1
@@ -271,7 +266,7 @@ class _Release:
 
     def add(self, index: int, item: Group | TarDamage) -> None:
         """Add a sample, or note why it is dropped. IncompleteError if an image is not the one that was scanned."""
-        group = Group(damaged(index, item)["key"], []) if isinstance(item, TarDamage) else item
+        group = Group(damaged(index, item)["key"], [], []) if isinstance(item, TarDamage) else item
         fault = self._fault(group)
         if fault is not None:
             self.dropped[index] = fault
@@ -286,7 +281,7 @@ class _Release:
             if rewritten is None:
                 return
         flags = None if self._kept.flags is None else self._kept.flags[index]
-        for member in (part.member for part in group.parts):
+        for member in group.members:
             if member is image and rewritten is not None:
                 self._write_file(member, rewritten)
             elif member is image:
@@ -316,9 +311,9 @@ class _Release:
     def _fault(self, group: Group) -> str | None:
         if len(group.images) > 1:  # a scan by an older version knew fewer kinds of images
             return f"{len(group.images)} members are images, and only one was scanned"
-        fault = next((fault for part in group.parts if (fault := part.fault())), None)
+        fault = next(filter(None, map(release_fault, group.members)), None)
         image = group.image
-        wanted = [m.name for m in (part.member for part in group.parts) if m is image or self._taken(m)]
+        wanted = [member.name for member in group.members if member is image or self._taken(member)]
         if self._kept.flags is not None and _flags_name(group) not in wanted:
             wanted.append(_flags_name(group))
         if fault is None and not self._names.add(wanted):
@@ -327,8 +322,8 @@ class _Release:
 
     def _taken(self, member: Member) -> bool:
         """Return whether name and size allow the member in the release."""
-        by_name = self._kept.members == "listed" and is_listed(member.name, member.size)
-        return by_name or self._kept.members == "all"
+        listed = self._kept.members == "listed" and is_listed(member.name, member.size)
+        return listed or self._kept.members == "all"
 
     def _copy_listed(self, member: Member, flags: Mapping[str, Any] | None = None) -> bool:
         """Write the member if it holds what its name says, and is an object if it gets flags; return whether it is."""

@@ -59,10 +59,8 @@ class DecodedImage:
     pixels, the frame over black, faint steps of 16-bit or float grey, channels that viewers skip."""
 
     width: int
-    """Pixels of the first frame as displayed, before downscaling."""
-
     height: int
-    """Displayed height, as `width`."""
+    """Pixels of the first frame as displayed, before downscaling."""
 
     format: str
     """Lower case, recognised from the content."""

@@ -104,10 +104,7 @@ class Place:
 
     def content(self) -> bytes:
         """Read the whole file, for callers that handle a missing file; errors as in `open`."""
-        if self.is_local:
-            content: bytes = self.fs.cat_file(self.path)
-            return content
-        return bytes(self._remote("read", lambda: self.fs.cat_file(self.path)))
+        return bytes(self._asked("read", lambda: self.fs.cat_file(self.path)))
 
     def read(self) -> bytes:
         """Read the whole file; any failure is a StorageError."""
@@ -124,7 +121,7 @@ class Place:
             if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
                 raise StorageError(f"cannot read {self.path}: it is a pipe, socket or device, not a file")
             return status.st_size
-        return int(self._remote("read", lambda: self.fs.info(self.path))["size"])
+        return int(self._asked("read", lambda: self.fs.info(self.path))["size"])
 
     def read_range(self, start: int, end: int) -> bytes:
         """Read bytes `start` to `end`; a remote file by a request of its own, so that threads are independent.
@@ -138,7 +135,7 @@ class Place:
             finally:
                 os.close(descriptor)
         try:
-            return self._remote("read", lambda: self._fetch(start, end))
+            return self._asked("read", lambda: self._fetch(start, end))
         except FileNotFoundError:
             raise StorageError(f"cannot read {self.path}: it was removed after it was opened") from None
 
@@ -156,7 +153,7 @@ class Place:
             return
         try:
             self._make_folder()
-            self._remote("write", lambda: self.fs.pipe_file(self.path, content))
+            self._asked("write", lambda: self.fs.pipe_file(self.path, content))
         except OSError as error:
             raise storage_error(f"cannot write {self.path}", error) from None
 
@@ -211,7 +208,7 @@ class Place:
 
         Empty for a folder of an object store. Errors as in `open`.
         """
-        info = self.fs.info(self.path) if self.is_local else self._remote("read", lambda: self.fs.info(self.path))
+        info = self._asked("read", lambda: self.fs.info(self.path))
         return "" if info["type"] == "directory" and not self.is_local else version_mark_of(info)
 
     def content_mark(self) -> str:
@@ -223,7 +220,7 @@ class Place:
         if self.is_local:
             status = os.stat(self.path)
             return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
-        info = self._remote("read", lambda: self.fs.info(self.path))
+        info = self._asked("read", lambda: self.fs.info(self.path))
         return version_mark_of(info) if self.hashes_content(info) else ""
 
     def link(self, target: "Place") -> bool:
@@ -256,7 +253,7 @@ class Place:
         if self.is_local:
             size = self.size()
         else:
-            info = self._remote("read", lambda: self.fs.info(self.path))
+            info = self._asked("read", lambda: self.fs.info(self.path))
             size = 0 if info["type"] == "directory" or self.hashes_content(info) else int(info.get("size") or 0)
         return blocks_sha256([size], lambda _, start, end: self.read_range(start, end)) if size else ""
 
@@ -268,7 +265,7 @@ class Place:
     def remove(self) -> None:
         """Remove the file if it exists."""
         try:
-            self.fs.rm_file(self.path) if self.is_local else self._remote("remove", lambda: self.fs.rm_file(self.path))
+            self._asked("remove", lambda: self.fs.rm_file(self.path))
         except FileNotFoundError:
             pass
         except OSError as error:
@@ -276,14 +273,11 @@ class Place:
 
     def entries(self) -> list[dict[str, Any]]:
         """Return fsspec's entries of this folder: dicts with `name` (a path), `type` and `size`."""
-        list_all: Callable[[], list[dict[str, Any]]] = lambda: self.fs.ls(self.path, detail=True)  # noqa: E731
-        return list_all() if self.is_local else self._remote("list", list_all)
+        return list(self._asked("list", lambda: self.fs.ls(self.path, detail=True)))
 
     def matches(self, pattern: str) -> list[str]:
         """Return the paths on this file system that a glob pattern matches, sorted."""
-        if self.is_local:
-            return sorted(self.fs.glob(pattern))
-        return sorted(self._remote("list", lambda: self.fs.glob(pattern)))
+        return sorted(self._asked("list", lambda: self.fs.glob(pattern)))
 
     def names(self) -> list[str]:
         """Return names of the files directly in this folder, sorted; none if it does not exist. Never cached."""
@@ -307,7 +301,7 @@ class Place:
         bucket, key, _ = self.fs.split_path(self.path)
         asked = {"Bucket": bucket, "Prefix": f"{key}/" if key else "", "Delimiter": "/"}
         while True:
-            page = self._remote("list", lambda: self.fs.call_s3("list_objects_v2", **asked))
+            page = self._asked("list", lambda: self.fs.call_s3("list_objects_v2", **asked))
             yield from (entry["Key"] for entry in page.get("Contents", ()))
             if not page.get("IsTruncated"):
                 return
@@ -315,7 +309,7 @@ class Place:
 
     def _kind(self) -> str | None:
         try:
-            return str(self._remote("reach", lambda: self.fs.info(self.path))["type"])
+            return str(self._asked("reach", lambda: self.fs.info(self.path))["type"])
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -332,8 +326,10 @@ class Place:
         elif not _protocols(self.fs) & EXTRAS.keys():
             self.fs.makedirs(posixpath.dirname(self.path), exist_ok=True)
 
-    def _remote(self, verb: str, call: Callable[[], Answer]) -> Answer:
-        """Call a store with retries. FileNotFoundError is kept, any other failure becomes a StorageError."""
+    def _asked(self, verb: str, call: Callable[[], Answer]) -> Answer:
+        """Call the file system; a store with retries, and any failure but FileNotFoundError becomes a StorageError."""
+        if self.is_local:
+            return call()
         try:
             return retried(call)
         except FileNotFoundError:

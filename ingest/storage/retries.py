@@ -9,7 +9,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 from ingest.errors import OutageError, StorageError
@@ -119,16 +119,13 @@ def http_status(error: BaseException | None) -> int | None:
     while error is not None:
         response = getattr(error, "response", None)
         status_code = response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
-        for status in (status_code, getattr(response, "status_code", None), *_own_status(error)):
+        names = () if isinstance(error, OSError) else ("status", "status_code", "code")
+        own = (getattr(error, name, None) for name in names)
+        for status in (status_code, getattr(response, "status_code", None), *own):
             if isinstance(status, int):
                 return status
         error = error.__cause__
     return None
-
-
-def _own_status(error: BaseException) -> Iterator[object]:
-    if not isinstance(error, OSError):
-        yield from (getattr(error, name, None) for name in ("status", "status_code", "code"))
 
 
 def reason_of(error: BaseException) -> str:

@@ -24,7 +24,8 @@ them."""
 
 
 class SeekableReader(io.RawIOBase):
-    """A stream of bytes that is read at any offset. Subclasses have `read` or `readinto`, `seek` and `tell`."""
+    """A stream of bytes that is read at any offset. Subclasses have `read` or `readinto`, and `seek`, by which `tell`
+    works."""
 
     def readable(self) -> bool:
         return True
@@ -41,9 +42,6 @@ class RangeReader(SeekableReader):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         self._offset = max(0, offset + (0, self._offset, self._size)[whence])
-        return self._offset
-
-    def tell(self) -> int:
         return self._offset
 
     def readinto(self, target: Any, /) -> int:
@@ -111,22 +109,24 @@ class HashThread:
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
-        self._pieces, self._num_bytes = list[bytes](), 0
+        self._batch = bytearray()
         self._thread: ThreadPoolExecutor | None = None
         self._waiting = deque[Future[None]]()
 
     def update(self, content: Any) -> None:
         """Add to the hash. content: bytes, or a buffer, which is copied since its owner may change it."""
-        piece = bytes(content)
-        self._pieces.append(piece)
-        self._num_bytes += len(piece)
-        if self._num_bytes >= BATCH_BYTES:
-            self._hand_over()
+        self._batch += content
+        if len(self._batch) >= BATCH_BYTES:
+            self._thread = self._thread or ThreadPoolExecutor(1, "sha256")
+            self._wait_until(MAX_WAITING - 1)
+            self._waiting.append(self._thread.submit(self._digest.update, self._batch))
+            self._batch = bytearray()
 
     def hexdigest(self) -> str:
         """Return the hash of all bytes so far."""
         self._wait_until(0)
-        self._hash(self._take())
+        self._digest.update(self._batch)
+        self._batch = bytearray()
         return self._digest.hexdigest()
 
     def close(self) -> None:
@@ -135,63 +135,43 @@ class HashThread:
             self._thread.shutdown()
             self._thread = None
 
-    def _hand_over(self) -> None:
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "sha256")
-        self._wait_until(MAX_WAITING - 1)
-        self._waiting.append(self._thread.submit(self._hash, self._take()))
-
-    def _take(self) -> list[bytes]:
-        pieces, self._pieces, self._num_bytes = self._pieces, [], 0
-        return pieces
-
     def _wait_until(self, num_waiting: int) -> None:
         while len(self._waiting) > num_waiting:
             self._waiting.popleft().result()
 
-    def _hash(self, pieces: list[bytes]) -> None:
-        for piece in pieces:
-            self._digest.update(piece)
-
 
 class PieceHashes:
-    """Hashes of single pieces, computed in a thread of their own and checked in order. Must be closed."""
+    """Hashes of single pieces, computed and checked in order in a thread of its own. Must be closed."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "sha256")
-        self._pieces, self._checks, self._num_bytes = list[bytes](), list[Callable[[str], None]](), 0
-        self._waiting = deque[tuple[Future[list[str]], list[Callable[[str], None]]]]()
+        self._pieces, self._num_bytes = list[tuple[bytes, Callable[[str], None]]](), 0
+        self._waiting = deque[Future[None]]()
 
     def add(self, piece: bytes, check: Callable[[str], None]) -> None:
-        """Hash a piece. check: takes the hash in hex; what it raises is raised by a later call."""
-        self._pieces.append(piece)
-        self._checks.append(check)
+        """Hash a piece. check: takes the hash in hex, in that thread; what it raises is raised by a later call."""
+        self._pieces.append((piece, check))
         self._num_bytes += len(piece)
         if self._num_bytes >= BATCH_BYTES:
-            self._hand_over()
-            self._check_until(MAX_WAITING)
+            self._hand_over(MAX_WAITING)
 
     def check(self) -> None:
-        """Check all hashes."""
-        self._hand_over()
-        self._check_until(0)
+        """Wait for all checks."""
+        self._hand_over(0)
 
     def close(self) -> None:
         self._thread.shutdown(cancel_futures=True)
 
-    def _hand_over(self) -> None:
-        self._waiting.append((self._thread.submit(_sha256_of, self._pieces), self._checks))
-        self._pieces, self._checks, self._num_bytes = [], [], 0
-
-    def _check_until(self, num_waiting: int) -> None:
+    def _hand_over(self, num_waiting: int) -> None:
+        self._waiting.append(self._thread.submit(_check_pieces, self._pieces))
+        self._pieces, self._num_bytes = [], 0
         while len(self._waiting) > num_waiting:
-            hashed, checks = self._waiting.popleft()
-            for sha256, check in zip(hashed.result(), checks, strict=True):
-                check(sha256)
+            self._waiting.popleft().result()
 
 
-def _sha256_of(pieces: list[bytes]) -> list[str]:
-    return [hashlib.sha256(piece).hexdigest() for piece in pieces]
+def _check_pieces(pieces: list[tuple[bytes, Callable[[str], None]]]) -> None:
+    for piece, check in pieces:
+        check(hashlib.sha256(piece).hexdigest())
 
 
 NUM_BLOCKS = 16

@@ -51,10 +51,10 @@ def run_train(request: SimilarityTrainRequest, feedback: Feedback = SILENT) -> T
     for url in request.folders:
         corpus = Corpus(url)
         places = {each.path: each for each in corpus.places}
-        versions = labelled_versions(places)
-        num_unused += versions.num_unused
+        labelled, num_others = labelled_versions(places)
+        num_unused += num_others
         wanted = dict.fromkeys(
-            path for each in versions.originals for path in (each.original, *each.recognised, *each.unrecognised)
+            path for each in labelled for path in (each.original, *each.recognised, *each.unrecognised)
         )
         with feedback.meter("read", len(wanted)) as meter:
             numbers = dict[str, int]()
@@ -65,7 +65,7 @@ def run_train(request: SimilarityTrainRequest, feedback: Feedback = SILENT) -> T
                     inputs.append(input_of(image.views[0]))
                 meter.advance(1)
         num_unused += len(wanted) - len(numbers)
-        originals += filter(None, (_triplets(each, numbers) for each in versions.originals))
+        originals += filter(None, (_triplets(each, numbers) for each in labelled))
     if not originals:
         raise LabelsError("no original of which both kinds of versions can be decoded")
     held_back, kept = _split(originals, request.held_back, request.seed)

@@ -357,7 +357,7 @@ def _card(
         share_of_commonest_answer=trained.share_of_commonest_answer,
         share_of_commonest_target=trained.share_of_commonest_target,
         max_probability_difference=difference,
-        curves=tuple({"step": float(point.step), **point.values} for point in trained.curves),
+        curves=trained.curves,
         packages=packages,
         device=trained.device,
         precision=trained.precision,

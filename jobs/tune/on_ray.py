@@ -103,8 +103,8 @@ def _work(config: dict[str, Any]) -> "Trained":
             f"{request.folder}: a machine of the cluster does not see this folder; with --num-gpus, --out must be on "
             "storage that all machines share under the same path, and for a URL PRIVSIEVE_CACHE"
         )
-    if (fetched_from := request.checkpoint.fetched_from) is not None:  # each machine has a cache of its own
-        model = checkpoint(fetched_from, with_weights=True)
+    if request.checkpoint.is_fetched:  # each machine has a cache of its own
+        model = checkpoint(request.checkpoint.given, with_weights=True)
         if model.digest() != config["model"]:
             raise EngineError(f"{model.name} was changed since the tuning began; begin it anew in another --out")
         request = replace(request, checkpoint=model)

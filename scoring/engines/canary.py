@@ -61,7 +61,7 @@ def difference(first: bytes, second: bytes) -> str | None:
         if before[name] is not None and now[name] is not None:
             apart = _largest(np.atleast_1d(before[name]), np.atleast_1d(now[name]))
             return f"{name} of the canary picture differ by {apart:.3f}" if apart > TOLERANCE else None
-    if _num_different(before["values"], now["values"]) > MAX_VALUES:
+    if sum(a != b for a, b in zip(before["values"], now["values"], strict=True)) > MAX_VALUES:
         return "values of the canary picture differ"
     for name, most in (("holistic_score", MAX_SCORE), ("private", 0.0)):
         if _largest([before[name]], [now[name]]) > most:
@@ -87,10 +87,6 @@ def _largest(before: Any, now: Any) -> float:
     if (known[0] != known[1]).sum() > (MAX_VALUES if len(first) > 1 else 0):
         return 1.0
     return float(np.abs(first - second)[known[0] & known[1]].max(initial=0.0))
-
-
-def _num_different(before: list[float | None], now: list[float | None]) -> int:
-    return sum(a != b for a, b in zip(before, now, strict=True))
 
 
 def refuse_other_answer(folder: Place, own: bytes) -> None:

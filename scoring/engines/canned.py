@@ -88,14 +88,11 @@ class CannedEngine:
         values = np.select([random_bytes < 32, random_bytes < 48, random_bytes < 56], [1.0, 0.5, np.nan], 0.0).astype(
             np.float32
         )
+        present = [key for key, value in zip(KEYS, values, strict=True) if value == 1]
         return Assessment(
             values=values,
-            evidence=tuple(f"canned answer for {key}" for key, value in zip(KEYS, values, strict=True) if value == 1),
-            boxes=tuple(
-                Box(key, "canned", 0.25, 0.25, 0.75, 0.75, 1.0)
-                for key, value in zip(KEYS, values, strict=True)
-                if value == 1
-            ),
+            evidence=tuple(f"canned answer for {key}" for key in present),
+            boxes=tuple(Box(key, "canned", 0.25, 0.25, 0.75, 0.75, 1.0) for key in present),
             probabilities=self._probabilities(values),
         )
 

@@ -51,7 +51,6 @@ class DawidSkeneFit:
     prior: Doubles
     """Shape (K,): estimated share of each answer."""
 
-    num_rounds: int
     has_converged: bool
 
     @property
@@ -74,10 +73,8 @@ class Consensus:
     """Number of pictures with a row of every annotator."""
 
     num_values: dict[str, int]
-    """Number of values of attributes that are "1", "0.5", "0" and "null"."""
-
     num_private: dict[str, int]
-    """The same for `private`."""
+    """Number of values of attributes, and of `private`, that are "1", "0.5", "0" and "null"."""
 
     accuracy: dict[str, float] = field(default_factory=dict)
     """Annotator -> estimated share of right answers over all attributes and `private`; only with Dawid–Skene."""
@@ -196,17 +193,14 @@ def _most_probable(
     judged: Judgements, min_posterior: float
 ) -> tuple[Floats, Floats, list[str | None], dict[str, float]]:
     values = np.full(judged.values.shape[1:], np.nan, np.float32)
-    fits = []
-    for i in range(len(KEYS)):
-        answers = np.where(np.isnan(judged.values[:, :, i]), -1, np.nan_to_num(judged.values[:, :, i]) * 2).astype(int)
-        if (answers >= 0).any():
-            fits.append((dawid_skene(answers, len(STEPS)), (answers >= 0).sum(axis=1)))
-            values[:, i] = _decided(fits[-1][0], STEPS, min_posterior)
     private = np.full(judged.private.shape[1], np.nan, np.float32)
-    answers = np.where(np.isnan(judged.private), -1, np.nan_to_num(judged.private)).astype(int)
-    if (answers >= 0).any():
-        fits.append((dawid_skene(answers, 2), (answers >= 0).sum(axis=1)))
-        private = _decided(fits[-1][0], np.array([0, 1], np.float32), min_posterior)
+    questions = [(judged.values[:, :, i] * 2, STEPS, values[:, i]) for i in range(len(KEYS))]
+    fits = []
+    for given, steps, decided in [*questions, (judged.private, np.array([0, 1], np.float32), private)]:
+        answers = _answers(given)
+        if (answers >= 0).any():
+            fits.append((dawid_skene(answers, len(steps)), (answers >= 0).sum(axis=1)))
+            decided[:] = _decided(fits[-1][0], steps, min_posterior)
     num_given = np.sum([given for _, given in fits], axis=0) if fits else np.zeros(len(judged.annotators))
     right = np.sum([fitted.accuracy * given for fitted, given in fits], axis=0) if fits else num_given
     accuracy = {name: float(right[i] / num_given[i]) for i, name in enumerate(judged.annotators) if num_given[i] > 0}
@@ -214,15 +208,26 @@ def _most_probable(
 
 
 def _classes(texts: npt.NDArray[np.object_], min_posterior: float) -> list[str | None]:
-    known = sorted({text for text in texts.ravel() if text is not None})
+    known, numbers = _numbered(texts)
     if not known:
         return [None] * texts.shape[1]
     if len(known) > MAX_CLASSES:
         raise LabelsError(f"there are {len(known):,} classes; Dawid–Skene takes {MAX_CLASSES}, leave out the column")
-    number = {text: i for i, text in enumerate(known)} | {None: -1}
-    answers = np.array([[number[text] for text in row] for row in texts], np.int64)
-    decided = _decided(dawid_skene(answers, len(known)), np.arange(len(known), dtype=np.float32), min_posterior)
+    fitted = dawid_skene(_answers(numbers), len(known))
+    decided = _decided(fitted, np.arange(len(known), dtype=np.float32), min_posterior)
     return [None if np.isnan(index) else known[int(index)] for index in decided]
+
+
+def _answers(numbers: Floats) -> npt.NDArray[np.int64]:
+    """Return answers as `dawid_skene` takes them, from whole numbers or NaN."""
+    return np.where(np.isnan(numbers), -1, np.nan_to_num(numbers)).astype(np.int64)
+
+
+def _numbered(texts: npt.NDArray[np.object_]) -> tuple[list[str], Floats]:
+    """Return the different texts, sorted, and the number of each cell among them, NaN for None; shape as `texts`."""
+    known = sorted({text for text in texts.ravel() if text is not None})
+    number = {text: index for index, text in enumerate(known)} | {None: np.nan}
+    return known, np.array([[number[text] for text in row] for row in texts], np.float32).reshape(texts.shape)
 
 
 def _decided(fitted: DawidSkeneFit, answers: Floats, min_posterior: float) -> Floats:
@@ -281,10 +286,8 @@ def yes_of_most(answers: Floats) -> Floats:
 
 def most_common_text(texts: npt.NDArray[np.object_]) -> list[str | None]:
     """Return the most common text per picture, shape (A, P); None if two tie, or if there is none."""
-    known = sorted({text for text in texts.ravel() if text is not None})
-    number = {text: index for index, text in enumerate(known)} | {None: np.nan}
-    answers = np.array([[number[text] for text in row] for row in texts], np.float32).reshape(texts.shape)
-    return [None if np.isnan(index) else known[int(index)] for index in most_common(answers)]
+    known, numbers = _numbered(texts)
+    return [None if np.isnan(index) else known[int(index)] for index in most_common(numbers)]
 
 
 MAX_ROUNDS = 200
@@ -314,10 +317,9 @@ def _fit_patterns(answers: npt.NDArray[np.int64], num_pictures: Doubles, num_ans
     num_given = max(1.0, float((given.sum(axis=(0, 2)) * num_pictures).sum()))
     votes = given.sum(axis=0)
     posterior = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1)
-    before, has_converged, num_rounds = -np.inf, False, 0
+    before, has_converged = -np.inf, False
     prior, confusion = _parameters(posterior * counts, given, is_judged)
-    while not has_converged and num_rounds < MAX_ROUNDS:
-        num_rounds += 1
+    for _ in range(MAX_ROUNDS):
         # E-step: P(answer) times P(all given answers | answer), in logarithms so that many annotators do not underflow.
         log_joint = np.log(prior) + np.einsum("apj,akj->pk", given, np.log(confusion))
         highest = log_joint.max(axis=1, keepdims=True)
@@ -328,8 +330,10 @@ def _fit_patterns(answers: npt.NDArray[np.int64], num_pictures: Doubles, num_ans
         has_converged = likelihood - before < TOLERANCE
         before = likelihood
         prior, confusion = _parameters(posterior * counts, given, is_judged)
+        if has_converged:
+            break
     posterior[~is_judged] = np.nan
-    return DawidSkeneFit(posterior, confusion, prior, num_rounds, has_converged)
+    return DawidSkeneFit(posterior, confusion, prior, has_converged)
 
 
 def _parameters(weights: Doubles, given: Doubles, is_judged: npt.NDArray[np.bool_]) -> tuple[Doubles, Doubles]:

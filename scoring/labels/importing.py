@@ -8,7 +8,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from typing import Annotated
 
@@ -185,24 +185,16 @@ def import_labels(
     assert all(row["sha256"] or row["key"] for row in merged)
     names = {column: None for row in merged for column in row}
     labels = to_labels({column: [row.get(column) for row in merged] for column in names}, len(merged))
+    num_shared = sum(picture.path is not None and key_of(picture.path) in shared for picture in listed)
+    counts = (labels["sha256"].null_count, len(rows) - len(merged), num_contradictions, num_shared)
     origin = LabelsOrigin(
         source=name,
         mapping=mapping.title if mapping else None,
         num_pictures=len({row["sha256"] or row["key"] for row in merged}),
         unmapped={printable(label)[:200]: count for label, count in sorted(unmapped.items())},
-        notes=importer.notes,
+        notes=(*importer.notes, *_notes(*counts)),
     )
-    num_shared = sum(picture.path is not None and key_of(picture.path) in shared for picture in listed)
-    imported = Imported(
-        labels,
-        origin,
-        len(listed),
-        labels["sha256"].null_count,
-        len(rows) - len(merged),
-        num_contradictions,
-        num_shared,
-    )
-    return replace(imported, origin=replace(origin, notes=(*origin.notes, *_notes(imported))))
+    return Imported(labels, origin, len(listed), *counts)
 
 
 def sha256_of(picture: Place) -> str | None:
@@ -284,11 +276,11 @@ def _one_per_picture(rows: Sequence[dict[str, object]]) -> tuple[list[dict[str, 
     return list(merged.values()), len(contradicted)
 
 
-def _notes(imported: Imported) -> tuple[str, ...]:
+def _notes(num_missing: int, num_copies: int, num_contradictions: int, num_shared_names: int) -> tuple[str, ...]:
     counted = (
-        (imported.num_missing, "row", "without sha256: the picture was not there"),
-        (imported.num_copies, "picture", "had the bytes of another one and shares its row"),
-        (imported.num_contradictions, "picture", "with several files had different labels, now null"),
-        (imported.num_shared_names, "picture", "with a file name that another folder has too: found by sha256 only"),
+        (num_missing, "row", "without sha256: the picture was not there"),
+        (num_copies, "picture", "had the bytes of another one and shares its row"),
+        (num_contradictions, "picture", "with several files had different labels, now null"),
+        (num_shared_names, "picture", "with a file name that another folder has too: found by sha256 only"),
     )
     return tuple(f"{number_of(num, noun)} {what}." for num, noun, what in counted if num)

@@ -144,10 +144,8 @@ def checked_name(name: str) -> str:
 @dataclass(frozen=True)
 class AttentionChecks:
     num_right: dict[str, int]
-    """Number of right answers by annotator."""
-
     num_asked: dict[str, int]
-    """Number of answered questions by annotator."""
+    """Annotator -> number of right answers, and of answered questions."""
 
     dropped: tuple[str, ...]
     """Annotators whose share of right answers is too small."""
@@ -229,10 +227,6 @@ def _part(judged: Judgements, annotators: list[int], is_kept: npt.NDArray[np.boo
         annotators=tuple(judged.annotators[i] for i in annotators),
         sha256=tuple(judged.sha256[i] for i in pictures),
         key=tuple(judged.key[i] for i in pictures),
-        is_listed=judged.is_listed[rows],
-        values=judged.values[rows],
-        private=judged.private[rows],
-        score=judged.score[rows],
-        vote=judged.vote[rows],
         texts={name: cells[rows] for name, cells in judged.texts.items()},
+        **{name: getattr(judged, name)[rows] for name in ("is_listed", "values", "private", "score", "vote")},
     )

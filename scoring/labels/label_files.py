@@ -7,6 +7,7 @@ Two classes are private and two public, so a vote also says whether the picture 
 """
 
 import codecs
+from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -157,11 +158,9 @@ def _not_csv(name: str) -> LabelsError:
 
 def _is_utf8(content: bytes) -> bool:
     """Check in blocks, since the file can be large."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
+    blocks = (content[start : start + BLOCK_BYTES] for start in range(0, len(content), BLOCK_BYTES))
     try:
-        for start in range(0, len(content), BLOCK_BYTES):
-            decoder.decode(content[start : start + BLOCK_BYTES])
-        decoder.decode(b"", final=True)
+        deque(codecs.iterdecode(blocks, "utf-8"), maxlen=0)
     except UnicodeDecodeError:
         return False
     return True

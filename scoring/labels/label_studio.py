@@ -56,18 +56,13 @@ def interface(labels: pa.Table) -> bytes:
     if labels["vote"].null_count < labels.num_rows:
         who = "; ".join(f"{vote}: {shown_to}" for vote, shown_to in SHOWN_TO.items())
         lines += _choices("vote", f"If it were yours, who may see the picture? {who}", list(VOTES))
-    classes = _classes(labels)
-    if classes:
+    classes = sorted({printable(class_) for class_ in labels["class"].to_pylist() if class_ is not None})
+    if 0 < len(classes) <= MAX_CLASSES:
         lines += _choices("class", "Class", classes)
     for attribute in ATTRIBUTES:
         title = f"{attribute.title} (level {attribute.level}, {LEVELS[attribute.level]}): {attribute.shows}"
         lines += _choices(attribute.key, title, list(ANSWERS))
     return ("\n".join([*lines, "</View>"]) + "\n").encode()
-
-
-def _classes(labels: pa.Table) -> list[str]:
-    classes = sorted({printable(class_) for class_ in labels["class"].to_pylist() if class_ is not None})
-    return classes if len(classes) <= MAX_CLASSES else []
 
 
 def _choices(name: str, title: str, values: list[str]) -> list[str]:

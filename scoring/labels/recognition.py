@@ -29,13 +29,8 @@ ASKED = (["candidates"], ["classes"], ["pairs"])
 QUESTIONS = "questions.parquet"
 QUESTIONS_SCHEMA = pa.schema(
     [
-        pa.field("set", pa.string(), False),
-        pa.field("key", pa.string(), False),
-        pa.field("is_decoy", pa.bool_(), False),
-        pa.field("asked", pa.string(), False),
-        pa.field("candidates", pa.string(), False),
-        pa.field("sha256", pa.string(), False),
-        pa.field("changed_sha256", pa.string(), False),
+        pa.field(name, pa.bool_() if name == "is_decoy" else pa.string(), False)
+        for name in (*QUESTION, "asked", "candidates", "sha256", "changed_sha256")
     ]
 )
 """The questions, by number. asked: candidates, classes or pairs. candidates: JSON list of the keys of the originals

@@ -93,8 +93,7 @@ def read_labels(url: str) -> pa.Table:
 
     url: a file, or the folder RUN/reviews, whose last answer of each person to each picture counts.
     """
-    table, _ = read_labels_and_origin(url)
-    return table
+    return read_labels_and_origin(url)[0]
 
 
 @dataclass(frozen=True)
@@ -121,8 +120,7 @@ def read_judged(url: str, is_drawn: bool = True) -> JudgedLabels:
     figures that need pictures drawn at random. LabelsError if there are none.
     """
     if not place(url).is_dir():
-        labels = read_labels(url)
-        return as_judged(labels)
+        return as_judged(read_labels(url))
     answers = standing(read_reviews(place(url)))
     if is_drawn:
         drawn = answers.filter(pc.and_(pc.equal(answers["queue"], "audit"), pc.invert(answers["is_gold"])))

@@ -315,14 +315,9 @@ class Policy:
         others = [columns_of(rule.when, IMAGE_SCHEMA) for rule in self.rules if rule.name not in blind]
         return bool(blind) and all(used and used <= _NOT_SCANNED for used in others)
 
-    @property
-    def names_stage(self) -> bool:
-        """Return whether the policy says what happens to pictures that a screen left out."""
-        return self.screened is not None or not self._asked.isdisjoint((Col.STAGE, Col.STATUS))
-
     def refuse_unnamed_stage(self) -> None:
         """Raise PolicyError if the policy ignores pictures that a screen left out, whose attributes are null."""
-        if not self.names_stage:
+        if self.screened is None and self._asked.isdisjoint((Col.STAGE, Col.STATUS)):
             raise PolicyError(
                 f"{self.file}: the run has pictures that its screen left out, of which no attribute is known, and the "
                 "policy says nothing of them; add screened: keep, flag or drop, or a rule about stage = 'screen'"

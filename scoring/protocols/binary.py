@@ -157,7 +157,8 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> B
     else:
         wanted = Generate(MAX_TOKENS[reading], probability_tokens=texts.answers.candidates)
     prompt = Prompt(with_image(texts, texts.system, asked), wanted)
-    names = [",".join([f"binary:{first}", *endings]) for first in (wording, written, _first_name(wording))]
+    first_name = next(first for first, now in EARLIER_WORDINGS.items() if now == wording)
+    names = [",".join([f"binary:{named}", *endings]) for named in (wording, written, first_name)]
     full_version = version(names[1], revision, texts, [prompt], first_name=names[2])
     return BinaryProtocol(names[0], full_version, prompt, reading, texts.answers)
 
@@ -179,10 +180,6 @@ def refuse_mixed_texts(prompt_file: bytes | None, wordings: Sequence[str], langu
             f"the prompt file has no {', '.join(missing)}, so shipped wordings would be compared with its own; add "
             "what is missing, or choose with --wordings"
         )
-
-
-def _first_name(wording: str) -> str:
-    return next(first for first, now in EARLIER_WORDINGS.items() if now == wording)
 
 
 def _one_of(what: str, known: Sequence[str], variants: frozenset[str]) -> str | None:

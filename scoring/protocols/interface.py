@@ -122,8 +122,6 @@ class FirstTokenAnswer:
 
 @dataclass(frozen=True)
 class Token:
-    """One generated token."""
-
     text: str
     """Text that it adds to the answer."""
 

@@ -172,7 +172,10 @@ class Thresholds:
         judged = values.copy()
         for i, key in enumerate(KEYS):
             if (threshold := self.by_key.get(key)) is not None:
-                judged[i] = _judged(threshold, probabilities[i, 2], probabilities[i, 1])
+                # In single precision, so that a probability that equals its threshold reaches it.
+                is_present = probabilities[i, 2] >= np.float32(threshold.present)
+                is_ambiguous = probabilities[i, 2] + probabilities[i, 1] >= np.float32(threshold.ambiguous)
+                judged[i] = 1.0 if is_present else 0.5 if is_ambiguous else 0.0
         return judged
 
 
@@ -210,10 +213,3 @@ def _threshold(key: str, value: object) -> Threshold:
                 f"there are: {', '.join(known)}"
             ) from None
         raise EngineError(f"the thresholds file, {key}, {name}: {first['msg'].lower()}") from None
-
-
-def _judged(threshold: Threshold, present: np.float32, ambiguous: np.float32) -> float:
-    # In single precision, so that a probability that equals its threshold reaches it.
-    if present >= np.float32(threshold.present):
-        return 1.0
-    return 0.5 if present + ambiguous >= np.float32(threshold.ambiguous) else 0.0

@@ -113,7 +113,9 @@ def load_texts(
     edition: an earlier revision, or a language; None for the newest English ones. EngineError: not YAML, an unknown
     name, a name twice, or a value that is not text.
     """
-    shipped = _shipped(protocol if edition is None else f"{protocol}-{edition}")
+    name = f"{protocol if edition is None else f'{protocol}-{edition}'}.yaml"
+    content = resources.files("scoring.protocols").joinpath("texts", name).read_bytes()
+    shipped = parse_mapping(content, f"texts/{name}")
     if issubclass(model, TextsOfAttributes):
         shipped["questions"] = {attribute.key: attribute.question for attribute in ATTRIBUTES}
     if replacing is not None:
@@ -127,9 +129,12 @@ def load_texts(
             shipped["questions"] |= questions
         shipped |= given
         _refuse_control_characters(given | questions)
-    counted = {name: _counted(text) for name, text in shipped.items()}
+    # Before anything is hashed: a text that has the number itself is the same text.
+    for name, text in shipped.items():
+        if isinstance(text, str):
+            shipped[name] = text.replace("{num_attributes}", str(len(KEYS)))
     try:
-        return model.model_validate(counted)
+        return model.model_validate(shipped)
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         where = ", ".join(str(part) for part in first["loc"])
@@ -141,11 +146,6 @@ def _with_names_of_today(given: dict[str, Any], earlier_names: Mapping[str, str]
         if earlier in given and now in given:
             raise EngineError(f"the prompt file: {earlier} is an earlier name of {now}; keep one")
     return {earlier_names.get(name, name): text for name, text in given.items()}
-
-
-def _counted(text: Any) -> Any:
-    """Fill {num_attributes}, before anything is hashed: a text that has the number itself is the same text."""
-    return text.replace("{num_attributes}", str(len(KEYS))) if isinstance(text, str) else text
 
 
 def fill(name: str, text: str, values: Mapping[str, str]) -> str:
@@ -202,11 +202,6 @@ def _refuse_control_characters(texts: Mapping[str, Any]) -> None:
                 raise EngineError(
                     f"the prompt file: {name} holds the control character U+{ord(character):04X}; leave it out"
                 )
-
-
-def _shipped(name: str) -> dict[str, Any]:
-    text = resources.files("scoring.protocols").joinpath("texts", f"{name}.yaml").read_bytes()
-    return parse_mapping(text, f"texts/{name}.yaml")
 
 
 ANNOUNCES_IMAGE = "The picture:"

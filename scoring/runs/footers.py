@@ -72,16 +72,11 @@ class Footer:
         return self.fingerprint.partition(" ")[2]
 
     content: str = ""
-    """The key `content`."""
-
     num_bytes: int = 0
     """Size of the rows before compression."""
 
     slices: str = ""
-
     screen: str = ""
-    """The key of this name."""
-
     columns: frozenset[str] = frozenset()
 
     def mark(self, name: str) -> int:
@@ -100,15 +95,9 @@ class CheckedFiles:
 
 
 _PREFIX = "privsieve."
-_FIELDS = {
-    "file": "file",
-    "settings": "settings",
-    "shard": "shard",
+_FIELDS = {name: name for name in ("file", "settings", "shard", "content", "slices", "screen")} | {
     "chain": "listing_digests",
     "state": "fingerprint",
-    "content": "content",
-    "slices": "slices",
-    "screen": "screen",
 }
 """Key of a text -> field of `Footer`."""
 
@@ -232,15 +221,11 @@ def _refuse_foreign(file: Place, footer: Footer, settings: str) -> None:
     if footer.settings not in ("", settings):
         raise _foreign(file, "was made with other settings")
     shard_id = shard_id_of_result(file.name)
+    ids = (shard_id_of(footer.shard), older_shard_id(shard_id_of(footer.shard)))
     # In an older footer a backslash may be an escape or part of the name, so such names are not compared.
-    of_another = not footer.file and footer.shard and "\\" not in footer.shard and not _is_id_of(shard_id, footer.shard)
+    of_another = not footer.file and footer.shard and "\\" not in footer.shard and shard_id not in ids
     if of_another or footer.file not in ("", file.name):
         raise _foreign(file, f"is a copy of a result of {printable(footer.shard)}")
-
-
-def _is_id_of(shard_id: str, shard: str) -> bool:
-    """Return whether the id is the shard's, in this version or an older one."""
-    return shard_id in (shard_id_of(shard), older_shard_id(shard_id_of(shard)))
 
 
 def _foreign(file: Place, why: str) -> RunError:
@@ -279,14 +264,8 @@ def _footer(run: Place, path: str) -> Footer:
 def _num_with_category(metadata: pq.FileMetaData) -> int:
     """Count rows with a category from the column's statistics, without reading it."""
     index = metadata.schema.names.index(Col.CATEGORY)
-    num_null = 0
-    for number in range(metadata.num_row_groups):
-        column = metadata.row_group(number).column(index)
-        num_null += column.statistics.null_count if column.is_stats_set else 0
-    return int(metadata.num_rows - num_null)
-
-
-_MODULUS = 2**256
+    columns = (metadata.row_group(number).column(index) for number in range(metadata.num_row_groups))
+    return int(metadata.num_rows - sum(column.statistics.null_count for column in columns if column.is_stats_set))
 
 
 # One hash of all rows of a run: it changes if a result is added, removed, or replaced by one with other rows, and
@@ -299,4 +278,4 @@ def mark_of(name: str, num_rows: int, content: str) -> int:
 
 def hash_of_marks(total: int) -> str:
     """Return the hash of a run whose marks have this sum."""
-    return f"{total % _MODULUS:064x}"
+    return f"{total % 2**256:064x}"

@@ -25,24 +25,6 @@ from ingest.storage.web import without_credentials
 from scoring.runs import ATTEMPTS, CANARY, FIGURES, PROBE, PURGED, RUN_LEASE, RUN_RECORD, SCORES
 from scoring.taxonomy import PUBLISHED, TAXONOMY, TAXONOMY_VARIABLE
 
-LATER_SETTINGS = frozenset(
-    [
-        "per_category",
-        "drawn",
-        "shards",
-        "num_source_shards",
-        "num_in_shards",
-        "labels",
-        "caption_words",
-        "pdq",
-        "hash_list",
-        "built_with",
-        "is_fake",
-        "screen",
-    ]
-)
-"""Settings that older versions did not have."""
-
 NOT_COMPARED = frozenset(["code", "built_with", "is_fake"])
 """Settings that record how rows were made but do not change them, or follow from those that are compared."""
 
@@ -109,8 +91,6 @@ class ShardDraw:
     """A sample in two stages: shards were drawn at random, then images of all drawn shards together."""
 
     num_shards: int
-    """Number of drawn shards."""
-
     num_source_shards: int
     num_images: int
     num_in_shards: int
@@ -179,9 +159,13 @@ class RunRecord(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_unset(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out later settings that are not set, so that runs of older versions keep their hash."""
+        """Leave out later settings that are not set, so that runs of older versions keep their hash.
+
+        Later are those with a default, except `code`, which is null in older runs.
+        """
         fields: dict[str, Any] = serialise(self)
-        return {name: value for name, value in fields.items() if name not in LATER_SETTINGS or value}
+        always = {name for name, field in type(self).model_fields.items() if field.is_required()} | {"code"}
+        return {name: value for name, value in fields.items() if name in always or value}
 
     def settings_hash(self) -> str:
         """Return the hash of the settings, for the footer of every result."""
@@ -377,7 +361,8 @@ def _write(url: str, record: RunRecord) -> None:
 
 def refuse_other_files(root: Place, url: str) -> None:
     """Raise RunError if `root`, without a run, holds files other than those that a scan makes first."""
-    if not all(name == RUN_LEASE or _is_unfinished(name) for name in root.names()):
+    unfinished = (RUN_LEASE, RUN_RECORD, PROBE)
+    if not all(name == RUN_LEASE or (name.endswith(PART) and name.startswith(unfinished)) for name in root.names()):
         raise RunError(f"{url} holds other files and is not a run; use a new folder for --run")
 
 
@@ -390,7 +375,3 @@ def remove_unfinished(run: Place) -> None:
     for name in run.names():
         if name.startswith(PROBE):
             run.at(name).remove()
-
-
-def _is_unfinished(name: str) -> bool:
-    return name.endswith(PART) and name.startswith((RUN_LEASE, RUN_RECORD, PROBE))

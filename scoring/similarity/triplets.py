@@ -31,17 +31,6 @@ class LabelledOriginal:
 
 
 @dataclass(frozen=True)
-class LabelledVersions:
-    """What a folder holds."""
-
-    originals: tuple[LabelledOriginal, ...]
-    """Those with a version that was recognised and one that was not."""
-
-    num_unused: int
-    """Files that belong to none of these."""
-
-
-@dataclass(frozen=True)
 class Triplets:
     """One recognised version, by the numbers of pictures."""
 
@@ -51,8 +40,9 @@ class Triplets:
     """At least one; each epoch draws one of them."""
 
 
-def labelled_versions(paths: Iterable[str]) -> LabelledVersions:
-    """Read labels from names of pictures. LabelsError if no original can be used.
+def labelled_versions(paths: Iterable[str]) -> tuple[tuple[LabelledOriginal, ...], int]:
+    """Read labels from names of pictures. Return the originals with a version that was recognised and one that was not,
+    and the number of files that belong to none of these. LabelsError if no original can be used.
 
     paths: of the pictures below the folder, without their extensions.
     """
@@ -88,4 +78,4 @@ def labelled_versions(paths: Iterable[str]) -> LabelledVersions:
             "versions that were not recognised (privsieve help similarity)"
         )
     used = {path for each in usable for path in (each.original, *each.recognised, *each.unrecognised)}
-    return LabelledVersions(usable, num_files - len(used))
+    return usable, num_files - len(used)

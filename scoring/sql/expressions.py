@@ -102,7 +102,8 @@ def _checked(text: str, schema: pa.Schema) -> tuple[str, str]:
         with bounded_nesting(text):
             tree = _parse(connection, text)
             _check_nodes(tree, frozenset(schema.names), text)
-            sql = _written_out(connection, tree)
+            [(written,)] = connection.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(tree)]).fetchall()
+            sql = f"({written.removeprefix('SELECT ')})"
         make_empty(connection, "row_schema", schema)
         try:
             described = connection.execute(f"DESCRIBE SELECT {sql} AS value FROM row_schema").fetchall()
@@ -161,7 +162,7 @@ def _check_nodes(tree: dict[str, Any], columns: frozenset[str], text: str) -> No
             is_call = node["class"] == "FUNCTION" and node["function_name"].lower() not in {*FUNCTIONS, "row"}
             allowed = f"; functions that are allowed: {', '.join(sorted(FUNCTIONS))}" if is_call else ""
             raise QueryError(f"{refused}{_position(node)}: {shown(text)}{allowed}")
-    if _is_too_costly(expression, text):
+    if _num_parts(expression) > MAX_PARTS_PER_CHARACTER * len(text):
         raise QueryError(
             "this uses parts of itself too many times over, as nullif, split_part, replace, BETWEEN, IN and lists do "
             f"inside each other; write it in several parts: {shown(text)}"
@@ -221,11 +222,6 @@ def _parameters(node: Any) -> list[str]:
     return [name for child in children for name in _parameters(child)]
 
 
-def _written_out(connection: duckdb.DuckDBPyConnection, tree: dict[str, Any]) -> str:
-    sql: str = connection.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(tree)]).fetchall()[0][0]
-    return f"({sql.removeprefix('SELECT ')})"
-
-
 def _position(node: Mapping[str, Any]) -> str:
     position = int(node.get("query_location", 0)) - len(_HEAD) + 1
     return f" at character {position}" if 0 < position < 10**6 else ""
@@ -260,13 +256,11 @@ def _repeats_too_much(text: str) -> bool:
     return math.log(len(text)) + num_cases * math.log(whens_each) > math.log(_MAX_CASE_CHARACTERS)
 
 
-def _is_too_costly(expression: Mapping[str, Any], text: str) -> bool:
-    """Return whether it costs too much. expression: a node of DuckDB's parse tree. text: its source."""
-    return _num_parts(expression) > MAX_PARTS_PER_CHARACTER * len(text)
-
-
 def _num_parts(node: Any) -> int:
-    """Count the parts. Every child is visited once, so that the time is linear in the size of the tree."""
+    """Count the parts of a node of DuckDB's parse tree.
+
+    Every child is visited once, so that the time is linear in the size of the tree.
+    """
     if isinstance(node, list):
         return sum(map(_num_parts, node))
     if not isinstance(node, dict):

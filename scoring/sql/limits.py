@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -76,33 +77,29 @@ class Watch:
     def run(self, work: Callable[[], Answer]) -> Answer:
         """Return what `work` returns, or raise what it raises. StoppedError at a limit; KeyboardInterrupt stops the
         query as well."""
-        answers, failures, done = list[Answer](), list[BaseException](), threading.Event()
+        answer = Future[Answer]()
 
         def target() -> None:
             try:
-                answers.append(work())
+                answer.set_result(work())
             except BaseException as error:
-                failures.append(error)
-            finally:
-                done.set()
+                answer.set_exception(error)
 
         self._check(self._spent_s)
         started_s = time.monotonic()
         thread = threading.Thread(target=target, name=_THREAD, daemon=True)
         thread.start()
         try:
-            while not done.wait(_LOOK_S):  # Ctrl-C inside Thread.join would mark the thread as ended
+            while not wait([answer], _LOOK_S).done:  # Ctrl-C inside Thread.join would mark the thread as ended
                 self._check(self._spent_s + time.monotonic() - started_s)
         except BaseException:
             self._connection.interrupt()
-            if done.wait(GRACE_S):
+            if wait([answer], GRACE_S).done:
                 thread.join()
             raise
         thread.join()
         self._spent_s += time.monotonic() - started_s
-        if failures:
-            raise failures[0]
-        return answers[0]
+        return answer.result()
 
     def _check(self, spent_s: float) -> None:
         seconds, memory_bytes = self._limits.seconds, self._limits.memory_bytes

@@ -84,7 +84,11 @@ _DATES = (
     re.compile(rf"\b{_MONTH}\s(?:19|20)\d\d(?!\d)", re.IGNORECASE),
     re.compile(r"(?<!\d)(?:0?[1-9]|[12]\d|3[01])\s(?:0?[1-9]|1[0-2])\s(?:19|20)\d\d(?!\d)"),
 )
-_CLOCK = re.compile(r"(?<![\d:.,])(?:[01]?\d|2[0-3])[:h][0-5]\d(?::[0-5]\d)?(?![\d:])")
+YEARS = re.compile(r"(?<!\d)(?:1[89]|20)\d\d\s?[-\u2013\u2014]\s?(?:(?:1[89]|20)\d\d(?!\d)|present|heute)")
+"""A span of years: of a life, a job, a school."""
+CARD_EXPIRY = re.compile(r"(?<!\d)(?:0[1-9]|1[0-2])\s?/\s?\d\d(?!\d)")
+"""A month and year as on payment cards."""
+CLOCK = re.compile(r"(?<![\d:.,])(?:[01]?\d|2[0-3])[:h][0-5]\d(?::[0-5]\d)?(?![\d:])")
 _EMAIL = re.compile(r"(?<![\w.+%-])([\w.+%-]+)\s?@\s?((?:[\w-]+\.)+[a-z]{2,})", re.IGNORECASE)
 _HANDLE = re.compile(r"(?<![\w.])@(?=[\w.]*[a-z])[\w.]{3,30}", re.IGNORECASE)
 _PHONES = (
@@ -93,15 +97,16 @@ _PHONES = (
     re.compile(r"(?<!\d)(?<!\d\s)(?!000)0\d{2,4}[\s/-]\s?\d{3,4}[\s-]?\d{2,5}(?!\d)"),
     re.compile(r"(?<!\d)0[1-9](?:[\s.]\d\d){4}(?!\d)"),
 )
-_SHORT_PHONE = re.compile(r"(?<![\d-])\d{3}-\d{4}(?![\d-])")
-_TOLL_FREE = re.compile(r"(?<!\d)(?:\+?1[-. ]?)?\(?8(?:00|33|44|55|66|77|88)\)?[-. ]|(?<!\d)0800|\+1[\s-]?200[\s-]")
+SHORT_PHONE = re.compile(r"(?<![\d-])\d{3}-\d{4}(?![\d-])")
+"""Seven digits, as used inside one area; too weak without a word for a number next to them."""
+TOLL_FREE = re.compile(r"(?<!\d)(?:\+?1[-. ]?)?\(?8(?:00|33|44|55|66|77|88)\)?[-. ]|(?<!\d)0800|\+1[\s-]?200[\s-]")
 _ADDRESS_NUMBER = re.compile(r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\d.])")
-_SSN = re.compile(r"(?<![\d-])(?!000|666|9[6-9]\d)\d{3}-(?!00)\d\d-(?!0000)\d{4}(?![\d-])")
+SSN = re.compile(r"(?<![\d-])(?!000|666|9[6-9]\d)\d{3}-(?!00)\d\d-(?!0000)\d{4}(?![\d-])")
 _CARD = re.compile(r"(?<!\d)(?:[2-6]\d{3}[\s-]?\d{4}[\s-]?\d{4}[\s-]?\d{4}|3[47]\d\d[\s-]?\d{6}[\s-]?\d{5})(?!\d)")
 _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z0-9]{4}){2,7}(?:\s?[A-Z0-9]{1,4})?")
 _CHEQUE = re.compile(r"(?<!\d)(\d{9})(?!\d)")
 _CURRENCY = r"(?:[$€£¥₹₽]|USD|EUR|GBP|CHF|Rs\.?|INR|CAD|AUD|R\$|kr\.?|zł)"
-_AMOUNT = re.compile(
+PRICE = re.compile(
     rf"{_CURRENCY}\s?[-+]?\d[\d.,\s']*\d|{_CURRENCY}\s?\d"
     rf"|(?<![\d./:])\d{{1,3}}(?:[.,' ]\d{{3}})*[.,]\d\d\s?{_CURRENCY}",
     re.IGNORECASE,
@@ -120,23 +125,6 @@ _COMPOUND_STREET = re.compile(
 
 def has_date(text: str) -> bool:
     return any(pattern.search(text) for pattern in _DATES)
-
-
-def is_year(text: str) -> bool:
-    """Return whether a text is nothing but a year."""
-    return bool(re.fullmatch(r"\s*(?:19|20)\d\d\s*", text))
-
-
-def has_years(text: str) -> bool:
-    """Find a span of years: of a life, a job, a school."""
-    return bool(
-        re.search(r"(?<!\d)(?:1[89]|20)\d\d\s?[-\u2013\u2014]\s?(?:(?:1[89]|20)\d\d(?!\d)|present|heute)", text)
-    )
-
-
-def has_card_expiry(text: str) -> bool:
-    """Look for a month and year as on payment cards."""
-    return bool(re.search(r"(?<!\d)(?:0[1-9]|1[0-2])\s?/\s?\d\d(?!\d)", text))
 
 
 def without_dates(text: str) -> str:
@@ -158,13 +146,9 @@ def tells_birth(text: str) -> bool:
     return any(has_date(text[match.end() : match.end() + 20]) for match in _BORN.finditer(text))
 
 
-def has_clock_time(text: str) -> bool:
-    return bool(_CLOCK.search(text))
-
-
 def is_clock_time(text: str) -> bool:
     """Return whether a text is nothing but a time, as under a chat message or on a status bar."""
-    return bool(_CLOCK.match(text.strip())) and len(text.strip()) <= 11
+    return bool(CLOCK.match(text.strip())) and len(text.strip()) <= 11
 
 
 def email_parts(text: str) -> tuple[str, str] | None:
@@ -185,23 +169,10 @@ def has_phone(text: str) -> bool:
     return any(9 <= sum(c.isdigit() for c in p[0]) <= 15 for e in _PHONES for p in e.finditer(cleaned))
 
 
-def has_short_phone(text: str) -> bool:
-    """Look for seven digits, as used inside one area; too weak without a word for a number next to them."""
-    return bool(_SHORT_PHONE.search(text))
-
-
-def is_toll_free(text: str) -> bool:
-    return bool(_TOLL_FREE.search(text))
-
-
 def has_network_address(text: str) -> bool:
     """Find an IPv4 address that is not a version number: not all parts below 10."""
     match = _ADDRESS_NUMBER.search(text)
     return bool(match) and any(int(part) > 9 for part in match[0].split("."))  # type: ignore[index]
-
-
-def has_ssn(text: str) -> bool:
-    return bool(_SSN.search(text))
 
 
 def card_number(text: str) -> str | None:
@@ -239,12 +210,7 @@ def is_long_number(text: str) -> bool:
 
 
 def count_amounts(text: str) -> int:
-    return len(_AMOUNT.findall(text)) or int(bool(_BARE_AMOUNT.search(text)))
-
-
-def has_price(text: str) -> bool:
-    """Find an amount with a currency."""
-    return bool(_AMOUNT.search(text))
+    return len(PRICE.findall(text)) or int(bool(_BARE_AMOUNT.search(text)))
 
 
 def mrz_kind(text: str) -> str | None:

@@ -101,13 +101,9 @@ def _is_family(word: str) -> bool:
     return any(part in words("surnames.txt") for part in [plain(word), *plain(word).split("-")])
 
 
-def _capitalised(word: str) -> bool:
-    return word[:1].isupper()
-
-
 def _name_word(word: str) -> bool:
     lower = plain(word).rstrip(".")
-    return (_capitalised(word) and lower not in words("not_names.txt")) or lower in words("particles.txt")
+    return (word[:1].isupper() and lower not in words("not_names.txt")) or lower in words("particles.txt")
 
 
 def value_shape(text: str) -> str | None:
@@ -122,10 +118,10 @@ def value_shape(text: str) -> str | None:
     if re.search(r"\d|[@/\\%$€£=+<>]", bare) or not 2 <= len(bare) <= 45 or _is_vocabulary(bare):
         return None
     tokens = _tokens(bare)
-    if not tokens or not all(_name_word(word) for word in tokens) or not _capitalised(tokens[0]):
+    if not tokens or not all(_name_word(word) for word in tokens) or not tokens[0][:1].isupper():
         return None
     long = [word for word in tokens if len(word.rstrip(".")) >= 2 and plain(word) not in words("particles.txt")]
-    if not long or len(tokens) > 5 or not _vowels(long):
+    if len(tokens) > 5 or not any(set(plain(word)) & set("aeiouy") for word in long):
         return None
     return "full" if len(long) >= 2 else "single"
 
@@ -156,10 +152,6 @@ def titled(text: str) -> bool:
 def only_title(text: str) -> bool:
     """Return whether a text is nothing but a title, as in the first line of an address."""
     return bool(_TITLE.fullmatch(text.strip() + " "))
-
-
-def _vowels(words_of_name: list[str]) -> bool:
-    return any(set(plain(word)) & set("aeiouy") for word in words_of_name)
 
 
 _MAX_LABELS = 8
@@ -213,14 +205,14 @@ def _may_stand_between(word: str) -> bool:
 
 def _is_name(word: str, rest: list[str], alone: bool) -> bool:
     """Return whether the words are a name. rest: those that follow, without initials and particles."""
-    if not _capitalised(word) or len(rest[0]) < 2 or not _name_word(rest[0]):
+    if not word[:1].isupper() or len(rest[0]) < 2 or not _name_word(rest[0]):
         return False
     return word.isupper() == rest[0].isupper() and not _is_place(rest) and _pair(word, rest, alone)
 
 
 def _is_place(rest: list[str]) -> bool:
     """Recognise "Martin Luther Street", "John Lewis Store"."""
-    return len(rest) > 1 and _capitalised(rest[1]) and plain(rest[1]).rstrip(".") in words("not_names.txt")
+    return len(rest) > 1 and rest[1][:1].isupper() and plain(rest[1]).rstrip(".") in words("not_names.txt")
 
 
 def _pair(word: str, rest: list[str], alone: bool) -> bool:
@@ -233,4 +225,4 @@ def _pair(word: str, rest: list[str], alone: bool) -> bool:
 def given_only(text: str) -> bool:
     """Return whether a text is nothing but one given name."""
     tokens = _tokens(text)
-    return len(tokens) == 1 and _may_be_given(tokens[0]) and _capitalised(tokens[0])
+    return len(tokens) == 1 and _may_be_given(tokens[0]) and tokens[0][:1].isupper()

@@ -33,22 +33,16 @@ NUM_MEASURED = 1_000
 
 
 @dataclass(frozen=True)
-class Curve:
-    """One logged point of a training run."""
-
-    step: int
-    values: dict[str, float]
-    """loss, learning_rate and grad_norm of the steps since the last point; or eval_loss of the held-back pictures."""
-
-
-@dataclass(frozen=True)
 class Trained:
     """Result of a tuning run."""
 
     num_steps: int
     num_pictures: int
     num_parameters: int
-    curves: tuple[Curve, ...]
+    curves: tuple[dict[str, float], ...]
+    """Logged points: step, with loss, learning_rate and grad_norm of the steps since the last point, or with eval_loss
+    of the held-back pictures."""
+
     train_accuracy: float
     """Share of targets of the training pictures (at most `NUM_MEASURED`) that the tuned model predicts, 0–1."""
 
@@ -73,7 +67,7 @@ def outcome(tuner: Tuner, train: Examples, validation: Examples) -> Trained:
     """Ask the tuned model about pictures of both splits."""
     right, answers, wanted = _answers(tuner, train)
     curves = tuple(
-        Curve(entry["step"], {name: float(entry[name]) for name in CURVES if name in entry})
+        {name: float(entry[name]) for name in ("step", *CURVES) if name in entry}
         for entry in tuner.state.log_history
         if "loss" in entry or "eval_loss" in entry
     )
@@ -97,12 +91,12 @@ def difference_when_loaded(tuner: Tuner, examples: Examples, checkpoint: Checkpo
     The model in memory leaves the accelerator first: there may be no room for two.
     """
     batch = tuner.data_collator([examples[index] for index in _spread(len(examples), NUM_COMPARED)])
-    before = _probabilities(tuner, tuner.model.eval(), batch)
+    before = _target_logits(tuner, tuner.model.eval(), batch)[0].softmax(dim=-1).cpu()
     precision = _precision(tuner)
     tuner.optimizer = None
     tuner.model.to("cpu")
     _free_memory()
-    after = _probabilities(tuner, loaded(checkpoint, saved, precision), batch)
+    after = _target_logits(tuner, loaded(checkpoint, saved, precision), batch)[0].softmax(dim=-1).cpu()
     _free_memory()  # a study tunes again in the same process
     return float((before - after).abs().max())
 
@@ -117,19 +111,14 @@ def _precision(tuner: Tuner) -> str:
     return str(tuner.model.get_base_model().dtype).partition(".")[2]
 
 
-def _probabilities(tuner: Tuner, model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    on_device = {name: value.to(model.device) for name, value in batch.items()}
-    with torch.inference_mode():
-        logits, _ = tuner.target_logits(model, _in_precision(on_device, model.dtype))
-    return logits.softmax(dim=-1).cpu()
-
-
-def _in_precision(batch: dict[str, torch.Tensor], dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """Convert pixels to the model's precision; Trainer's autocast does the same in training."""
-    return {
-        name: value.to(dtype) if name not in OWN_INPUTS and value.is_floating_point() else value
+def _target_logits(tuner: Tuner, model: Any, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute logits and targets. Pixels get the model's precision; Trainer's autocast does the same in training."""
+    inputs = {
+        name: value.to(model.dtype) if name not in OWN_INPUTS and value.is_floating_point() else value
         for name, value in batch.items()
     }
+    with torch.inference_mode():
+        return tuner.target_logits(model, {name: value.to(model.device) for name, value in inputs.items()})
 
 
 def _answers(tuner: Tuner, examples: Examples) -> tuple[float, float, float]:
@@ -156,9 +145,7 @@ def _chosen(tuner: Tuner, examples: Examples) -> Iterator[tuple[torch.Tensor, to
     asked, size = _spread(len(examples), NUM_MEASURED), tuner.args.per_device_eval_batch_size
     for start in range(0, len(asked), size):
         batch = tuner.data_collator([examples[index] for index in asked[start : start + size]])
-        on_device = {name: value.to(model.device) for name, value in batch.items()}
-        with torch.inference_mode():
-            logits, targets = tuner.target_logits(model, _in_precision(on_device, model.get_base_model().dtype))
+        logits, targets = _target_logits(tuner, model, batch)
         yield targets.cpu(), logits.argmax(dim=-1).cpu()
 
 

@@ -104,7 +104,9 @@ def target_of(label: Label, asked: Protocol, *, keep_ambiguous: bool) -> Target 
         private = is_private(label)
         spellings = asked.answers.yes if private else asked.answers.no
         return None if private is None else Target(answer=spellings[0])
-    return _slots(label.values, keep_ambiguous)
+    classes = {0.0: 0, 0.5: 1 if keep_ambiguous else 0, 1.0: 2}
+    slots = tuple(None if value != value else classes[value] for value in label.values.tolist())  # NaN
+    return None if all(slot is None for slot in slots) else Target(slots=slots)
 
 
 def differ(targets: Iterable[Target]) -> bool:
@@ -113,12 +115,6 @@ def differ(targets: Iterable[Target]) -> bool:
     texts = {(target.answer, target.turns) for target in distinct if target.slots is None}
     slots = [target.slots for target in distinct if target.slots is not None]
     return len(texts) > 1 or any(len(set(classes) - {None}) > 1 for classes in zip(*slots, strict=True))
-
-
-def _slots(values: Values, keep_ambiguous: bool) -> Target | None:
-    classes = {0.0: 0, 0.5: 1 if keep_ambiguous else 0, 1.0: 2}
-    slots = tuple(None if value != value else classes[value] for value in values.tolist())  # NaN differs from itself
-    return None if all(slot is None for slot in slots) else Target(slots=slots)
 
 
 PUBLIC = "public"
@@ -212,7 +208,8 @@ def splits(chosen: Sequence[Candidate], draw: Draw) -> dict[str, list[Candidate]
     """Split into train and validation, by groups of near duplicates; either may be empty."""
     by_split: dict[str, list[Candidate]] = {"train": [], "validation": []}
     for candidate in chosen:
-        is_held_back = _share(draw.seed, candidate.group) < draw.validation_share
+        share = int(_rank(draw.seed, f"split {candidate.group}")[:12], 16) / 16**12  # uniform in [0, 1)
+        is_held_back = share < draw.validation_share
         by_split["validation" if is_held_back else "train"].append(candidate)
     return by_split
 
@@ -280,8 +277,3 @@ def _by(ranked: Sequence[Candidate], names: Iterable[str]) -> dict[str, list[Can
 
 def _rank(seed: int, sha256: str) -> str:
     return hashlib.sha256(f"{seed} {sha256}".encode()).hexdigest()
-
-
-def _share(seed: int, sha256: str) -> float:
-    """Return a number in [0, 1) that depends on the arguments alone."""
-    return int(_rank(seed, f"split {sha256}")[:12], 16) / 16**12

@@ -83,9 +83,7 @@ class Batches:
     """Number of micro-batches of a device per step."""
 
     num_processes: int
-
     num_steps: int
-    """Number of steps of the whole run."""
 
 
 def batches(recipe: Recipe, num_pictures: int, micro_batch_size: int, num_processes: int) -> Batches:

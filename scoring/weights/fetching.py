@@ -242,7 +242,9 @@ def _fetch(source: Place, slot: Slot, entry: CacheEntry, known: dict[str, str | 
             num_done += num_bytes
             listener.progress(entry.name, num_done, entry.num_bytes)
 
-        part, note, whole = _part(folder, file.name), _note(folder, file.name), folder / file.name
+        part, whole = _part(folder, file.name), folder / file.name
+        # How much of the incomplete file is on the disk for sure, and its SHA-256.
+        note = folder / f"{file.name}.noted{PART}"
         try:
             sha256 = _download(source.at(file.name), file.num_bytes, part, note, on_bytes)
             note.unlink(missing_ok=True)
@@ -262,11 +264,6 @@ def _fetch(source: Place, slot: Slot, entry: CacheEntry, known: dict[str, str | 
 def _part(folder: Path, name: str) -> Path:
     """Return the path of the file while it is incomplete."""
     return folder / f"{name}{PART}"
-
-
-def _note(folder: Path, name: str) -> Path:
-    """Return the path of the note: how much of the incomplete file is on the disk for sure, and its SHA-256."""
-    return folder / f"{name}.noted{PART}"
 
 
 def _download(source: Place, num_bytes: int, part: Path, note: Path, on_bytes: Callable[[int], None]) -> str:

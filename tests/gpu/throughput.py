@@ -151,7 +151,9 @@ def flops_per_picture(model: Any, num_patches: int, num_computed: int, num_conte
 def slots_settings(folder: Path, side_px: int) -> VlmSettings:
     """For pictures of this size, asked for the 22 answers in one prefill."""
     asked = protocol("slots", ProtocolOptions())
-    return VlmSettings(Checkpoint(folder, folder.name, is_of_hub=False), None, asked, side_px**2, None, None, None)
+    return VlmSettings(
+        Checkpoint(folder, folder.name, str(folder), str(folder)), None, asked, side_px**2, None, None, None
+    )
 
 
 def picture(seed: int, side_px: int) -> View:

@@ -128,7 +128,7 @@ class Bench:
         request = TrainingRequest(
             TrainingSet(self.folder, SetRecord.model_construct()),
             self.protocol,
-            Checkpoint(self.folder, "random", is_of_hub=False),
+            Checkpoint(self.folder, "random", "random", "random"),
             chosen,
             self._work,
             side_px**2,

@@ -252,9 +252,7 @@ def test_every_byte_is_in_a_member_or_in_damage(seed: int, num_changed: int, cut
 def test_every_member_belongs_to_exactly_one_sample(names: list[tuple[str, str]]) -> None:
     content = tar_bytes([(f"{key}.{extension}", b"x" * n) for n, (key, extension) in enumerate(names)])
     stream = io.BytesIO(content)
-    found = [
-        webdataset._located(n, group)[0] for n, group in enumerate(tar_samples.groups(tar_samples.members(stream)))
-    ]
+    found = [webdataset._located(n, group)[0] for n, group in enumerate(tar_samples.groups(stream))]
     spans = [tuple(span) for locator in found for span in locator["span"]]
     assert spans == [(m.start, m.end) for m in walk(stream, len(content)) if isinstance(m, Member)]
     assert [locator["index"] for locator in found] == list(range(len(found)))

@@ -42,10 +42,8 @@ class Scanned:
     views: Sequence[Pixels]
 
     width: int
-    """Pixels of the first frame as displayed, before the views were downscaled."""
-
     height: int
-    """Displayed height, as `width`."""
+    """Pixels of the first frame as displayed, before the views were downscaled."""
 
     @cached_property
     def _small_views(self) -> list[Image.Image]:

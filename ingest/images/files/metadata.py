@@ -8,7 +8,8 @@ PNG text after the pixels, EXIF between the scans of a JPEG, XMP at the end of a
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -89,7 +90,7 @@ def frame_metadata(image: Image.Image) -> tuple[set[str], int]:
     kinds = {"description"} if image.info.get("comment") else set()
     try:
         exif = image.getexif()
-        _add(kinds, _exif_kinds(exif))
+        kinds.update(_exif_kinds(exif))  # one by one: those before any damage are kept
         stated = exif.get(ExifTags.Base.Orientation, 1)
         return kinds, stated if isinstance(stated, int) and 1 <= stated <= 8 else 1
     except _DAMAGED:
@@ -110,19 +111,16 @@ def file_metadata(encoded: bytes, exif_from: int = 0) -> set[str]:
         kinds |= _xmp_kinds(encoded[offset:last])
         offset = encoded.find(XMP_OPENING, last)
     left |= offset >= 0
-    for magic, first, kinds_of in ((EXIF_MAGIC, exif_from, _exif_block_kinds), (IPTC_MAGIC, 0, _iptc_kinds)):
+    for magic, first in ((EXIF_MAGIC, exif_from), (IPTC_MAGIC, 0)):
         offset = encoded.find(magic, first)
         for _ in range(MAX_BLOCKS):
             if offset < 0:
                 break
-            kinds |= kinds_of(encoded, offset)
+            is_exif, block = magic == EXIF_MAGIC, encoded[offset : offset + MAX_EXIF_BYTES]
+            kinds |= _block_kinds(block) if is_exif else _iptc_kinds(encoded, offset)
             offset = encoded.find(magic, offset + len(magic))
         left |= offset >= 0
     return kinds | {"unread"} if left else kinds
-
-
-def _exif_block_kinds(encoded: bytes, offset: int) -> set[str]:
-    return _block_kinds(encoded[offset : offset + MAX_EXIF_BYTES])
 
 
 def _iptc_kinds(encoded: bytes, offset: int) -> set[str]:
@@ -223,18 +221,10 @@ def _keyword_kinds(keyword: bytes) -> set[str]:
 
 def _block_kinds(block: bytes) -> set[str]:
     exif, kinds = Image.Exif(), set[str]()
-    try:
+    with suppress(*_DAMAGED):
         exif.load(block)
-        _add(kinds, _exif_kinds(exif))
-    except _DAMAGED:
-        return kinds
+        kinds.update(_exif_kinds(exif))
     return kinds
-
-
-def _add(kinds: set[str], new: Iterable[str]) -> None:
-    """Add kinds one by one, so that those before any damage are kept."""
-    for kind in new:
-        kinds.add(kind)
 
 
 def _exif_kinds(exif: Image.Exif) -> Iterator[str]:

@@ -5,7 +5,7 @@ Source of the names: W3C, "Portable Network Graphics (PNG) Specification (Third 
 
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from PIL.PngImagePlugin import MAX_TEXT_MEMORY
@@ -161,23 +161,18 @@ def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts) -> Cleaned:
     return Cleaned(b"".join(parts), is_usual)
 
 
-def _is_usual(names: Sequence[bytes]) -> bool:
+def _is_usual(names: list[bytes]) -> bool:
     """Return whether the pixels are in one run of chunks, and what decides about colours comes before, once."""
-    before, run, after = _runs(names)
+    if b"IDAT" not in names:
+        return False
+    first = names.index(b"IDAT")
+    last = next((number for number in range(first, len(names)) if names[number] != b"IDAT"), len(names))
     return (
-        names[:1] == [b"IHDR"]
-        and run > 0
-        and all(before.count(name) <= 1 for name in [b"IHDR", b"acTL", *_COLOUR_BYTES])
-        and not {b"IHDR", b"IDAT", b"acTL", *_COLOUR_BYTES} & set(after)
+        names[0] == b"IHDR"
+        and all(names[:first].count(name) <= 1 for name in [b"IHDR", b"acTL", *_COLOUR_BYTES])
+        and not {b"IHDR", b"IDAT", b"acTL", *_COLOUR_BYTES} & set(names[last:])
         and names[-1] == b"IEND"
     )
-
-
-def _runs(names: Sequence[bytes]) -> tuple[list[bytes], int, list[bytes]]:
-    """Return the chunks before the pixels, the number of chunks of pixels in a row, and the chunks after them."""
-    first = names.index(b"IDAT") if b"IDAT" in names else len(names)
-    last = next((number for number in range(first, len(names)) if names[number] != b"IDAT"), len(names))
-    return list(names[:first]), last - first, list(names[last:])
 
 
 def _chunk(name: bytes, content: bytes) -> bytes:

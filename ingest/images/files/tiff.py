@@ -7,6 +7,7 @@ Source: Adobe, "TIFF Revision 6.0".
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -145,13 +146,11 @@ def num_pages(encoded: bytes) -> int:
     A page beyond the end of the file is counted, so that decoding reports it as missing.
     """
     file, visited = TiffFile(encoded), set[int]()
-    try:
+    with suppress(struct.error):
         page = file.first_page
         while page and page not in visited:
             visited.add(page)
             page = file.following(page)
-    except struct.error:
-        return len(visited)
     return len(visited)
 
 
@@ -196,7 +195,7 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
     file, account = TiffFile(encoded), _Account()
     account.claimed.append((0, file.header_bytes))
     visited = set[int]()
-    try:
+    with suppress(struct.error):  # damaged: nothing accounts for what was not reached
         offset = file.first_page
         while offset and offset not in visited:
             visited.add(offset)
@@ -207,8 +206,6 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
                 account.frames.append((directory.first, directory.last))
                 account.frames.extend(_pixels(file, directory)[0])
             offset = directory.following
-    except struct.error:
-        pass  # damaged: nothing accounts for what was not reached
     yield from account.pieces(file)
 
 

@@ -103,17 +103,6 @@ class Inner:
             yield second
 
 
-@dataclass(frozen=True)
-class InnerPictures:
-    """Pictures in some bytes."""
-
-    new: int | None = None
-    """Offset of the first picture that shows anything but what was scanned; None if there is none."""
-
-    copies: tuple[Range, ...] = ()
-    """Ranges of copies of what was scanned."""
-
-
 class PictureSearch:
     """Looks for pictures in the parts of one file, within bounds for all of them together."""
 
@@ -122,17 +111,18 @@ class PictureSearch:
         self._candidates_left = _MAX_CANDIDATES
         self._compared_left = _MAX_COMPARED
 
-    def look(self, content: bytes, is_pixels: bool) -> InnerPictures:
-        """Search for the pictures of `inner_pictures`, up to the first new one."""
+    def look(self, content: bytes, is_pixels: bool) -> tuple[int | None, list[Range]]:
+        """Search for the pictures of `inner_pictures`. Return the offset of the first that shows anything but what was
+        scanned, and None if there is none; and the ranges of copies of what was scanned, unless there is one."""
         copies = list[Range]()
         for inner in inner_pictures(content, is_pixels):
             outcome = self._judged(inner)
             if outcome == "new":
-                return InnerPictures(inner.offset)
+                return inner.offset, []
             if outcome == "copy" and inner.format == "JPEG" and inner.held is content:
-                parts = _plain_parts(content[inner.first :])
-                copies.extend((inner.first + first, inner.first + last) for first, last in parts)
-        return InnerPictures(None, tuple(copies))
+                num_bytes = _plain_bytes(content[inner.first :])
+                copies += [(inner.first, inner.first + num_bytes)] if num_bytes else []
+        return None, copies
 
     def is_copy(self, content: bytes) -> bool:
         """Return whether a picture file shows only what was scanned."""
@@ -190,12 +180,11 @@ def _candidates(content: bytes, magics: Sequence[tuple[bytes, int, str]]) -> Ite
             match = header.search(content, match.start() + 1)
 
 
-def _plain_parts(content: bytes) -> list[Range]:
-    """Return the range of the JPEG at the start of `content`; none if it holds much that is neither pixels nor
-    metadata."""
+def _plain_bytes(content: bytes) -> int:
+    """Return the size of the JPEG at the start of `content`; 0 if it holds much that is neither pixels nor metadata."""
     stream = jpeg.streams(content, [0])[0]
     num_unknown = sum(len(p.content) for p in jpeg.pieces(content[: stream.last], [stream]) if p.kind != METADATA)
-    return [(0, stream.last)] if num_unknown <= IGNORED_BYTES else []
+    return stream.last if num_unknown <= IGNORED_BYTES else 0
 
 
 def _from_base64(text: bytes) -> bytes:
@@ -225,25 +214,18 @@ class Unseen:
     such as frames after those that were scanned. Some are missing unless `unseen_in` was asked for pictures."""
 
 
+_WALKERS = {"PNG": png.pieces, "GIF": gif.pieces, "WEBP": webp.pieces, "TIFF": tiff.pieces}
+
+
 def pieces_of(image: ImageFile.ImageFile, encoded: bytes, num_seen: int, streams: Sequence[Stream]) -> Iterator[Piece]:
     """Yield the parts of a file. num_seen: frames that are scanned. streams: their positions in a JPEG."""
-    match image.format:
-        case "JPEG" | "MPO":
-            return jpeg.pieces(encoded, streams)
-        case "PNG":
-            return png.pieces(encoded, num_seen)
-        case "GIF":
-            return gif.pieces(encoded, num_seen)
-        case "WEBP":
-            return webp.pieces(encoded, num_seen)
-        case "TIFF":
-            return tiff.pieces(encoded, num_seen)
-        case "AVIF":
-            return avif.pieces(encoded, num_seen, has_alpha=image.mode == "RGBA")
-        case "BMP":
-            return bmp_pieces(encoded)
-        case _:
-            return ppm_pieces(encoded)
+    if image.format in _WALKERS:
+        return _WALKERS[image.format](encoded, num_seen)
+    if image.format in ("JPEG", "MPO"):
+        return jpeg.pieces(encoded, streams)
+    if image.format == "AVIF":
+        return avif.pieces(encoded, num_seen, has_alpha=image.mode == "RGBA")
+    return bmp_pieces(encoded) if image.format == "BMP" else ppm_pieces(encoded)
 
 
 def unseen_in(
@@ -260,18 +242,18 @@ def unseen_in(
                 num_bytes[piece.kind] += piece.num_bytes
                 pictures += [Inner(piece.content, 0, name, 0) for name in ("TIFF", "PPM")] if piece.content else [None]
             continue
-        inside = search.look(piece.content, is_pixels=piece.kind == PIXELS) if piece.content else InnerPictures()
-        if inside.new is not None:
+        new, copies = search.look(piece.content, is_pixels=piece.kind == PIXELS)
+        if new is not None:
             kinds.add(EMBEDDED_IMAGE)
             most = MAX_INNER + 1 if takes_pictures else 0
             pictures += islice(inner_pictures(piece.content, piece.kind == PIXELS), most)
         if piece.kind not in (METADATA, PIXELS):
-            rest = b"".join(piece.content[first:last] for first, last in unclaimed(inside.copies, len(piece.content)))
+            rest = b"".join(piece.content[first:last] for first, last in unclaimed(copies, len(piece.content)))
             unpadded = rest.strip(rest[:1])
             num_unpadded[piece.kind] += len(unpadded)
             num_bytes[piece.kind] += len(rest) if unpadded else 0
-        elif inside.new is not None:
-            num_bytes[EMBEDDED_IMAGE] += len(piece.content) - inside.new
+        elif new is not None:
+            num_bytes[EMBEDDED_IMAGE] += len(piece.content) - new
     kinds |= {kind for kind in (TRAILING_DATA, UNKNOWN_CHUNK) if num_unpadded[kind] > IGNORED_BYTES}
     if len(pictures) > MAX_INNER:
         pictures = [*pictures[:MAX_INNER], None]

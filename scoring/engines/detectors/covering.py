@@ -254,13 +254,11 @@ def _look_at(view: View, targets: Sequence[str], hidden: Sequence[Area], judged:
     unspared = [box for box in evidence if not is_spared(box["attribute"], _area_of(box))]
     boxes = [box for box in unspared if _shows(box, targets)]
     left = [target for target in TARGETS if target in targets and any(_shows(box, [target]) for box in boxes)]
+    all_spared = {box["attribute"] for box in evidence} - {box["attribute"] for box in unspared}
     for key in targets:
         value = outcome.values[KEYS.index(key)] if key in KEYS else 0.0
         is_unknown = bool(np.isnan(value)) and key not in second_look().presence_only
-        is_all_spared = any(box["attribute"] == key for box in evidence) and not any(
-            box["attribute"] == key for box in unspared
-        )
-        left += [key] if is_unknown or (value > 0 and not is_all_spared) else []
+        left += [key] if is_unknown or (value > 0 and key not in all_spared) else []
     areas = [_with_margin(_area_of(box), box["kind"]) for box in boxes]
     if {"faces", "biometrics"} & set(targets):
         faces = _possible_faces(view.pixels, is_wider=bool(hidden))

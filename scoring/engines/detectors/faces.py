@@ -61,7 +61,8 @@ class FaceFinder:
         faces = self.possible(pixels)
         if not any(face.confidence >= FACE_CONFIDENCE for face in faces):
             return faces
-        mirrored = [_mirrored(face, pixels.shape[1]) for face in self.possible(np.ascontiguousarray(pixels[:, ::-1]))]
+        width, seen = pixels.shape[1], self.possible(np.ascontiguousarray(pixels[:, ::-1]))
+        mirrored = [replace(face, x_min=width - face.x_max, x_max=width - face.x_min) for face in seen]
         agreed = [replace(face, confidence=min(face.confidence, _agreement(face, mirrored))) for face in faces]
         return sorted(agreed, key=lambda face: -face.confidence)
 
@@ -75,10 +76,6 @@ class FaceFinder:
         boxes, confidences = _decoded(heat[0, 0], scales[0], offsets[0], least)
         boxes *= np.array([width / size[0], height / size[1]] * 2)
         return [_measured(pixels, boxes[i], confidences[i]) for i in _kept(boxes, confidences, least)]
-
-
-def _mirrored(face: Face, width_px: int) -> Face:
-    return replace(face, x_min=width_px - face.x_max, x_max=width_px - face.x_min)
 
 
 def _agreement(face: Face, others: Sequence[Face]) -> float:

@@ -17,8 +17,6 @@ Area = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Finding:
-    """One piece of evidence."""
-
     attribute: str
     """A taxonomy key."""
 

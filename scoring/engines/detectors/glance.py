@@ -1,7 +1,7 @@
 """What the detectors see in a small copy of a picture, as numbers: a cheap first look without any reading of text."""
 
-import math
 from collections.abc import Sequence
+from math import log, log1p, sqrt
 
 import cv2
 import numpy as np
@@ -28,8 +28,6 @@ def glance_models() -> dict[str, str]:
 
 
 class Glance:
-    """Finds faces, people and things, and a nudity signal."""
-
     def __init__(self) -> None:
         self._faces = FaceFinder()
         self._objects = ObjectFinder()
@@ -46,7 +44,7 @@ class Glance:
         for thing in things:
             confidences[thing.kind] = max(confidences[thing.kind], thing.confidence)
         nudity = min(max(self._nudity.score(small), 1e-4), 1 - 1e-4)
-        values = [*_people(things, area), *_faces(faces, area), *confidences, math.log(nudity / (1 - nudity))]
+        values = [*_people(things, area), *_faces(faces, area), *confidences, log(nudity / (1 - nudity))]
         return np.array(values, dtype=np.float32)
 
 
@@ -54,7 +52,7 @@ def _people(things: Sequence[Thing], area: float) -> list[float]:
     people = sorted((thing for thing in things if thing.kind == PERSON), key=lambda thing: -thing.area)
     shares = [person.area / area for person in people]
     others = len(things) - len(people)
-    return [_log(len(people)), _log(others), max(shares, default=0.0), sum(shares[1:4]), float(bool(people))]
+    return [log1p(len(people)), log1p(others), max(shares, default=0.0), sum(shares[1:4]), float(bool(people))]
 
 
 def _faces(faces: Sequence[Face], area: float) -> list[float]:
@@ -64,13 +62,9 @@ def _faces(faces: Sequence[Face], area: float) -> list[float]:
         measured = [0.0, 0.0, 0.0]
     else:
         share = largest.width * largest.height / area
-        measured = [math.sqrt(share), _log(largest.sharpness), largest.flatness]
+        measured = [sqrt(share), log1p(largest.sharpness), largest.flatness]
     highest = max((face.confidence for face in faces), default=0.0)
-    return [_log(len(sure)), _log(len(faces)), highest, *measured, float(largest is not None)]
-
-
-def _log(number: float) -> float:
-    return math.log1p(number)
+    return [log1p(len(sure)), log1p(len(faces)), highest, *measured, float(largest is not None)]
 
 
 def thumbnail(pixels: Pixels, longer_side_px: int) -> Pixels:
@@ -102,7 +96,7 @@ def texture(small: Pixels) -> list[float]:
         float(counts[:10].sum()),
         float(is_edge.mean()),
         float((contrast <= 2).mean()),
-        _log(float(laplacian.var())),
+        log1p(float(laplacian.var())),
         float(is_edge.mean(axis=1).std()),  # lines of text and forms are rows of edges
         float(is_edge.mean(axis=0).std()),
         *(float(part.std()) / 255 for part in opponents),

@@ -46,19 +46,15 @@ def model_path(name: str) -> Path:
 def checked_path(name: str) -> Path:
     """Return the file of a model after a check of its sha256; reading 50 MB in all takes about 0.1 s."""
     path = model_path(name)
+    package, _ = _FOLDERS.get(name, ("privsieve", "weights"))
     if not path.is_file():
-        raise EngineError(f"the model file {name} is missing; install {_package(name)} again")
+        raise EngineError(f"the model file {name} is missing; install {package} again")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if digest != SHA256[name]:
         raise EngineError(
-            f"the model file {name} is not the expected one (sha256 {digest[:12]}…); install {_package(name)} again"
+            f"the model file {name} is not the expected one (sha256 {digest[:12]}…); install {package} again"
         )
     return path
-
-
-def _package(name: str) -> str:
-    """Return the Python package that brings a model file."""
-    return _FOLDERS[name][0] if name in _FOLDERS else "privsieve"
 
 
 LOGS_ERRORS, LOGS_NOTHING = 3, 4

@@ -36,15 +36,11 @@ MIN_SIZE_OF_SECOND = 0.4
 
 @dataclass(frozen=True)
 class Thing(Detection):
-    """A detected person or thing."""
-
     kind: int
     """Class of COCO, 0–79; 0 is a person."""
 
 
 class ObjectFinder:
-    """Finds people and things in a view."""
-
     def __init__(self) -> None:
         self._session = open_session("nanodet_g_coco.onnx")
 

@@ -68,7 +68,7 @@ class WritingFinder:
             return [] if boxes is None else [np.asarray(quad, np.float32) for quad in boxes]
         look_side_px = max(MIN_LOOK_SIDE_PX, round(LOOK_SCALE * min(SEARCH_SIDE_PX, max(height, width))))
         if max(height, width) <= WORTH_A_LOOK * look_side_px:
-            return self._whole(image)
+            return self._whole(image, image.shape)
         seen = self.probabilities(resized(image, look_side_px)) >= SEEN
         kept: list[Quad] = []
         for other, quads in self._earlier:
@@ -89,12 +89,12 @@ class WritingFinder:
         """Search without a look: image is a small part of a picture in which writing is likely."""
         enlarged_by = max(1.0, min(MAX_ENLARGED, CLOSE_UP_SIDE_PX / max(image.shape[:2])))
         enlarged = cv2.resize(image, None, fx=enlarged_by, fy=enlarged_by, interpolation=cv2.INTER_CUBIC)
-        large = resized(np.asarray(enlarged, np.uint8), SEARCH_SIDE_PX)
-        return _enlarged(self._lines(self.probabilities(large)), (0, 0), large.shape, image.shape)
+        return self._whole(np.asarray(enlarged, np.uint8), image.shape)
 
-    def _whole(self, image: Image) -> list[Quad]:
+    def _whole(self, image: Image, shape: tuple[int, ...]) -> list[Quad]:
+        """Search all of an image. shape: of the pixels to which the lines are mapped."""
         large = resized(image, SEARCH_SIDE_PX)
-        return _enlarged(self._lines(self.probabilities(large)), (0, 0), large.shape, image.shape)
+        return _enlarged(self._lines(self.probabilities(large)), (0, 0), large.shape, shape)
 
     def _search(self, image: Image, seen: Mask) -> list[Quad]:
         """Search a part of the picture. seen: pixels of the look that may show writing."""
@@ -193,8 +193,6 @@ collections and patterns, and 95 pages in 19 scripts; the box's own score did no
 
 @dataclass(frozen=True)
 class TextLine:
-    """A line of text."""
-
     text: str
     """Text of the line, which must not leave this package; empty if unreadable."""
 
@@ -202,16 +200,12 @@ class TextLine:
     """Confidence of the reading, 0–1."""
 
     x: float
+    y: float
     """Centre, in pixels, after the page was turned upright."""
 
-    y: float
-    """As for x."""
-
     width: float
-    """Size along the writing, in pixels."""
-
     height: float
-    """Size across the writing, in pixels."""
+    """Size along and across the writing, in pixels."""
 
     area: Area
 
@@ -331,16 +325,12 @@ def upright(read: list[tuple[str, float, Any]], size: tuple[int, int]) -> list[T
 
     size: (width, height) of the view. The page's angle is the median of its longer lines.
     """
-    angles = [_angle(quad) for text, _, quad in read if len(text) >= 4]
+    along = [quad[1] - quad[0] for text, _, quad in read if len(text) >= 4]
+    angles = [math.atan2(y, x) for x, y in along]
     angle = float(np.median(angles)) if angles else 0.0
     turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
     lines = [_line(text, confidence, quad, turn, size) for text, confidence, quad in read]
     return sorted(lines, key=lambda line: (line.y, line.x))
-
-
-def _angle(quad: Any) -> float:
-    along = quad[1] - quad[0]
-    return math.atan2(along[1], along[0])
 
 
 def _line(text: str, confidence: float, quad: Any, turn: Any, size: tuple[int, int]) -> TextLine:

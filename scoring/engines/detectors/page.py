@@ -146,10 +146,8 @@ class Page:
     """All lines, including unreadable ones."""
 
     width: int
-    """Width of the view, in pixels."""
-
     height: int
-    """Height of the view, in pixels."""
+    """Size of the view, in pixels."""
 
     @cached_property
     def readable(self) -> tuple[TextLine, ...]:

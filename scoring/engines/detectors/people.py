@@ -64,7 +64,7 @@ _PERSONAL_FIELDS = ("birth_date", "membership", "id_number", "ssn", "account")
 def unlabelled_names(page: Page) -> Iterator[Finding]:
     """Find a name without a label on a personal paper: above an address, on a card, next to a user name."""
     about_somebody = any(page.terms(kind) for kind in ("medical_strong", "card", "identity"))
-    about_somebody |= any(patterns.has_years(line.text) for line in page.short)
+    about_somebody |= any(patterns.YEARS.search(line.text) for line in page.short)
     about_somebody |= any(field.kind in _PERSONAL_FIELDS and field.values for field in page.fields)
     accounts = _account_words(page)
     for line in page.short:
@@ -131,15 +131,8 @@ def birth_date(page: Page) -> Iterator[Finding]:
 
 
 def sex(page: Page) -> Iterator[Finding]:
-    def fits(text: str) -> bool:
-        return bool(
-            re.match(
-                r"(?i)(m|f|x|w|male|female|mann?|frau|mannlich|weiblich|homme|femme|[mf]\s?/\s?[mfvh])\b",
-                plain(text),
-            )
-        )
-
-    for _, line in page.valued("sex", fits):
+    said = r"(?i)(m|f|x|w|male|female|mann?|frau|mannlich|weiblich|homme|femme|[mf]\s?/\s?[mfvh])\b"
+    for _, line in page.valued("sex", lambda text: re.match(said, plain(text))):
         yield evidence_in("gender", 1.0, "sex in a form field", line)
     for line in page.short:
         if re.search(r"[\[(][MF][\])]", line.text):

@@ -62,7 +62,7 @@ def social_security(page: Page) -> Iterator[Finding]:
     for _, line in page.valued("ssn", lambda text: re.search(r"\d{3}[-\s]?\d{2}[-\s]?\d{4}", text)):
         yield evidence_in("gov_ids", 1.0, "social security number", line)
     for line in page.readable:
-        if patterns.has_ssn(line.text):
+        if patterns.SSN.search(line.text):
             yield evidence_in("gov_ids", 1.0 if page.terms("financial") else 0.5, "number formed like an SSN", line)
 
 
@@ -97,7 +97,7 @@ def bills(page: Page) -> Iterator[Finding]:
         yield evidence_in("financial_data", 1.0, "bill, pay slip, tax form or bank statement", lines[0])
     elif lines and page.num_amounts >= 1:
         yield evidence_in("financial_data", 0.5, "words of a bill", lines[0])
-    priced = [line for line in page.readable if patterns.has_price(line.text)]
+    priced = [line for line in page.readable if patterns.PRICE.search(line.text)]
     if page.is_shop_paper or len(priced) >= 3:
         yield evidence_in("financial_data", 0.5, "prices", (priced or list(page.readable))[0])
 
@@ -128,7 +128,7 @@ def _is_business(page: Page, line: TextLine, with_line: bool) -> bool:
     """
     same_row = [other for other in page.row(line) if with_line or other is not line]
     head = [other for other in page.readable[:3] if 0 < line.y - other.y < 2.5 * other.height]
-    return patterns.is_toll_free(line.text) or any(terms("business", other.text) for other in same_row + head)
+    return bool(patterns.TOLL_FREE.search(line.text)) or any(terms("business", o.text) for o in same_row + head)
 
 
 _FREE_MAIL = re.compile(
@@ -157,7 +157,7 @@ def contacts(page: Page) -> Iterator[Finding]:
             yield evidence_in("contact_details", _email_value(line, personal), "e-mail address", line)
         if id(line) in labelled or (patterns.has_phone(line.text) and id(line) not in others):
             yield evidence_in("contact_details", value, "phone number", line)
-        elif patterns.has_short_phone(line.text) and page.is_chat:
+        elif patterns.SHORT_PHONE.search(line.text) and page.is_chat:
             yield evidence_in("contact_details", 1.0, "phone number", line)
         if patterns.has_street_address(line.text):
             theirs = personal and not _is_business(page, line, with_line=False)
@@ -211,17 +211,17 @@ def paper(page: Page) -> Iterator[Finding]:
 
 def dates(page: Page) -> Iterator[Finding]:
     births = {id(line) for _, line in page.valued("birth_date", patterns.has_date)}
-    clocks = [line for line in page.readable if patterns.has_clock_time(line.text)]
+    clocks = [line for line in page.readable if patterns.CLOCK.search(line.text)]
     for line in page.readable:
         if patterns.has_date(line.text) and id(line) not in births:
             yield evidence_in("metadata", 1.0, "date", line)
-        elif patterns.has_years(line.text):
+        elif patterns.YEARS.search(line.text):
             yield evidence_in("metadata", 1.0, "span of years", line)
-        elif patterns.is_year(line.text):
+        elif re.fullmatch(r"\s*(?:19|20)\d\d\s*", line.text):
             yield evidence_in("metadata", 0.5, "year", line)
         elif terms("watermark", line.text) or "©" in line.text:
             yield evidence_in("metadata", 1.0, "watermark or copyright note", line)
-    for _, line in page.valued("expiry", patterns.has_card_expiry):
+    for _, line in page.valued("expiry", patterns.CARD_EXPIRY.search):
         yield evidence_in("metadata", 1.0, "expiry date", line)
     if len(clocks) >= 3:
         yield evidence_in("metadata", 1.0, "times", clocks[0])

@@ -335,10 +335,8 @@ def _finding(lines: Sequence[TextLine], is_sure: bool) -> Finding:
     text = _compact("".join(line.text for line in lines))
     is_distinct = len(text) >= MIN_DISTINCT and len(_GROUPS.findall(text)) >= 3
     value = 1.0 if is_sure or is_distinct else 0.5
-    areas = [line.area for line in lines]
-    x_min, y_min = min(area[0] for area in areas), min(area[1] for area in areas)
-    x_max, y_max = max(area[2] for area in areas), max(area[3] for area in areas)
-    margin = MARGIN * max((area[3] - area[1]) for area in areas)
-    area = (max(0.0, x_min - margin), y_min, min(1.0, x_max + margin), y_max)
+    lefts, tops, rights, bottoms = zip(*(line.area for line in lines), strict=True)
+    margin = MARGIN * max(line.area[3] - line.area[1] for line in lines)
+    area = (max(0.0, min(lefts) - margin), min(tops), min(1.0, max(rights) + margin), max(bottoms))
     kind = "licence plate" if value == 1 else "what may be a licence plate"
     return Finding("non_unique_id", value, kind, area, min(line.confidence for line in lines))

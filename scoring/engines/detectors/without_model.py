@@ -159,8 +159,6 @@ _PAYMENT = re.compile(r"\A(BCD\r?\n|SPC\r?\n|bitcoin:|upi:)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Barcode:
-    """One code in the picture."""
-
     content: str
     """Encoded text; must not leave this package."""
 

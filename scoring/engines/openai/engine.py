@@ -263,9 +263,7 @@ class OpenAIEngine:
     """`assess` may be called by several threads; the bound on requests holds for all of them together."""
 
     def __init__(self, chosen: EndpointSettings, retry_policy: RetryPolicy | None = None):
-        self._protocol = chosen.protocol
-        self._model = chosen.model
-        self._max_pixels = chosen.max_pixels
+        self._chosen = chosen
         self._endpoint = Endpoint(chosen.endpoint, chosen.model, chosen.concurrency, retry_policy)
         self._threads = ThreadPoolExecutor(chosen.concurrency, thread_name_prefix="openai")
         self._lock = threading.Lock()
@@ -276,7 +274,7 @@ class OpenAIEngine:
     def assess(self, views: Sequence[View]) -> list[Outcome]:
         """Answer views. EngineError if no view would get an answer: the key, the model's name or the address is wrong,
         or the endpoint no longer answers."""
-        return self.assess_with(self._protocol, views)
+        return self.assess_with(self._chosen.protocol, views)
 
     def assess_with(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
         """Answer as in `assess` for another protocol."""
@@ -303,7 +301,7 @@ class OpenAIEngine:
         return outcome
 
     def _asked(self, protocol: Protocol, view: View) -> Outcome:
-        jpeg = jpeg_of(view.pixels, self._max_pixels)
+        jpeg = jpeg_of(view.pixels, self._chosen.max_pixels)
         answers: list[Answer] = []
         prompt = protocol.prompt
         while True:
@@ -320,7 +318,7 @@ class OpenAIEngine:
         assert isinstance(wanted, Generate), "no other protocol is given"
         without, named = self._without, frozenset[str]()
         while True:
-            body = body_of(prompt, wanted, self._model, jpeg, without)
+            body = body_of(prompt, wanted, self._chosen.model, jpeg, without)
             try:
                 response = self._endpoint.chat(body)
             except RefusedError as refused:
@@ -360,12 +358,12 @@ class OpenAIEngine:
             raise self._endpoint.unknown_model(refused.status)
         if parameter == "temperature":
             raise EngineError(
-                f'the model "{self._model}" refuses temperature 0; choose one that can answer without chance'
+                f'the model "{self._chosen.model}" refuses temperature 0; choose one that can answer without chance'
             )
         if needed(body, parameter) and parameter != "messages":
             raise EngineError(
-                f'the model "{self._model}" refuses {parameter} {body[parameter]} ({refused}); choose another --model '
-                "or --protocol"
+                f'the model "{self._chosen.model}" refuses {parameter} {body[parameter]} ({refused}); choose another '
+                "--model or --protocol"
             )
         less = None if needed(body, parameter) else left_out(body, without, parameter)
         if less is None:

@@ -42,25 +42,15 @@ _WRAPPERS = frozenset({"base_model", "model", "language_model"})
 """Parts of names that change between releases of transformers, peft and vLLM."""
 
 
-@dataclass(frozen=True)
-class Adapter:
+@dataclass(frozen=True, kw_only=True)
+class Adapter(Weights):
     """A LoRA adapter on this machine."""
 
-    folder: Path
     modules: tuple[str, ...]
     """Names of the modules as the adapter writes them, sorted."""
 
     rank: int
     """Largest rank of its modules."""
-
-    name: str
-    """Name for run.json, without the path on this machine."""
-
-    shown: str
-    """Name for messages: as the user gave it, without credentials."""
-
-    is_fetched: bool = False
-    """Whether it was fetched; else it is a folder that the user named."""
 
     def digest(self) -> str:
         """Return the sha256 of every byte, in hex."""
@@ -89,7 +79,7 @@ def adapter_in(weights: Weights) -> Adapter:
     shapes = _halves(root / WEIGHTS, where)
     rank = max(shape[0] for (_, half), shape in shapes.items() if half == "A")
     modules = tuple(sorted({module for module, _ in shapes}))
-    return Adapter(root, modules, rank, weights.name, weights.shown, weights.is_fetched)
+    return Adapter(**vars(weights), modules=modules, rank=rank)
 
 
 def _refuse_expressions(pattern: object, what: str) -> None:

@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -31,21 +30,8 @@ MAX_HEADER_BYTES = 100_000_000
 """Limit of a header, as in the package safetensors."""
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """A model on this machine."""
-
-    folder: Path
-    """Folder with all its files."""
-
-    name: str
-    """Name for people and run.json, without the path on this machine."""
-
-    is_of_hub: bool
-    """Whether it is from the hub; then the name contains the commit, which identifies the content."""
-
-    fetched_from: str | None = field(default=None, repr=False)
-    """Name that the user gave, if each machine fetches it itself; None for a folder."""
+class Checkpoint(Weights):
+    """A model on this machine; its folder holds all its files."""
 
     def digest(self) -> str:
         """Return a sha256 in hex: of the commit for a model of the hub, else of every byte of the small files and
@@ -74,7 +60,7 @@ def checkpoint_in(weights: Weights, *, has_weights: bool = True) -> Checkpoint:
         check_model(weights.folder, has_weights=has_weights)
     except EngineError as error:  # for fetched files it names the cache
         raise EngineError(str(error).replace(str(weights.folder), weights.shown)) from None
-    return Checkpoint(weights.folder, weights.name, weights.is_of_hub, weights.given if weights.is_fetched else None)
+    return Checkpoint(**vars(weights))
 
 
 def check_model(folder: Path, *, has_weights: bool = True) -> None:

@@ -131,7 +131,7 @@ class Prompter:
         return self._last[1]
 
     def _made(self, prompt: Prompt) -> TokenPrompt:
-        text = self._chat(prompt)
+        text: str = self.processor.apply_chat_template(_messages(prompt), tokenize=False, add_generation_prompt=True)
         if isinstance(prompt.wanted, Slots):
             return self._with_slots(text, prompt.wanted)
         if isinstance(prompt.wanted, FirstToken):
@@ -172,13 +172,12 @@ class Prompter:
         size = {} if self.image_size is None else {"size": self.image_size}
         return self.processor(text=[text], images=[image], return_tensors="pt", add_special_tokens=False, **size)
 
-    def _chat(self, prompt: Prompt) -> str:
-        text: str = self.processor.apply_chat_template(_messages(prompt), tokenize=False, add_generation_prompt=True)
-        return text
-
     def _with_slots(self, chat: str, wanted: Slots) -> TokenPrompt:
         """Find the slots. The last placeholder is left out: nothing is read after it."""
-        filled = {digit: self._filled(chat, wanted, digit) for digit in (*wanted.choices, wanted.placeholder)}
+        filled = {
+            digit: self._ids(chat + "".join(piece + digit for piece in wanted.pieces))
+            for digit in (*wanted.choices, wanted.placeholder)
+        }
         first, second = filled[wanted.choices[0]], filled[wanted.choices[1]]
         slots = [index for index, (a, b) in enumerate(zip(first, second, strict=False)) if a != b]
         between = {tuple(token for index, token in enumerate(ids) if index not in slots) for ids in filled.values()}
@@ -195,9 +194,6 @@ class Prompter:
                 "slots protocol needs; choose --protocol json or another model"
             )
         return TokenPrompt(text, held[:-1], tuple(index - len(held) for index in slots), candidates.pop())
-
-    def _filled(self, chat: str, wanted: Slots, digit: str) -> tuple[int, ...]:
-        return self._ids(chat + "".join(piece + digit for piece in wanted.pieces))
 
     def _with_first_tokens(self, chat: str, wanted: FirstToken) -> TokenPrompt:
         """Find the first tokens. Choices can share a token's beginning of a character, such as two words of a script

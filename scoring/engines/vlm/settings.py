@@ -12,7 +12,7 @@ from pathlib import Path
 from ingest.errors import EngineError, did_you_mean
 from ingest.images.pixels import Pixels
 from scoring.assessment import EngineDescription, EngineOptions
-from scoring.engine_facts import Costs, Preview, RecordedHostCost, RecordedSpeed, package_versions
+from scoring.engine_facts import Preview, package_versions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px, prepared
 from scoring.engines.vlm.adapter import BEGUN, CARD, Adapter, Card, adapter_in, check_fits, read_card
 from scoring.engines.vlm.checkpoint import IMAGE_PROCESSORS, Checkpoint, checkpoint, read_json
@@ -93,7 +93,7 @@ def _refuse_other_weights(options: EngineOptions, model: Checkpoint, given: Adap
     """
     if options.weights_sha256 is None:
         return
-    weights = [(model.name, bool(model.fetched_from), model.digest)]
+    weights = [(model.name, model.is_fetched, model.digest)]
     weights += [] if given is None else [(given.name, given.is_fetched, given.digest)]
     for name, is_fetched, digest in weights:
         if digest() in options.weights_sha256:
@@ -227,7 +227,3 @@ def visual_tokens(folder: Path, width: int, height: int, max_pixels: int) -> int
 
 MACHINE = "one thread of an AMD EPYC with two cores, vLLM 0.32 and transformers 5.19"
 """Machine on which `python -m tests.benchmarks.host_cost` measured the `HOST_COST` of both engines."""
-
-
-def costs_of(options: EngineOptions, host: RecordedHostCost, speed: RecordedSpeed | None) -> Costs:
-    return Costs(options.max_pixels or DEFAULT_MAX_PIXELS, host, speed)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
 from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, Requirements, package_versions
+from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.checkpoint import weight_bytes
 from scoring.engines.vlm.settings import (
     MACHINE,
     VlmSettings,
-    costs_of,
     description,
     preview_of,
     refuse_wrong_options,
@@ -50,7 +50,7 @@ def preview(options: EngineOptions) -> Preview:
 
 
 def costs(options: EngineOptions) -> Costs:
-    return costs_of(options, HOST_COST, speed=None)
+    return Costs(options.max_pixels or DEFAULT_MAX_PIXELS, HOST_COST)
 
 
 def load(options: EngineOptions) -> "TransformersEngine":

@@ -16,11 +16,11 @@ from scoring.engine_facts import (
     is_installed,
     package_versions,
 )
+from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.checkpoint import weight_bytes
 from scoring.engines.vlm.settings import (
     MACHINE,
     VlmSettings,
-    costs_of,
     description,
     preview_of,
     refuse_wrong_options,
@@ -69,7 +69,7 @@ def preview(options: EngineOptions) -> Preview:
 
 
 def costs(options: EngineOptions) -> Costs:
-    return costs_of(options, HOST_COST, TARGET_SPEED)
+    return Costs(options.max_pixels or DEFAULT_MAX_PIXELS, HOST_COST, TARGET_SPEED)
 
 
 def load(options: EngineOptions) -> "VllmEngine":

@@ -54,6 +54,9 @@ PREPARING_THREADS = 2
 KNOWN_AFTER = 32
 """Answers from which on their mean says how many tokens a request takes."""
 
+LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""Ranks that vLLM can reserve room for."""
+
 PIXELS_PER_TOKEN = 32 * 32
 """Value for the Qwen family, assumed before anything is answered."""
 
@@ -332,7 +335,7 @@ def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup, skeleton
         adapter = {
             "enable_lora": True,
             "max_loras": 1,
-            "max_lora_rank": _lora_rank(chosen.adapter.rank),
+            "max_lora_rank": next((room for room in LORA_RANKS if room >= chosen.adapter.rank), chosen.adapter.rank),
             "enable_tower_connector_lora": True,
         }
     if current_platform.is_cpu():
@@ -373,8 +376,3 @@ def lacks_code_for(folder: Path) -> bool:
     """Return whether vLLM has no class for the architecture: what it then takes of transformers mostly fails."""
     named = read_json(folder / "config.json", "the model").get("architectures") or []
     return not set(named) & set(ModelRegistry.get_supported_archs())
-
-
-def _lora_rank(rank: int) -> int:
-    """Return the rank that vLLM reserves room for: the next one of its own list."""
-    return next((room for room in (8, 16, 32, 64, 128, 256, 320, 512) if room >= rank), rank)

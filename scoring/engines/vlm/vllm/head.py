@@ -11,16 +11,25 @@ from typing import Any
 import torch
 from vllm.model_executor.models.adapters import SEQ_CLS_LOAD_METHODS
 
-from scoring.engines.vlm.vllm.starting import AdapterReport
-
 OF_VLLM, WITH_ROWS = "no_post_processing", "with_given_rows"
 ROWS = "given_rows"
 HEAD = re.compile(r"(.+\.)?score\.weight")
 """Name in vLLM of a head from which probabilities are read."""
 
 
-class InWorker(AdapterReport):
-    """Mixed into vLLM's worker class (engine argument worker_extension_cls)."""
+class InWorker:
+    """Mixed into vLLM's worker class, whose attributes `model_runner` has (engine argument worker_extension_cls)."""
+
+    model_runner: Any
+
+    def modules_that_take_adapters(self) -> list[str]:
+        """Return the names of the model's modules; joined projections (q, k and v in one) by their parts. vLLM drops
+        adapter weights that it cannot place and only logs it."""
+        manager = self.model_runner.lora_manager._adapter_manager
+        names: list[str] = []
+        for name in manager.modules:
+            names.extend(manager.packed_modules.get(name) or [name])
+        return names
 
 
 def overrides(tokens: Sequence[str], rows: list[list[float]] | None) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """What surrounds the start of vLLM: one engine after the other on a shared GPU, and why a start failed.
 
 vLLM measures what its own model takes by the GPU's free memory, so a neighbour that loads at the same time would count
-as a part of it. Why a start failed is known to vLLM's own process only, which logs it. `AdapterReport` runs inside
-vLLM's worker processes: vLLM drops adapter weights that it cannot place and only logs it.
+as a part of it. Why a start failed is known to vLLM's own process only, which logs it.
 """
 
 import copy
@@ -15,7 +14,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 CONFIG_VARIABLE = "VLLM_LOGGING_CONFIG_PATH"
 REASON = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
@@ -81,17 +79,3 @@ def reason_in(log: str) -> str:
     line = f"{kind}: {text.rstrip('. ')}"
     shown = line if len(line) <= REASON_LENGTH else f"{line[:REASON_LENGTH]}…"
     return f"{shown}{CURE}" if MEMORY.search(line) else shown
-
-
-class AdapterReport:
-    """Mixed into vLLM's worker class, whose attributes `model_runner` has (engine argument worker_extension_cls)."""
-
-    model_runner: Any
-
-    def modules_that_take_adapters(self) -> list[str]:
-        """Return the names of the model's modules; joined projections (q, k and v in one) by their parts."""
-        manager = self.model_runner.lora_manager._adapter_manager
-        names: list[str] = []
-        for name in manager.modules:
-            names.extend(manager.packed_modules.get(name) or [name])
-        return names
