@@ -39,8 +39,8 @@ MAX_SIDE_PX = 1_024
 """Limit of each number in the settings by which a picture is prepared."""
 
 MAX_RATIO = 16
-"""Of a picture that is longer than this many times its shorter side, the middle is seen: resized by its shorter side,
-it could have any size."""
+"""A picture that is longer than this many times its shorter side could have any size once it is resized by its shorter
+side. Only its middle is seen."""
 
 MAX_NUMBER = 2**20
 """Limit of whole numbers in config.json."""
