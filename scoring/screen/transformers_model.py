@@ -140,8 +140,11 @@ class _Model:
             import transformers  # noqa: F401
         except ImportError as error:
             raise _missing(role, error.name) from error
+        from scoring.engines.vlm.loading import quiet
+
         try:
-            self._model = _loaded(role, weights, settings)
+            with quiet():
+                self._model = _loaded(role, weights, settings)
         except EngineError:
             raise
         except Exception as error:  # the edge: a foreign file makes the libraries raise anything
@@ -170,7 +173,7 @@ def _loaded(role: _Role, weights: bytes, settings: Mapping[str, Any]) -> Any:
     from safetensors.torch import load
     from transformers import CONFIG_MAPPING, MODEL_MAPPING
 
-    from scoring.engines.vlm.loading import PLAIN, quiet
+    from scoring.engines.vlm.loading import PLAIN
 
     kind = settings.get("model_type")
     model_class: Any = MODEL_MAPPING.get(CONFIG_MAPPING[kind], None) if kind in CONFIG_MAPPING else None
@@ -186,7 +189,7 @@ def _loaded(role: _Role, weights: bytes, settings: Mapping[str, Any]) -> Any:
         raise EngineError(f"the weights of the {role.name} are {other[0]}; give them as float32, float16 or bfloat16")
     has_layer = "add_pooling_layer" in inspect.signature(model_class).parameters
     options: dict[str, Any] = {"attn_implementation": "eager"} | ({"add_pooling_layer": False} if has_layer else {})
-    with torch.device("meta"), quiet():
+    with torch.device("meta"):
         skeleton = model_class._from_config(config, **options)
     num_needed = sum(each.numel() for each in skeleton.parameters())
     num_there = sum(each.numel() for each in tensors.values())
@@ -195,16 +198,15 @@ def _loaded(role: _Role, weights: bytes, settings: Mapping[str, Any]) -> Any:
             f"the weights of the {role.name} are incomplete: its config.json describes a model of {num_needed:,} "
             f"numbers, and model.safetensors has {num_there:,}"
         )
-    with quiet():
-        model, information = model_class.from_pretrained(
-            *(None,),
-            config=config,
-            state_dict=tensors,
-            dtype=torch.float32,
-            local_files_only=True,
-            output_loading_info=True,
-            **options,
-        )
+    model, information = model_class.from_pretrained(
+        None,
+        config=config,
+        state_dict=tensors,
+        dtype=torch.float32,
+        local_files_only=True,
+        output_loading_info=True,
+        **options,
+    )
     if information["missing_keys"]:
         raise EngineError(f"the weights of the {role.name} are incomplete: no {min(information['missing_keys']):.80}")
     return model
