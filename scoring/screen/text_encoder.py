@@ -110,16 +110,16 @@ class TextEncoder:
             ) from error
         try:
             self._tokenizer: Any = Tokenizer.from_buffer(tokenizer)
+            self._tokenizer.enable_truncation(model.max_tokens)
+            if model.has_fixed_length:
+                self._tokenizer.enable_padding(**_padding(self._tokenizer, model.padding_id), length=model.max_tokens)
+            else:
+                self._tokenizer.no_padding()
         except Exception as error:  # the edge: a foreign file makes the library raise anything
             raise EngineError(
                 f"the tokenizer.json of the text encoder cannot be read ({type(error).__name__})"
             ) from None
         self._model = model
-        self._tokenizer.enable_truncation(model.max_tokens)
-        if model.has_fixed_length:
-            self._tokenizer.enable_padding(**_padding(self._tokenizer, model.padding_id), length=model.max_tokens)
-        else:
-            self._tokenizer.no_padding()
         example = self._embedding("a photo")
         if example is None:
             raise EngineError("the tokenizer.json of the text encoder finds no token in a text")

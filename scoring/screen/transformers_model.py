@@ -109,10 +109,12 @@ class TransformersTextModel:
     def __init__(self, weights: bytes, config: bytes) -> None:
         """Contents of the files. EngineError if a package is missing, or the files are no encoder of texts."""
         self._model = _Model(_OF_TEXTS, weights, config)
-        settings = self._model.config.get_text_config()
+        stated = getattr(self._model.config, "text_config", None)
+        settings = stated if hasattr(stated, "model_type") else self._model.config
         # SigLIP learnt from texts that were filled up to its length, without a mask.
-        self.has_fixed_length = settings.model_type.startswith("siglip")
-        self.max_tokens = min(MAX_TOKENS, getattr(settings, "max_position_embeddings", MAX_TOKENS))
+        self.has_fixed_length = str(settings.model_type).startswith("siglip")
+        most = getattr(settings, "max_position_embeddings", None)
+        self.max_tokens = min(MAX_TOKENS, most) if isinstance(most, int) and most > 0 else MAX_TOKENS
         self.padding_id: int | None = getattr(settings, "pad_token_id", None)
         self._inputs = ("input_ids",) if self.has_fixed_length else ("input_ids", "attention_mask")
 
@@ -213,7 +215,7 @@ def _loaded(role: _Role, weights: bytes, settings: Mapping[str, Any]) -> Any:
 
 
 def _processor(config: bytes, preprocessor: bytes) -> Any:
-    """Return what prepares pictures by the settings of the folder, with Pillow."""
+    """Return what prepares pictures by the settings of the folder; with Pillow, where the library can do it so."""
     from transformers import AutoImageProcessor
 
     from scoring.engines.vlm.loading import quiet
@@ -228,16 +230,11 @@ def _processor(config: bytes, preprocessor: bytes) -> Any:
         with TemporaryDirectory() as folder, quiet():
             Path(folder, "config.json").write_bytes(config)
             Path(folder, "preprocessor_config.json").write_text(json.dumps(settings))
-            processor = AutoImageProcessor.from_pretrained(
+            return AutoImageProcessor.from_pretrained(
                 folder, backend="pil", trust_remote_code=False, local_files_only=True
             )
     except Exception as error:  # the edge: a foreign file makes the library raise anything
         raise EngineError(f"{where} cannot be used by transformers ({type(error).__name__})") from None
-    if getattr(processor, "backend", None) != "pil":
-        raise EngineError(
-            f"{where}: transformers prepares such pictures in one way only, which is not the same everywhere"
-        )
-    return processor
 
 
 def _settings(content: bytes, where: str) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from transformers import (
     CLIPConfig,
     CLIPImageProcessorPil,
     Dinov2Config,
+    DINOv3ViTConfig,
+    DINOv3ViTImageProcessor,
     PreTrainedConfig,
     ResNetConfig,
     RobertaConfig,
@@ -63,7 +65,8 @@ def _folder(folder: Path, config: PreTrainedConfig, dtype: torch.dtype = torch.f
     """A model with random weights, how it prepares pictures (halved colours, whatever the size), and a tokenizer."""
     torch.manual_seed(0)
     AutoModel.from_config(config).to(dtype).save_pretrained(folder)
-    processor = CLIPImageProcessorPil if config.model_type == "clip" else ViTImageProcessorPil
+    processors = {"clip": CLIPImageProcessorPil, "dinov3_vit": DINOv3ViTImageProcessor}
+    processor = processors.get(config.model_type, ViTImageProcessorPil)
     size = {"height": SIDE, "width": SIDE}
     processor(size=size, crop_size=size, image_mean=[0.5, 0.4, 0.3], image_std=[0.5] * 3).save_pretrained(folder)
     words = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<unk>"))
@@ -100,10 +103,11 @@ def _pixel_values() -> torch.Tensor:
             ResNetConfig(embedding_size=8, hidden_sizes=[8, 12], depths=[1, 1]),
             lambda m: m(pixel_values=_pixel_values()).pooler_output[:, :, 0, 0],
         ),
+        (DINOv3ViTConfig(**SEES), lambda m: m(pixel_values=_pixel_values()).pooler_output),
         (CLIP, lambda m: m.visual_projection(m.vision_model(pixel_values=_pixel_values()).pooler_output)),
         (SIGLIP, lambda m: m.vision_model(pixel_values=_pixel_values()).pooler_output),
     ],
-    ids=["vit", "dinov2", "resnet", "clip", "siglip"],
+    ids=["vit", "dinov2", "resnet", "dinov3, prepared by torchvision", "clip", "siglip"],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 def test_a_picture_is_embedded_as_its_model_says(
@@ -239,6 +243,28 @@ def test_a_hostile_or_damaged_folder_is_one_line(
     assert error in said
     assert said.count("\n") == 1
     assert not (tmp_path / "screen").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"max_position_embeddings": None}, "cannot be loaded by transformers"),
+        ({"text_config": {"model_type": "siglip"}}, None),
+        ({"pad_token_id": "none"}, "cannot be loaded by transformers"),
+        ({"vocab_size": 5}, "cannot be loaded by transformers"),
+    ],
+    ids=["no length", "settings of another model", "no padding", "fewer words"],
+)
+def test_odd_settings_of_a_text_encoder_are_one_line_or_do_not_matter(
+    tmp_path: Path, settings: dict[str, object], error: str | None
+) -> None:
+    folder = _folder(tmp_path, BertConfig(**READS))
+    _settings("config.json", **settings)(folder)
+    if error is None:
+        assert _text_encoder(folder).length == 16
+        return
+    with pytest.raises(EngineError, match=error):
+        _text_encoder(folder)
 
 
 def test_a_model_that_answers_with_texts_is_no_text_encoder(tmp_path: Path) -> None:
