@@ -109,7 +109,7 @@ class TransformersTextModel:
     def __init__(self, weights: bytes, config: bytes) -> None:
         """Contents of the files. EngineError if a package is missing, or the files are no encoder of texts."""
         self._model = _Model(_OF_TEXTS, weights, config)
-        stated = getattr(self._model.config, "text_config", None)
+        stated: Any = getattr(self._model.config, "text_config", None)
         settings = stated if hasattr(stated, "model_type") else self._model.config
         # SigLIP learnt from texts that were filled up to its length, without a mask.
         self.has_fixed_length = str(settings.model_type).startswith("siglip")
