@@ -28,9 +28,9 @@ TAGS: Literal["caption"] = "caption"
 class SameTagsRequest:
     look: LookRequest
 
-    encoder: Annotated[Url | None, Option(metavar="FILE.onnx")] = None
-    """ONNX model by whose embedding the nearest pictures are found, as of screen fit. [default: the features that
-    similarity uses]"""
+    encoder: Annotated[Url | None, Option(metavar="FILE.onnx|FOLDER")] = None
+    """Model by whose embedding the nearest pictures are found, as of screen fit. [default: the features that similarity
+    uses]"""
 
     out: Url | None = None
     """Labels file to write: those of one picture of each set, and of all other pictures."""

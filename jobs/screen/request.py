@@ -64,12 +64,13 @@ class SeenRequest:
     """thumbnail, frozen, detectors, caption, encoder or text-encoder: what is seen of a picture; repeatable. [default:
     thumbnail, and the encoders that are given]"""
 
-    encoder: Annotated[Urls, BeforeValidator(_several), Option(metavar="FILE.onnx")] = ()
-    """ONNX model of one picture, (1, 3, side, side) float32; a screen holds a copy of it. Up to three, such as one for
-    objects and one for scenes, each a modality of its own."""
+    encoder: Annotated[Urls, BeforeValidator(_several), Option(metavar="FILE.onnx|FOLDER")] = ()
+    """ONNX model of one picture, (1, 3, side, side) float32, or folder with a model in the format of transformers; a
+    screen holds a copy of it. Up to three, such as one for objects and one for scenes, each a modality of its own."""
 
     text_encoder: Annotated[Url | None, Option(metavar="FOLDER")] = None
-    """Folder with an ONNX model of captions, model.onnx, and its tokenizer.json; a screen holds a copy of both."""
+    """Folder with a model of captions, as ONNX (model.onnx) or in the format of transformers, and its tokenizer.json; a
+    screen holds a copy of them."""
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.modality) - set(ASKED))
@@ -78,7 +79,7 @@ class SeenRequest:
         if len(set(self.modality)) < len(self.modality):
             raise LabelsError("--modality names one twice; give each once")
         if "encoder" in self.modality and not self.encoder:
-            raise LabelsError("--modality encoder needs --encoder FILE.onnx")
+            raise LabelsError("--modality encoder needs --encoder FILE.onnx or --encoder FOLDER")
         if "text-encoder" in self.modality and self.text_encoder is None:
             raise LabelsError("--modality text-encoder needs --text-encoder FOLDER")
         if len(self.encoder) > len(ENCODERS):

@@ -41,6 +41,10 @@ from scoring.screen.model import Encoders, FittedScreen, Vectors, identity_of, l
 from scoring.screen.record import ENCODERS, MODALITIES, MODEL_FILES, OF_CAPTIONS, ModalityName
 from scoring.screen.screen_file import learnt_mark, learnt_pictures, read_screen, write_screen
 
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+PREPROCESSORS = ("preprocessor_config.json", "processor_config.json")
+"""Files of a model in the format of transformers; how a picture is prepared is in one of two."""
+
 LIMITS = ImageLimits()
 ROW_COLUMNS = ("shard", "index", "key", "sha256", "status")
 
@@ -299,17 +303,46 @@ def encoders_of(request: SeenRequest) -> Encoders:
     are the same."""
     encoders = dict[str, bytes]()
     for name, url in zip(ENCODERS, request.encoder, strict=False):
-        if not url.lower().endswith(".onnx"):
-            raise EngineError(f"--encoder {url}: give one .onnx file that holds its own weights")
-        content = given_content(place(url), url, MAX_ENCODER_BYTES)
-        if content in encoders.values():
+        of_onnx, of_transformers = MODEL_FILES[name]
+        if url.lower().endswith(".onnx"):
+            contents = dict(zip(of_onnx, [given_content(place(url), url, MAX_ENCODER_BYTES)], strict=True))
+        elif place(url).at(CONFIG).exists():
+            settings = next((file for file in PREPROCESSORS if place(url).at(file).exists()), PREPROCESSORS[0])
+            contents = _contents(url, dict(zip(of_transformers, (WEIGHTS, CONFIG, settings), strict=True)))
+        else:
+            raise EngineError(
+                f"--encoder {url}: give one .onnx file that holds its own weights, or a folder in the format of "
+                f"transformers, with {CONFIG}"
+            )
+        if next(iter(contents.values())) in encoders.values():
             raise LabelsError(f"--encoder {url}: another --encoder is the same file; give each once")
-        encoders |= dict.fromkeys(MODEL_FILES[name], content)
+        encoders |= contents
     if request.text_encoder is not None:
+        of_onnx, of_transformers = MODEL_FILES["text-encoder"]
         folder = place(request.text_encoder)
-        for file, given in zip(MODEL_FILES["text-encoder"], ("model.onnx", "tokenizer.json"), strict=True):
+        if folder.at(CONFIG).exists() and not folder.at("model.onnx").exists():
+            files = dict(zip(of_transformers, (WEIGHTS, CONFIG, "tokenizer.json"), strict=True))
+            return encoders | _contents(request.text_encoder, files)
+        for file, given in zip(of_onnx, ("model.onnx", "tokenizer.json"), strict=True):
             encoders[file] = given_content(folder.at(given), f"{request.text_encoder}/{given}", MAX_ENCODER_BYTES)
     return encoders
+
+
+def _contents(url: str, files: Mapping[str, str]) -> dict[str, bytes]:
+    """Read a model in the format of transformers. files: name in a screen -> name in the folder. EngineError if its
+    weights are in another format, or a file is a link that leads out of the folder."""
+    folder = place(url)
+    if not folder.at(WEIGHTS).exists():
+        raise EngineError(
+            f"{url}: it has no {WEIGHTS}; weights in several files, or in formats that can run code when they are "
+            "loaded, such as .bin, are not taken: convert them"
+        )
+    for given in files.values():
+        if not folder.at(given).is_within(folder):
+            raise EngineError(
+                f"{url}: its {given} is a link to a file outside of the folder; give a folder with the file"
+            )
+    return {file: given_content(folder.at(given), f"{url}/{given}", MAX_ENCODER_BYTES) for file, given in files.items()}
 
 
 def cache_of(request: LookRequest, names: Sequence[ModalityName]) -> Path | None:

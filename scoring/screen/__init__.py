@@ -1,7 +1,8 @@
 """The screen: a cheap first look that says how likely a picture is private, so that the engine sees only the others.
 
     modalities.py  picture -> features: of the caption, or of an ONNX encoder that the user names; kept in a folder
-    text_encoder.py  caption -> features, by an ONNX text encoder that the user names
+    text_encoder.py  caption -> features, by a text encoder that the user names
+    transformers_model.py  such encoders of pictures and of texts in the format of the library transformers
     detected.py    picture -> features, by the models of the detectors
     heads.py       features of one modality -> a logit; how heads are fitted
     fusion.py      the probabilities of several modalities -> one
@@ -11,6 +12,6 @@
 
 A screen is fitted on labels, and its miss rate is bounded, in `reports/screening/`.
 
-May import: `ingest`, `scoring`, `scoring.engines.detectors`.
+May import: `ingest`, `scoring`, `scoring.engines.detectors`, `scoring.engines.vlm`.
 Start at: `model.py`.
 """

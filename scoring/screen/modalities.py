@@ -4,9 +4,10 @@
 - `caption`: hashed words and pairs of words, and the kinds of evidence in the caption. Words are hashed, so a screen
   holds weights of places in a table and no word. The table can be asked for a word, though: who has the screen can see
   how it weighs a word that they name.
-- `encoder`, `encoder-2`, `encoder-3`: ONNX files that the user names, such as the picture part of a CLIP or DINO model.
-  Each must take one input of one RGB picture, (1, 3, side, side) float32. Its first output is the embedding: (1, d), or
-  more axes, over which the mean is taken. Names and sizes of any fixed side are accepted.
+- `encoder`, `encoder-2`, `encoder-3`: models that the user names, such as the picture part of a CLIP or DINO model. An
+  ONNX file must take one input of one RGB picture, (1, 3, side, side) float32. Its first output is the embedding:
+  (1, d), or more axes, over which the mean is taken. Names and sizes of any fixed side are accepted. Models in the
+  format of transformers: `transformers_model.py`.
 - `text-encoder`: `text_encoder.py`.
 """
 
@@ -153,12 +154,17 @@ class OnnxEncoder:
             outputs = self._session.run(None, {self._name: np.ascontiguousarray(inputs.transpose(2, 0, 1)[None])})
         except Exception as error:  # the edge: what a foreign model raises
             raise NoFeaturesError(f"the encoder cannot look at a picture ({type(error).__name__})") from None
-        values = np.asarray(outputs[0], dtype=np.float32)
-        if values.ndim < 2 or values.shape[0] != 1 or not values.size or not np.isfinite(values).all():
-            raise EngineError("the first output of the encoder is no embedding: it must be (1, d) and finite")
-        # (1, tokens, d) of a transformer, (1, d, height, width) of a convolutional network.
-        axes = (2, 3) if values.ndim == 4 else tuple(range(1, values.ndim - 1))
-        return np.ascontiguousarray(values.mean(axis=axes).ravel())
+        return pooled(np.asarray(outputs[0], dtype=np.float32))
+
+
+def pooled(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return the embedding in the output of a model, shape (d,): of (1, d), or the mean over the other axes of (1,
+    tokens, d), as of a transformer, or (1, d, height, width), as of a convolutional network. EngineError for another
+    output."""
+    if values.ndim < 2 or values.shape[0] != 1 or not values.size or not np.isfinite(values).all():
+        raise EngineError("the first output of the encoder is no embedding: it must be (1, d) and finite")
+    axes = (2, 3) if values.ndim == 4 else tuple(range(1, values.ndim - 1))
+    return np.ascontiguousarray(values.mean(axis=axes).ravel())
 
 
 def _side(inputs: Any) -> int:

@@ -36,8 +36,10 @@ from scoring.screen.record import (
     ModalityName,
     ModalityRecord,
     ScreenRecord,
+    model_files,
 )
-from scoring.screen.text_encoder import TextEncoder, text_encoder_identity
+from scoring.screen.text_encoder import OnnxTextModel, TextEncoder, text_encoder_identity
+from scoring.screen.transformers_model import TransformersEncoder, TransformersTextModel, transformers_identity
 
 EDGE = 1e-6
 """A joined probability nearer to 0 or 1 counts as this near, as where its curve was fitted."""
@@ -125,7 +127,10 @@ def identity_of(name: ModalityName, encoders: Encoders) -> dict[str, str]:
     """Return what decides the features of a modality on this machine. EngineError if a package or file is missing."""
     if name not in MODEL_FILES:
         return _IDENTITIES[name]()
-    contents = [encoders[file] for file in MODEL_FILES[name]]
+    files = model_files(name, encoders)
+    contents = [encoders[file] for file in files]
+    if files != MODEL_FILES[name][0]:
+        return transformers_identity(name in ENCODERS, *contents)
     return encoder_identity(*contents) if name in ENCODERS else text_encoder_identity(*contents)
 
 
@@ -149,8 +154,13 @@ def loaded_modalities(
 def _loaded(name: ModalityName, encoders: Encoders) -> Modality:
     if name not in MODEL_FILES:
         return _LOADED[name]()
-    contents = [encoders[file] for file in MODEL_FILES[name]]
-    return OnnxEncoder(*contents) if name in ENCODERS else TextEncoder(*contents)
+    files = model_files(name, encoders)
+    is_onnx = files == MODEL_FILES[name][0]
+    if name in ENCODERS:
+        contents = [encoders[file] for file in files]
+        return OnnxEncoder(*contents) if is_onnx else TransformersEncoder(*contents)
+    *model, tokenizer = [encoders[file] for file in files]
+    return TextEncoder(OnnxTextModel(*model) if is_onnx else TransformersTextModel(*model), tokenizer)
 
 
 def refuse_other_features(screen: FittedScreen) -> None:

@@ -17,7 +17,7 @@ from ingest.storage.place import Place, place
 from scoring.screen.fusion import Fusion
 from scoring.screen.heads import Head, Numbers
 from scoring.screen.model import Encoders, FittedScreen, Predictor
-from scoring.screen.record import MODEL_FILES, ScreenRecord
+from scoring.screen.record import MODEL_FILES, ScreenRecord, model_files
 
 RECORD = "screen.json"
 WEIGHTS = "screen.safetensors"
@@ -73,7 +73,8 @@ def read_screen(url: str) -> FittedScreen:
         raise LabelsError(
             f"{url}/{RECORD} was changed after the fit, so its promise means nothing; fit the screen again"
         )
-    models = {file for modality in record.modalities for file in MODEL_FILES.get(modality.name, ())}
+    named = [modality.name for modality in record.modalities if modality.name in MODEL_FILES]
+    models = {file for name in named for file in model_files(name, record.files)}
     if set(record.files) != {WEIGHTS, *models}:
         raise LabelsError(f"{url}/{RECORD} does not name the files that its modalities need; fit the screen again")
     contents = {name: _checked(root, name, digest, url) for name, digest in record.files.items()}

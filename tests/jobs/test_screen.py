@@ -5,6 +5,8 @@ import hashlib
 import json
 import re
 import shutil
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -256,7 +258,7 @@ def test_one_encoder_can_be_given_as_one_name_and_the_same_file_only_once(corpus
             ("--modality", "pixels"),
             'there is no modality "pixels"; there are: thumbnail, frozen, detectors, caption, encoder, text-encoder',
         ),
-        (("--modality", "encoder"), "--modality encoder needs --encoder FILE.onnx"),
+        (("--modality", "encoder"), "--modality encoder needs --encoder FILE.onnx or --encoder FOLDER"),
         (("--target-miss", "0"), "target-miss"),
         (("--head", "forest"), 'there is no head "forest"; there are: logistic, svm, hidden'),
         (
@@ -284,4 +286,56 @@ def test_a_wrong_option_is_one_line(
     said = capsys.readouterr().err
     assert error in said
     assert "Traceback" not in said
+    assert not out.exists()
+
+
+def _model_folder(folder: Path) -> Path:
+    """The files of a model in the format of transformers, without anything in them."""
+    folder.mkdir()
+    for name in ("config.json", "preprocessor_config.json", "tokenizer.json"):
+        (folder / name).write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"")
+    return folder
+
+
+def _pickled(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def _linked(folder: Path) -> None:
+    (folder / "config.json").rename(folder.parent / "elsewhere.json")
+    (folder / "config.json").symlink_to(folder.parent / "elsewhere.json")
+
+
+@pytest.mark.parametrize("option", ["--encoder", "--text-encoder"])
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (_pickled, "it has no model.safetensors; weights in several files, or in formats that can run code"),
+        (_linked, "its config.json is a link to a file outside of the folder"),
+        (lambda folder: None, "is in the format of transformers, which needs the package transformers: "),
+        (lambda folder: (folder / "config.json").unlink(), "model"),
+    ],
+    ids=["pickles", "a link", "no package", "no config.json"],
+)
+def test_a_folder_of_transformers_that_cannot_be_used_is_one_line(
+    corpus: Path,
+    tmp_path: Path,
+    option: str,
+    change: Callable[[Path], object],
+    error: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def version(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("scoring.screen.transformers_model.version", version)
+    folder, out = _model_folder(tmp_path / "model"), tmp_path / "screen"
+    change(folder)
+    arguments = ("--labels", corpus / "labels.csv", "--modality", option[2:], option, folder, "--out", out)
+    assert privsieve("screen", "fit", corpus / "shards", *arguments, "--quiet") == 2
+    said = capsys.readouterr().err
+    assert error in said
+    assert said.count("\n") == 1
     assert not out.exists()

@@ -27,7 +27,9 @@ from scoring.screen.modalities import (
     PictureView,
     caption_features,
 )
+from scoring.screen.record import MODEL_FILES
 from scoring.screen.screen_file import _own_hash, learnt_mark, learnt_pictures, read_screen, write_screen
+from scoring.screen.transformers_model import middle
 from scoring.taxonomy import KEYS
 from tests.benchmarks.screen import fitted
 from tests.jobs.made import jpeg
@@ -153,6 +155,27 @@ def test_an_encoder_embeds_a_picture_and_keeps_it_by_its_hash(tmp_path: Path) ->
 def test_a_file_that_is_no_encoder_of_pictures_is_refused(content: bytes, error: str) -> None:
     with pytest.raises(EngineError, match=error):
         OnnxEncoder(content)
+
+
+def test_of_a_long_strip_the_middle_is_seen() -> None:
+    """By its shorter side it would be enlarged to any size."""
+    strip = np.arange(3 * 1_000 * 3).reshape(3, 1_000, 3).astype(np.uint8)
+    np.testing.assert_array_equal(middle(strip), strip[:, 476:524])
+    np.testing.assert_array_equal(middle(strip.swapaxes(0, 1)), strip[:, 476:524].swapaxes(0, 1))
+    np.testing.assert_array_equal(middle(strip[:, :48]), strip[:, :48])
+
+
+def test_a_screen_holds_the_files_of_one_format_only(tmp_path: Path, made: MadeScreen) -> None:
+    """Half of the files of a model are refused, and so are those of both formats."""
+    learnt = np.array([learnt_mark("ab" * 32)], dtype=np.uint64)
+    of_transformers = {name: name.encode() for name in MODEL_FILES["encoder"][1]}
+    folder = str(tmp_path / "screen")
+    assert write_screen(folder, made.record, made.predictor, learnt, of_transformers).encoders == of_transformers
+    for number, files in enumerate(
+        ({"encoder.safetensors": b""}, of_transformers | {"encoder.onnx": b""}, dict[str, bytes]())
+    ):
+        with pytest.raises(LabelsError, match="does not name the files that its modalities need"):
+            write_screen(f"{folder}-{number}", made.record, made.predictor, learnt, files)
 
 
 def _two_sides(num: int, seed: int) -> tuple[list[Features], np.ndarray]:

@@ -13,7 +13,7 @@ from scoring.assessment import View
 from scoring.screen.modalities import PictureView
 from scoring.screen.model import Screener
 from scoring.screen.screen_file import read_screen
-from scoring.screen.text_encoder import TextEncoder
+from scoring.screen.text_encoder import OnnxTextModel, TextEncoder
 from tests.screens import COMMON_WORDS, PRIVATE_WORDS, PUBLIC_WORDS, planted_corpus, write_labels
 
 pytestmark = pytest.mark.vllm
@@ -72,7 +72,7 @@ def _seen(caption: str | None) -> PictureView:
 
 def test_a_caption_is_the_mean_of_its_tokens_and_padding_does_not_count(tokenizer: bytes) -> None:
     for num_tokens in ("tokens", 8):
-        encoder = TextEncoder(_model(num_tokens, "attention_mask"), tokenizer)
+        encoder = TextEncoder(OnnxTextModel(_model(num_tokens, "attention_mask")), tokenizer)
         features = encoder.features(_seen("Passport PASSPORT bridge cathedral"))
         assert features is not None
         assert {WORDS[place]: features.values[place] for place in np.flatnonzero(features.values)} == {
@@ -94,13 +94,19 @@ def test_a_short_caption_is_filled_up_with_the_padding_of_its_tokenizer(stated: 
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     if stated == "by its section padding":
         made.enable_padding(pad_id=len(WORDS) - 1, pad_token=WORDS[-1])
-    features = TextEncoder(_model(4, is_mean=True), str(made.to_str()).encode()).features(_seen("passport"))
+    features = TextEncoder(OnnxTextModel(_model(4, is_mean=True)), str(made.to_str()).encode()).features(
+        _seen("passport")
+    )
     assert features is not None
     filled = 0 if stated == "not at all" else len(WORDS) - 1
     assert {int(place): features.values[place] for place in np.flatnonzero(features.values)} == {
         WORDS.index("passport"): 0.25,
         filled: 0.75,
     }
+
+
+def _opened(model: bytes, words: bytes) -> TextEncoder:
+    return TextEncoder(OnnxTextModel(model), words)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +119,9 @@ def test_a_short_caption_is_filled_up_with_the_padding_of_its_tokenizer(stated: 
 )
 def test_other_files_are_refused(tokenizer: bytes, change: object, error: str) -> None:
     assert callable(change)
+    model, words = change(_model("tokens"), tokenizer)
     with pytest.raises(EngineError, match=error):
-        TextEncoder(*change(_model("tokens"), tokenizer))
+        _opened(model, words)
 
 
 def test_a_screen_holds_its_text_encoder_and_learns_from_it(tmp_path: Path, tokenizer: bytes) -> None:

@@ -1,6 +1,7 @@
 """Loads a model completely: a tensor that is missing from its files is an error, not filled with random numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -75,24 +76,32 @@ def head_rows(skeleton: Any, checkpoint: Checkpoint, token_ids: Sequence[int]) -
     return made
 
 
-def _loaded(checkpoint: Checkpoint, how: dict[str, str]) -> Any:
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers from showing its progress, and its report of missing tensors, for the length of the block."""
     verbosity = logging.get_verbosity()
     has_progress_bar = logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()  # its report of missing tensors, which the error below says in a line
+    logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
-        model, information = AutoModelForImageTextToText.from_pretrained(
-            checkpoint.folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **how
-        )
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if has_progress_bar:
+            logging.enable_progress_bar()
+
+
+def _loaded(checkpoint: Checkpoint, how: dict[str, str]) -> Any:
+    try:
+        with quiet():
+            model, information = AutoModelForImageTextToText.from_pretrained(
+                checkpoint.folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **how
+            )
     except FAULTS as error:
         raise EngineError(
             f'the model "{checkpoint.name}" cannot be loaded by transformers ({type(error).__name__}); '
             "its architecture may need a newer version or code of its own"
         ) from error
-    finally:
-        logging.set_verbosity(verbosity)
-        if has_progress_bar:
-            logging.enable_progress_bar()
     if information["missing_keys"]:
         raise EngineError(
             f'the model "{checkpoint.name}" is incomplete: its files have no {min(information["missing_keys"])}'
