@@ -107,6 +107,8 @@ class FilterPlan:
 
 @dataclass(frozen=True)
 class FilterResult:
+    """What was written. Fields without a docstring are those of the plan."""
+
     counts: Counts
     """As they were carried out: what could not be released safely is dropped."""
 
@@ -120,16 +122,12 @@ class FilterResult:
     """Kind of file or column that was next to the images and not copied -> how many, the most frequent first."""
 
     cautions: tuple[str, ...]
-    """As in the plan."""
-
     guarantee: GuaranteeRecord | None = None
-    """As in the plan."""
 
     changes: Changes | None = None
     """Since the release before."""
 
     urls: UrlCounts | None = None
-    """As in the plan."""
 
     shift: Mapping[str, Any] | None = None
     """How categories and captions differ from what was scanned, as in `release.json`."""
@@ -362,9 +360,9 @@ def _copy_all(
                 changed[copied.number] = copied.changed
                 continue
             written[copied.number] = copied.written
-            by_rule.update({(action, rule): count for action, rule, count in copied.by_rule})
+            by_rule.update(copied.by_rule)
             num_unseen += copied.num_unseen
-            unseen_kinds.update(dict(copied.unseen_kinds))
+            unseen_kinds.update(copied.unseen_kinds)
             shift.update(copied.shift)
             meter.advance(plan.shares[copied.number].num_kept)
     if changed:

@@ -5,7 +5,6 @@ place as `jobs.takedown.journal` says.
 """
 
 import hashlib
-import json
 import posixpath
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -23,7 +22,6 @@ from pydantic import Field
 
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.formats import open_source
-from ingest.formats.members import name_fault
 from ingest.formats.released import (
     DECISIONS,
     MADE_FROM,
@@ -48,7 +46,7 @@ from jobs.filter.decisions import DECISIONS_SCHEMA, read_decisions
 from jobs.filter.documents import write_documents
 from jobs.filter.finishing import ROWS_PER_GROUP, as_json
 from jobs.filter.previous import write_rest_made_from
-from jobs.filter.record import signed, urls_of, write_sums
+from jobs.filter.record import facts_of, signed, urls_of, write_sums
 from jobs.filter.tombstones import Why, write_tombstones
 from jobs.filter.url_list import DAMAGED, url_hashes
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
@@ -97,6 +95,8 @@ class TakedownRequest:
 
 @dataclass(frozen=True)
 class TakedownResult:
+    """What was removed. Fields without a docstring are those of `Matches`."""
+
     num_entries: int
     """Lines of the list that name a picture."""
 
@@ -107,10 +107,7 @@ class TakedownResult:
     """Shards that held them."""
 
     gone_before: tuple[int, ...]
-    """As in `Matches`."""
-
     unknown: tuple[int, ...]
-    """As in `Matches`."""
 
     near: tuple[NearMatch, ...] = ()
     """Pictures that PDQ hashes found."""
@@ -158,7 +155,7 @@ def _matched(
     if (counts := urls_of(root)) is not None:
         matches = with_same_url(decisions, matches)
         if counts.keeps_unknown:
-            files = _summary(root, request.release)["sha256"]
+            files = facts_of(root.at(RELEASE).read(), request.release)["sha256"]
             matches = with_unjudged(root, files, counts.column, decisions, entries, matches)
     num_shards = len(pc.unique(decisions["shard"].take(pa.array(sorted(matches.taken), pa.int64()))))
     result = TakedownResult(
@@ -178,7 +175,7 @@ def _staged(
     root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, matches: Matches, feedback: Feedback
 ) -> Journal:
     """Write everything that changes into a folder below `takedown.unfinished/`."""
-    staged, summary = root.at(TAKEDOWN_STAGED, folder), _summary(root, request.release)
+    staged, summary = root.at(TAKEDOWN_STAGED, folder), facts_of(root.at(RELEASE).read(), request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
     is_taken[list(matches.taken)] = True
     files: dict[str, str] = summary["sha256"]
@@ -301,16 +298,6 @@ def _rest_of_redactions(root: Place, staged: Place, decisions: pa.Table, is_take
         raise IncompleteError(f"{REDACTIONS} cannot be read; privsieve verify says more") from None
     rest = steps.filter(pa.array([one not in taken for one in places], pa.bool_()))
     return write_checked(staged.at(REDACTIONS), rest, ROWS_PER_GROUP)
-
-
-def _summary(root: Place, url: str) -> dict[str, Any]:
-    try:
-        summary = json.loads(root.at(RELEASE).read())
-        if isinstance(summary["sha256"], dict) and not any(map(name_fault, summary["sha256"])):
-            return dict(summary)
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise PrivsieveError(f"{url}: {RELEASE} is damaged, or was not written by filter")
 
 
 def _without(released: Sequence[str | None], is_taken: npt.NDArray[np.bool_]) -> Kept:
