@@ -163,19 +163,10 @@ def _connect(address: str) -> None:
 
 def _start() -> None:
     """Start a Ray of this process's own. IncompleteError if it does not start, as on a machine that is too busy."""
-    import ray
-
+    num_cpus = max(LOGICAL_CPUS_MIN, 2 * (os.cpu_count() or 1))
     try:
         with _loopback_only():
-            ray.init(
-                address="local",
-                num_cpus=max(LOGICAL_CPUS_MIN, 2 * (os.cpu_count() or 1)),
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                job_config=_job_config(),
-                runtime_env=_runtime_env(),
-            )
+            _init("local", num_cpus=num_cpus, include_dashboard=False)
     except Exception as error:  # Ray raises bare exceptions here
         raise IncompleteError(
             f"Ray did not start on this machine ({_reason(error)}); run the same command again if the machine was "
@@ -190,13 +181,7 @@ def _join(address: str) -> None:
     begun_s = time.monotonic()
     while True:
         try:
-            ray.init(
-                address=address,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                job_config=_job_config(),
-                runtime_env=_runtime_env(),
-            )
+            _init(address)
             return
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             ray.shutdown()
@@ -206,6 +191,20 @@ def _join(address: str) -> None:
             if not isinstance(error, RuntimeError) or time.monotonic() - begun_s > JOIN_LIMIT_S:
                 raise _not_joined(address, error) from None
         time.sleep(JOIN_PAUSE_S)
+
+
+def _init(address: str, num_cpus: int | None = None, include_dashboard: bool | None = None) -> None:
+    import ray
+
+    ray.init(
+        address=address,
+        num_cpus=num_cpus,
+        include_dashboard=include_dashboard,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        job_config=_job_config(),
+        runtime_env=_runtime_env(),
+    )
 
 
 @contextmanager

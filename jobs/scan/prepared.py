@@ -125,12 +125,14 @@ def chosen_samples(
     To draw from all samples, every shard is listed first.
     """
     if request.limit is not None:
-        return first(*_first_counts(source, request.limit), request.limit), {}
+        return first(source.shards, (_num_samples(source, shard) for shard in source.shards), request.limit), {}
     if request.sample is None:
         return None, {}
     shards = list(source.shards)
     if request.per_category:
-        categories = _of_each_shard(partial(_categories, source), shards, executor, "a sample per category")
+        categories = _of_each_shard(
+            lambda shard: list(source.categories(shard)), shards, executor, "a sample per category"
+        )
         chosen, num_without = draw_per_category(shards, categories, request.sample, request.seed or 0)
         if num_without:
             notice(f"{number_of(num_without, 'image')} without a category cannot be drawn")
@@ -162,20 +164,6 @@ def _of_each_shard(work: Callable[[str], Figure], shards: list[str], executor: E
 
 def _num_samples(source: Source, shard: str) -> int:
     return sum(len(slice_.locators) for slice_ in source.slices(shard))
-
-
-def _categories(source: Source, shard: str) -> list[str | None]:
-    return list(source.categories(shard))
-
-
-def _first_counts(source: Source, limit: int) -> tuple[list[str], list[int]]:
-    """Return the first shards and how many samples each has, as many as hold `limit` samples."""
-    counts: list[int] = []
-    for shard in source.shards:
-        counts.append(_num_samples(source, shard))
-        if sum(counts) >= limit:
-            break
-    return list(source.shards[: len(counts)]), counts
 
 
 def check_category(source: Source) -> str | None:
@@ -252,10 +240,11 @@ def record_of(
     screen: FittedScreen | None = None,
 ) -> RunRecord:
     """Return the record of a scan. SourceError if a name has bytes that run.json cannot hold."""
+    is_url = "://" in request.source
     return RunRecord(
         privsieve=__version__,
         code=code_hash(),
-        source=_unicode(_absolute(request.source)),
+        source=_unicode(request.source if is_url else os.path.abspath(os.path.expanduser(request.source))),
         format=source.format,
         category=None if request.category is None else _unicode(request.category),
         sample=request.sample,
@@ -301,10 +290,6 @@ def _comparable(description: EngineDescription) -> dict[str, Any]:
         "versions": description.versions,
         "max_side_px": description.max_side_px,
     }
-
-
-def _absolute(source: str) -> str:
-    return source if "://" in source else os.path.abspath(os.path.expanduser(source))
 
 
 def _unicode(text: str) -> str:

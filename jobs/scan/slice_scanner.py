@@ -9,11 +9,11 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -24,10 +24,13 @@ from jobs.scan.engine_host import EngineHost, NotLoadedError
 from jobs.scan.isolation import IsolationError, isolated_rows
 from jobs.scan.slice_tasks import ScanSettings, SliceCounts, SliceTask, Watchdog
 from scoring.runs import ATTEMPTS, SCORES
-from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts, EngineTime
+from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
 from scoring.runs.footers import shard_text, write_result
 from scoring.screen.guard import guard_counts
 from scoring.table import SCHEMA, Col
+
+if TYPE_CHECKING:
+    from jobs.scan.on_ray import ScanMetrics
 
 OnProgress = Callable[[str, int], object]
 """Takes the name of a slice (`SliceTask.name`) and how many of its images were scanned so far; for progress only. An
@@ -36,18 +39,6 @@ empty name means that an engine is loaded."""
 
 def no_progress(slice_name: str, num_images: int) -> None:
     """Use this as `OnProgress` if progress is not shown."""
-
-
-class Metrics(Protocol):
-    """What a worker reports to the outside while it scans; see `jobs.scan.on_ray.ScanMetrics`."""
-
-    def slice_written(self, seconds: float, num_scored: int, quarantined: Mapping[str, int]) -> None: ...
-
-    def queued(self, num_images: int) -> None: ...
-
-    def tokens(self, spent: Mapping[str, int]) -> None: ...
-
-    def engine_time(self, more: EngineTime) -> None: ...
 
 
 MMAP_THRESHOLD, TRIM_THRESHOLD = (-3, 16 * 2**20), (-1, 64 * 2**20)
@@ -76,7 +67,7 @@ class SliceScanner:
     def __init__(
         self,
         settings: ScanSettings,
-        metrics: Metrics | None = None,
+        metrics: "ScanMetrics | None" = None,
         crashed: Callable[[], object] = lambda: None,
         on_progress: OnProgress = no_progress,
     ):
@@ -121,7 +112,10 @@ class SliceScanner:
             return SliceCounts(failure=str(error), is_fatal=True)
         try:
             with self._flow.at("slices"):
-                guard = self._scan(task, before)
+                began = time.monotonic()
+                tables = self._tables(task, before)
+                with self._flow.at("writing"):
+                    guard = self._finish(task, tables, began)
         except NotLoadedError as error:  # again, after its room was needed for an isolated slice
             with suppress(StorageError):
                 self._attempts.give_back(before)
@@ -158,13 +152,8 @@ class SliceScanner:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._host.make_room()
 
-    def _scan(self, task: SliceTask, before: Attempt) -> str:
-        began = time.monotonic()
-        tables = self._tables(task, before)
-        with self._flow.at("writing"):
-            return self._finish(task, tables, began)
-
     def _finish(self, task: SliceTask, tables: list[pa.Table], began: float) -> str:
+        """Check the rows and write them. Return `GuardCounts.text`; empty without a screen."""
         table = pa.concat_tables([SCHEMA.empty_table(), *tables])
         if table.num_rows != len(task.slice.locators):
             raise RuntimeError(
@@ -194,7 +183,8 @@ class SliceScanner:
             score = self._host.scorer().rows
             samples = self._settings.source.read(slice_)
             most = BATCH_SAMPLES if self._settings.screen is None else SCREENED_SAMPLES
-            rows = rows_in_order(batches(samples, most), score, self._threads, self._room, self._flow, self._queued)
+            queued = (lambda num_images: None) if self._metrics is None else self._metrics.queued
+            rows = rows_in_order(batches(samples, most), score, self._threads, self._room, self._flow, queued)
             return list(self._counted(task, self._watchdog.watch(rows)))
 
     def _isolated(self, task: SliceTask) -> list[pa.Table]:
@@ -215,10 +205,6 @@ class SliceScanner:
             num_images += table.num_rows
             self._on_progress(task.name, num_images)
             yield table
-
-    def _queued(self, num_images: int) -> None:
-        if self._metrics is not None:
-            self._metrics.queued(num_images)
 
     def _write(self, task: SliceTask, table: pa.Table, reasons: Counter[str], guard: str) -> None:
         texts = {
