@@ -201,7 +201,8 @@ def gpus() -> list[Gpu]:
         "--format=csv,noheader,nounits",
         *([] if visible is None else [f"--id={visible}"]),
     ]
-    if shutil.which(command[0]) is None or (visible is not None and not _names_a_gpu(visible)):
+    hides_all = visible is not None and visible.strip() in ("", "-1", "NoDevFiles")
+    if hides_all or shutil.which(command[0]) is None:
         return []
     done = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_LIMIT_S, check=False)
     if done.returncode:
@@ -209,11 +210,6 @@ def gpus() -> list[Gpu]:
             f"nvidia-smi fails ({done.returncode}): the driver does not work; install it again or reboot"
         )
     return gpus_of(done.stdout)
-
-
-def _names_a_gpu(visible: str) -> bool:
-    """Return whether the variable names a GPU. An empty value, -1 and NoDevFiles hide all."""
-    return visible.strip() not in ("", "-1", "NoDevFiles")
 
 
 def gpus_of(listed: str) -> list[Gpu]:

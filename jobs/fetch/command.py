@@ -20,7 +20,7 @@ from ingest.storage.place import Place, place
 from jobs.console.request_options import QUIET, Command, headings, takes
 from jobs.console.requests import Count, Name, Option, Url, checked_request
 from jobs.console.terminal import write_line
-from jobs.fetch.download import IMG2DATASET, LOCAL, Workers, default_folder, download, python_of, requirements
+from jobs.fetch.download import IMG2DATASET, LOCAL, default_folder, download, python_of, requirements
 from jobs.fetch.outcome import FETCHED, SELECTED, finished_shards, reconcile
 from jobs.fetch.selected import (
     FetchRecord,
@@ -144,8 +144,7 @@ def _downloaded(out: Place, selected: SelectionRecord, resources: FetchResources
         folder = resources.environment or default_folder()
         python = python_of(folder.absolute(), requirements(out), feedback.notice)
         address = resources.ray_address or os.environ.get("RAY_ADDRESS") or LOCAL
-        workers = Workers(address, resources.processes, resources.threads, resources.verbose)
-        download(python, out, selected, done, workers, feedback)
+        download(python, out, selected, done, address, resources, feedback)
     return reconcile(out, selected.num_rows, selected.settings.images_per_shard)
 
 
@@ -170,11 +169,7 @@ def fetch(request: FetchRequest, resources: FetchResources, quiet: bool) -> None
 
     Images that ask not to be used for AI (X-Robots-Tag, TDM-Reservation) are not kept. Bytes are kept as they are.
     """
-    _print(run_fetch(request, resources, on_terminal(quiet)), request)
-
-
-def _print(result: FetchResult, request: FetchRequest) -> None:
-    """Print the result. IncompleteError if nothing was downloaded."""
+    result = run_fetch(request, resources, on_terminal(quiet))
     num_failed = result.num_urls - result.num_downloaded
     reasons = ", ".join(f"{reason} {count}" for reason, count in result.failures.items())
     if result.num_tried_again is not None:

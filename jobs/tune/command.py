@@ -138,7 +138,6 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
     }
     if (card := _finished(out, request.out, content, feedback)) is not None:
         return card
-    _is_begun(out, request.out, content)
     folder = Path(out.path) if out.is_local else staging_folder(request.out)
     from scoring.tuning.training import TrainingRequest
 
@@ -181,7 +180,6 @@ def _tuned_here(
     out = place(str(work.folder))
     if (card := _finished(out, name, content, feedback)) is not None:
         return card
-    _is_begun(out, name, content)
     check(work, request.num_gpus)
     with lease(out.at(RUN_LEASE), name, takeover=None) as held:
         held.confirm()  # if two commands began at once, the last one holds it
@@ -226,9 +224,12 @@ def _tuned(
 
 
 def _finished(out: Place, name: str, content: dict[str, object], feedback: Feedback) -> Card | None:
-    """Return the card of an adapter of the same request; None without an adapter. LabelsError if it is of another."""
+    """Return the card of an adapter of the same request; None without an adapter. LabelsError if an adapter or a killed
+    run of another request is there, or something else."""
     card = card_at(out, name)
-    if card is not None:
+    if card is None:
+        _is_begun(out, name, content)
+    else:
         _refuse_another(json.loads(card.model_dump_json()), content, f"{name} holds an adapter that was tuned")
         feedback.notice(f"{name} is already tuned with this set, model and recipe")
     return card

@@ -38,7 +38,7 @@ from jobs.filter.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.verify.contact_sheet import write_contact_sheet
 from jobs.verify.request import VerifyRequest
-from jobs.verify.rescan import DecidedBy, Rescan, rescanned
+from jobs.verify.rescan import Rescan, rescanned
 from reports.evaluation.answers import MayBeLeft, may_be_left
 from scoring.policies.policy import DAMAGED_SHARD, TAKEDOWN
 from scoring.runs.lease import holder
@@ -85,11 +85,6 @@ class _Written(BaseModel):
 
     documents: dict[str, Sha256] | None = None
     """Files that were made from this one, and their hashes; None in releases of older versions."""
-
-    @property
-    def decided_by(self) -> DecidedBy:
-        engine = self.engine or {}
-        return DecidedBy(engine.get("name"), engine.get("protocol"), self.residual_max_level)
 
     @property
     def hashes(self) -> dict[str, Sha256]:
@@ -186,7 +181,8 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     if request.rescan_engine is not None and not faults:
         if written.urls is not None:
             raise PrivsieveError("--rescan-engine: a list of URLs has no pictures to look at")
-        rescan = rescanned(request.release, request.rescan_engine, request.options, written.decided_by, feedback)
+        decided_by = (written.engine or {}, written.residual_max_level)
+        rescan = rescanned(request.release, request.rescan_engine, request.options, *decided_by, feedback)
     num_on_sheet = None
     if request.contact_sheet is not None and not faults:
         num_on_sheet = write_contact_sheet(request, request.source or written.source, written.format, feedback)
