@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata, requires
 from importlib.metadata import version as package_version
+from pathlib import Path
 
 from packaging.requirements import Requirement
 
@@ -128,7 +129,8 @@ def check_disk(run_url: str | None) -> str:
     folders = [os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()]
     run = None if run_url is None else place(run_url)
     if run is not None and run.is_local:
-        folders.append(_nearest_folder(run))
+        there = (folder for folder in (Path(run.path), *Path(run.path).parents) if folder.is_dir())
+        folders.append(str(next(there)))
     for folder in folders:
         usage = shutil.disk_usage(folder)
         if usage.free < max(MIN_DISK_BYTES, usage.total // 20):
@@ -137,13 +139,6 @@ def check_disk(run_url: str | None) -> str:
                 "free some, or set RAY_TMPDIR"
             )
     return ", ".join(f"{folder}: {shutil.disk_usage(folder).free / GIB:.0f} GiB free" for folder in folders)
-
-
-def _nearest_folder(run: Place) -> str:
-    folder = run.path
-    while not os.path.isdir(folder):
-        folder = posixpath.dirname(folder)
-    return folder
 
 
 TORCH = "import torch; print(torch.__version__, torch.version.cuda or 'none', torch.cuda.is_available())"

@@ -20,7 +20,7 @@ from ingest.storage.place import Place, place
 from jobs.console.request_options import QUIET, Command, headings, takes
 from jobs.console.requests import Count, Name, Option, Url, checked_request
 from jobs.console.terminal import write_line
-from jobs.fetch.download import IMG2DATASET, LOCAL, default_folder, download, python_of, requirements
+from jobs.fetch.download import IMG2DATASET, LOCAL, Workers, default_folder, download, python_of, requirements
 from jobs.fetch.outcome import FETCHED, SELECTED, finished_shards, reconcile
 from jobs.fetch.selected import (
     FetchRecord,
@@ -144,7 +144,8 @@ def _downloaded(out: Place, selected: SelectionRecord, resources: FetchResources
         folder = resources.environment or default_folder()
         python = python_of(folder.absolute(), requirements(out), feedback.notice)
         address = resources.ray_address or os.environ.get("RAY_ADDRESS") or LOCAL
-        download(python, out, selected, done, address, resources, feedback)
+        workers = Workers(address, resources.processes, resources.threads, resources.verbose)
+        download(python, out, selected, done, workers, feedback)
     return reconcile(out, selected.num_rows, selected.settings.images_per_shard)
 
 

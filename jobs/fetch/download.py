@@ -16,9 +16,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from importlib.resources import as_file, files
+from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ingest.errors import EngineError, IncompleteError
 from ingest.storage.place import Place
@@ -26,9 +27,6 @@ from jobs.fetch.outcome import SELECTED, num_rows_announced
 from jobs.fetch.selected import SelectionRecord
 from jobs.runtime.progress import Feedback
 from scoring.sql.names import location
-
-if TYPE_CHECKING:
-    from jobs.fetch.command import FetchResources
 
 IMG2DATASET = "1.47.0"
 STAMP = "privsieve.json"
@@ -62,7 +60,7 @@ def _drivers(out: Place) -> list[str]:
 
 def cluster_requirements(out: Place) -> list[str]:
     """Return what a Ray cluster installs for its workers; it brings its own Ray."""
-    text = files("jobs.fetch").joinpath("pins.txt").read_text(encoding="utf-8")
+    text = resources.files("jobs.fetch").joinpath("pins.txt").read_text(encoding="utf-8")
     return [line for line in text.splitlines() if line and not line.startswith("#")] + _drivers(out)
 
 
@@ -88,7 +86,7 @@ def _make(folder: Path, python: Path, wanted: list[str]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _stamp(folder, [])
-        with open(folder / LOG, "wb") as log, as_file(files("jobs.fetch") / "pins.txt") as pins:
+        with open(folder / LOG, "wb") as log, resources.as_file(resources.files("jobs.fetch") / "pins.txt") as pins:
             # Isolated (-I): a file named pip.py in the folder of the command must not run.
             install = [python, "-I", "-m", "pip", "install", "--disable-pip-version-check", "-c", pins, *wanted]
             for command in ([sys.executable, "-I", "-m", "venv", folder], install):
@@ -107,22 +105,33 @@ def _stamp(folder: Path, installed: list[str]) -> None:
     (folder / STAMP).write_text(json.dumps({"requirements": installed}) + "\n", encoding="utf-8")
 
 
+@dataclass(frozen=True)
+class Workers:
+    """Who downloads. Changes nothing in the shards."""
+
+    ray_address: str
+    """Address of a cluster, or `LOCAL`."""
+
+    processes: int | None
+    """Shards at the same time; None for one per CPU core. Only where `ray_address` is `LOCAL`."""
+
+    threads: int
+    """Requests at the same time, in each process."""
+
+    shows_messages: bool
+    """Whether img2dataset's own messages go to stderr."""
+
+
 def download(
-    python: Path,
-    out: Place,
-    selected: SelectionRecord,
-    done: dict[str, int],
-    address: str,
-    resources: "FetchResources",
-    feedback: Feedback,
+    python: Path, out: Place, selected: SelectionRecord, done: dict[str, int], workers: Workers, feedback: Feedback
 ) -> None:
-    """Download all shards that are not in `done` (shard -> rows). address: of a Ray cluster, or `LOCAL`.
+    """Download all shards that are not in `done` (shard -> rows).
 
     IncompleteError if the program failed; the shards that it finished before stay.
     """
-    settings = _settings(out, selected, address, resources)
+    settings = _settings(out, selected, workers)
     with tempfile.TemporaryFile() as errors:
-        stderr = None if resources.verbose else errors
+        stderr = None if workers.shows_messages else errors
         with _program(python, settings, stderr) as process, feedback.meter("fetch", selected.num_rows) as bar:
             bar.resume(sum(done.values()), selected.num_rows)
             while process.poll() is None:
@@ -139,16 +148,16 @@ def download(
         )
 
 
-def _settings(out: Place, selected: SelectionRecord, address: str, resources: "FetchResources") -> dict[str, Any]:
+def _settings(out: Place, selected: SelectionRecord, workers: Workers) -> dict[str, Any]:
     """Return what `program.py` reads."""
-    record, is_local = selected.settings, address == LOCAL
+    record, is_local = selected.settings, workers.ray_address == LOCAL
     ray: dict[str, Any] = {
-        "address": address,
-        "log_to_driver": resources.verbose,
+        "address": workers.ray_address,
+        "log_to_driver": workers.shows_messages,
         "logging_level": logging.ERROR,
     }
     if is_local:
-        ray["num_cpus"] = resources.processes or os.cpu_count() or 1
+        ray["num_cpus"] = workers.processes or os.cpu_count() or 1
     return {
         "bounds": {
             "max_bytes": record.max_bytes,
@@ -157,7 +166,7 @@ def _settings(out: Place, selected: SelectionRecord, address: str, resources: "F
         },
         "ray": ray,
         "runtime_env": {} if is_local else {"pip": cluster_requirements(out)},
-        "download": _img2dataset_arguments(out, selected, resources.threads),
+        "download": _img2dataset_arguments(out, selected, workers.threads),
     }
 
 

@@ -28,10 +28,10 @@ from jobs.runtime.on_worker import Said, fetch_with_progress, on_worker
 from jobs.runtime.progress import Feedback, Meter
 from jobs.scan.prepared import Prepared, gpus_per_engine, is_on_cluster, prepare
 from jobs.scan.request import ScanRequest, ScanResources
-from scoring.assessment import Closable, EngineDescription, EngineOptions, RemoteEngineModule, Unscored
+from scoring.assessment import Closable, EngineDescription, EngineOptions, RemoteEngineModule
 from scoring.engine_facts import Preview
 from scoring.engines import engine_module
-from scoring.engines.canary import canary
+from scoring.engines.canary import asked
 from scoring.runs import PROBE
 from scoring.taxonomy import KEYS
 
@@ -96,7 +96,12 @@ def engine_checked(engine: str, options: EngineOptions) -> EngineDescription:
     if isinstance(module, RemoteEngineModule):
         module.check(options)
     if description.num_gpus:
-        _check_answers(engine, options)
+        loaded = module.load(options)
+        try:
+            asked(loaded)
+        finally:
+            if isinstance(loaded, Closable):
+                loaded.close()
     return description
 
 
@@ -110,18 +115,6 @@ def _check_folder(run: Place, probe: str) -> None:
         )
     own.write(probe.encode())
     own.remove()
-
-
-def _check_answers(engine: str, options: EngineOptions) -> None:
-    """Raise EngineError if the engine cannot be loaded here, or cannot answer about a plain picture."""
-    loaded = engine_module(engine).load(options)
-    try:
-        answer = loaded.assess([canary()])[0]
-    finally:
-        if isinstance(loaded, Closable):
-            loaded.close()
-    if isinstance(answer, Unscored) and answer.reason in ("engine_error", "engine_oom"):
-        raise EngineError(f"the engine cannot answer for a plain picture: {answer.message}")
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -24,13 +24,10 @@ from jobs.scan.engine_host import EngineHost, NotLoadedError
 from jobs.scan.isolation import IsolationError, isolated_rows
 from jobs.scan.slice_tasks import ScanSettings, SliceCounts, SliceTask, Watchdog
 from scoring.runs import ATTEMPTS, SCORES
-from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
+from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts, EngineTime
 from scoring.runs.footers import shard_text, write_result
 from scoring.screen.guard import guard_counts
 from scoring.table import SCHEMA, Col
-
-if TYPE_CHECKING:
-    from jobs.scan.on_ray import ScanMetrics
 
 OnProgress = Callable[[str, int], object]
 """Takes the name of a slice (`SliceTask.name`) and how many of its images were scanned so far; for progress only. An
@@ -39,6 +36,18 @@ empty name means that an engine is loaded."""
 
 def no_progress(slice_name: str, num_images: int) -> None:
     """Use this as `OnProgress` if progress is not shown."""
+
+
+class Metrics(Protocol):
+    """What a worker reports to the outside while it scans; see `jobs.scan.on_ray.ScanMetrics`."""
+
+    def slice_written(self, seconds: float, num_scored: int, quarantined: Mapping[str, int]) -> None: ...
+
+    def queued(self, num_images: int) -> None: ...
+
+    def tokens(self, spent: Mapping[str, int]) -> None: ...
+
+    def engine_time(self, more: EngineTime) -> None: ...
 
 
 MMAP_THRESHOLD, TRIM_THRESHOLD = (-3, 16 * 2**20), (-1, 64 * 2**20)
@@ -67,7 +76,7 @@ class SliceScanner:
     def __init__(
         self,
         settings: ScanSettings,
-        metrics: "ScanMetrics | None" = None,
+        metrics: Metrics | None = None,
         crashed: Callable[[], object] = lambda: None,
         on_progress: OnProgress = no_progress,
     ):

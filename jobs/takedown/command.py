@@ -150,7 +150,7 @@ def _matched(
 ) -> tuple[pa.Table, Matches, TakedownResult]:
     """Return the decisions, which of them the list names, and the result of the removal."""
     decisions = read_decisions(root, request.release)
-    near = near_pictures(request.release, entries, request.pdq_distance, feedback)
+    near, num_not_compared = near_pictures(request.release, entries, request.pdq_distance, feedback)
     matches = matched(decisions, entries, request.release, near)
     if (counts := urls_of(root)) is not None:
         matches = with_same_url(decisions, matches)
@@ -165,7 +165,7 @@ def _matched(
         matches.gone_before,
         matches.unknown,
         matches.near,
-        near.num_not_compared,
+        num_not_compared,
         num_unjudged=len(matches.unjudged),
     )
     return decisions, matches, result
