@@ -3,7 +3,8 @@
 All are made from `release.json` alone, so that a takedown can write them again. They say what was measured, by which
 engine and on what, and name what was not; none describes what the command does not know, such as a licence. The texts
 are in `card.md.j2` and `datasheet.md.j2`. The datasheet answers the questions of "Datasheets for Datasets" (Gebru et
-al., 2021) by facts. What only the people in charge know is in square brackets.
+al., 2021) by facts. What only the people in charge know is in square brackets. `croissant_context.json` is the context
+that Croissant 1.1 prescribes (docs.mlcommons.org/croissant), and the prefix of PROV.
 """
 
 import hashlib
@@ -36,32 +37,6 @@ TEXTS = {
 
 PICTURE_PATTERNS = [f"*.{extension}" for extension in ("jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff")]
 
-CONTEXT: dict[str, Any] = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "sc": "https://schema.org/",
-    "cr": "http://mlcommons.org/croissant/",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "prov": "http://www.w3.org/ns/prov#",
-    "dct": "http://purl.org/dc/terms/",
-    **{
-        name: f"cr:{name}"
-        for name in (
-            *("arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "extract", "field"),
-            *("fileProperty", "fileObject", "fileSet", "format", "includes", "isArray", "isLiveDataset", "jsonPath"),
-            *("key", "md5", "parentField", "path", "recordSet", "references", "regex", "repeated", "replace"),
-            *("samplingRate", "separator", "source", "subField", "transform"),
-        )
-    },
-    "conformsTo": "dct:conformsTo",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "description": {"@container": "@language"},
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "name": {"@container": "@language"},
-}
-"""The context that Croissant 1.1 prescribes (docs.mlcommons.org/croissant), and the prefix of PROV."""
-
 
 def documents(release: Mapping[str, Any]) -> dict[str, bytes]:
     """Return file name -> content. release: what `release.json` says, which has at least `engine` and `format`."""
@@ -81,9 +56,12 @@ def documents(release: Mapping[str, Any]) -> dict[str, bytes]:
     facts = _facts(release)
     made = {CROISSANT: f"{json.dumps(_croissant(release), indent=2)}\n"}
     for name, template in ((CARD, "card.md.j2"), (DATASHEET, "datasheet.md.j2")):
-        text = resources.files("jobs.filter").joinpath(template).read_text(encoding="utf-8")
-        made[name] = environment.from_string(text).render(facts)
+        made[name] = environment.from_string(_text(template)).render(facts)
     return {name: made[name].encode() for name in (CARD, DATASHEET, CROISSANT)}
+
+
+def _text(name: str) -> str:
+    return resources.files("jobs.filter").joinpath(name).read_text(encoding="utf-8")
 
 
 def _facts(release: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,7 +134,7 @@ def _croissant(release: Mapping[str, Any]) -> dict[str, Any]:
     engine = release["engine"]
     run = f"urn:sha256:{release['run_sha256']}"
     return {
-        "@context": CONTEXT,
+        "@context": json.loads(_text("croissant_context.json")),
         "@type": "sc:Dataset",
         "conformsTo": ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": _name(release),

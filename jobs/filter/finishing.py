@@ -69,20 +69,12 @@ def finish(
     made_from_sha256 = None
     if identity.urls is None:
         made_from_sha256 = write_made_from(out, _at_once(plan.shares, lambda share: written_of(out, share)))
-    rules: dict[str, dict[str, int]] = {}
-    for (action, rule), count in sorted(counts.by_rule.items()):
-        rules.setdefault(rule, {})[action] = count
-    is_clean = identity.files == "clean"
     summary = {
         "scope": scope(record, plan),
         "damaged_shards": {"num_shards": plan.damage.num_shards, "parts": dict(plan.damage.parts)},
         "made_up": record.made_up,
         "num_images": counts.num_images,
-        "actions": counts.actions(),
-        "rules": rules,
-        "num_unseen_kept": 0 if is_clean else counts.num_unseen,
-        "unseen_kept": {} if is_clean else dict(counts.unseen_kinds),
-        "num_unseen_removed": counts.num_unseen if is_clean else 0,
+        **counts.as_json(is_clean=identity.files == "clean"),
         "num_unseen_not_recorded": plan.num_older,
         "members_left_out": left_out(written),
         "shift": shift.as_json(),

@@ -79,7 +79,14 @@ def storage_checked(engine: str, options: EngineOptions, source: Source, run: Pl
     probe: name and content of a file that the machine of the command wrote into the folder of the run.
     """
     first_sample(source)
-    _check_folder(run, probe)
+    theirs, own = run.at(probe + PART), run.at(f"{probe}-answer{PART}")
+    if not theirs.exists() or theirs.read() != probe.encode():
+        raise StorageError(
+            f"{run.path} is another folder here than where the command was given: give --run as a URL, or as a folder "
+            "that all machines share"
+        )
+    own.write(probe.encode())
+    own.remove()
     yield from fetch_with_progress(engine, options)
 
 
@@ -103,18 +110,6 @@ def engine_checked(engine: str, options: EngineOptions) -> EngineDescription:
             if isinstance(loaded, Closable):
                 loaded.close()
     return description
-
-
-def _check_folder(run: Place, probe: str) -> None:
-    """Raise StorageError if this machine cannot write to the folder, or it is not the folder that has the probe."""
-    theirs, own = run.at(probe + PART), run.at(f"{probe}-answer{PART}")
-    if not theirs.exists() or theirs.read() != probe.encode():
-        raise StorageError(
-            f"{run.path} is another folder here than where the command was given: give --run as a URL, or as a folder "
-            "that all machines share"
-        )
-    own.write(probe.encode())
-    own.remove()
 
 
 @dataclass(frozen=True)

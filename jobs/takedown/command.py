@@ -7,7 +7,7 @@ place as `jobs.takedown.journal` says.
 import hashlib
 import posixpath
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated, Any
@@ -42,9 +42,10 @@ from ingest.storage.place import Place, place
 from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
-from jobs.filter.decisions import DECISIONS_SCHEMA, read_decisions
+from jobs.filter.decisions import DECISIONS_SCHEMA, counted, read_decisions
 from jobs.filter.documents import write_documents
 from jobs.filter.finishing import ROWS_PER_GROUP, as_json
+from jobs.filter.plan import counts_of
 from jobs.filter.previous import write_rest_made_from
 from jobs.filter.record import facts_of, signed, urls_of, write_sums
 from jobs.filter.tombstones import Why, write_tombstones
@@ -53,7 +54,7 @@ from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from jobs.takedown.entries import Entry, entries_of
 from jobs.takedown.journal import Journal, finish_takedown, put_in_place, write_rest
 from jobs.takedown.matching import Matches, NearMatch, matched, near_pictures, with_same_url, with_unjudged
-from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, TAKEDOWN
+from scoring.policies.policy import TAKEDOWN
 from scoring.runs.lease import lease
 
 PdqDistance = Annotated[int, Field(ge=0, le=64)]
@@ -205,7 +206,11 @@ def _staged(
         summary["redactions_sha256"] = replaced[REDACTIONS] = _rest_of_redactions(root, staged, decisions, is_taken)
     tombstones = _tombstones(decisions, matches, request)
     summary["removed_sha256"] = replaced[REMOVED] = write_tombstones(root, staged, tombstones)
-    summary |= {**_counts(made, summary), "sha256": hashes, "decisions_sha256": decisions_sha256}
+    summary |= {
+        **_counts(made, summary.get("files") == "clean"),
+        "sha256": hashes,
+        "decisions_sha256": decisions_sha256,
+    }
     summary.setdefault("takedowns", []).append(takedown)
     if "engine" in summary:  # releases of older versions have neither documents nor the facts for them
         summary["documents"] = write_documents(staged, summary)
@@ -322,20 +327,11 @@ def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:
     return decisions
 
 
-def _counts(decisions: pa.Table, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the counts of `release.json` as they are after the takedown. summary: before."""
-    rules: dict[str, dict[str, int]] = {}
-    actions: dict[str, int] = dict.fromkeys(ACTIONS, 0)
-    for row in decisions.group_by(["rule", "action"]).aggregate([([], "count_all")]).to_pylist():
-        if row["rule"] != DAMAGED_SHARD:
-            rules.setdefault(row["rule"], {})[row["action"]] = row["count_all"]
-            actions[row["action"]] += row["count_all"]
+def _counts(decisions: pa.Table, is_clean: bool) -> dict[str, Any]:
+    """Return the counts of `release.json` as they are after the takedown. is_clean: as of `Counts.as_json`."""
     unseen = pc.drop_null(decisions["unseen"])
     kinds = Counter(pc.list_flatten(unseen).to_pylist())
-    if summary.get("files") == "clean":
-        return {"actions": dict(actions), "rules": rules, "num_unseen_removed": len(unseen)}
-    ordered = dict(sorted(kinds.items(), key=lambda item: (-item[1], item[0])))
-    return {"actions": dict(actions), "rules": rules, "num_unseen_kept": len(unseen), "unseen_kept": ordered}
+    return counts_of(counted(decisions), len(unseen), kinds).as_json(is_clean)
 
 
 MAX_PRINTED = 20

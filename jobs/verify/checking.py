@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel
 
 from ingest.errors import PrivsieveError, SourceError, number_of
-from ingest.formats import Source, open_source
+from ingest.formats import open_source
 from ingest.formats.members import name_fault
 from ingest.formats.released import (
     CHANGES,
@@ -291,16 +292,10 @@ def _pictures(url: str, decisions: pa.Table, removed: Tombstones, feedback: Feed
     num_pictures, faults = sum(map(len, released.values())), list[str]()
     if not num_pictures:
         return 0, []
-    source = open_source(url, None, None)
-    with feedback.meter("verify pictures", num_pictures) as meter:
-        for shard in source.shards:
-            held, name = _held(source, shard), printable(shard)
-            expected = released.pop(name, [])
-            if held != expected:
-                faults.append(
-                    _again(name, held, expected, removed) or f"{name}: its pictures are not those of {DECISIONS}"
-                )
-            meter.advance(len(held))
+    for name, held in _held(url, num_pictures, feedback):
+        expected = released.pop(name, [])
+        if held != expected:
+            faults.append(_again(name, held, expected, removed) or f"{name}: its pictures are not those of {DECISIONS}")
     faults += [f"{shard}: its pictures are not there" for shard in released]
     return num_pictures, faults
 
@@ -309,17 +304,11 @@ def _removed_again(url: str, decisions: pa.Table, removed: Tombstones, feedback:
     """Yield the shards of a release with other faults that hold removed pictures; one that cannot be read has a fault
     of its own."""
     expected = _released(_without(decisions, removed))
-    try:
-        source = open_source(url, None, None)
-        with feedback.meter("verify pictures", None) as meter:
-            for shard in source.shards:
-                held, name = _held(source, shard), printable(shard)
-                again = _again(name, held, expected.get(name, []), removed)
-                if again is not None:
-                    yield again
-                meter.advance(len(held))
-    except SourceError:
-        return
+    with suppress(SourceError):
+        for name, held in _held(url, None, feedback):
+            again = _again(name, held, expected.get(name, []), removed)
+            if again is not None:
+                yield again
 
 
 def _without(decisions: pa.Table, removed: Tombstones) -> pa.Table:
@@ -370,7 +359,12 @@ def _url_faults(
         yield f"{FOLDER}: its URLs are not those of {DECISIONS}"
 
 
-def _held(source: Source, shard: str) -> list[str]:
-    """Return the hashes of the pictures of a shard, in their order."""
-    slices = source.slices(shard)
-    return [hashlib.sha256(sample.encoded).hexdigest() for slice_ in slices for sample in source.read(slice_)]
+def _held(url: str, num_pictures: int | None, feedback: Feedback) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name of each shard that is there, and the hashes of its pictures, in their order."""
+    source = open_source(url, None, None)
+    with feedback.meter("verify pictures", num_pictures) as meter:
+        for shard in source.shards:
+            samples = (sample for slice_ in source.slices(shard) for sample in source.read(slice_))
+            held = [hashlib.sha256(sample.encoded).hexdigest() for sample in samples]
+            yield printable(shard), held
+            meter.advance(len(held))
