@@ -111,14 +111,11 @@ class _Decided(NamedTuple):
 
     decisions: pa.Table
     unseen: dict[int, list[str]]
-    """`unseen_in` of it."""
-
     rewrite: Rewriter | None
     facts: pa.Table
     """Columns of `jobs.filter.shift` of each row."""
 
     flags: dict[int, dict[str, Any]] | None
-    """`Kept.flags` of it."""
 
 
 @dataclass(frozen=True)
@@ -133,8 +130,6 @@ class ShardCopier:
     """Whether what an earlier filter has copied is reused, if it is whole."""
 
     threshold: ScoreThreshold | None = None
-    """The threshold of a guarantee."""
-
     reviewed: ReviewedBoxes = field(default_factory=dict)
     verify: VerifyEngine | None = None
 

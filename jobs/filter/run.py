@@ -81,7 +81,6 @@ class FilterPlan:
     """Lines to read before the counts: of which images they are, and rules that may not do what was meant."""
 
     threshold: ScoreThreshold | None
-    """The threshold of the guarantee."""
 
     guarantee: GuaranteeRecord | None
     """What it promises, what it costs and what proves it."""
@@ -93,7 +92,6 @@ class FilterPlan:
     """The other engine of the second look."""
 
     previous: PreviousRelease | None = None
-    """The release before this one."""
 
     groups: GroupCounts | None = None
     """Groups of near duplicates that share a decision."""

@@ -24,8 +24,6 @@ class ReviewPage:
 
     asking: Asking
     title: str
-    """Title of the run."""
-
     owner: str | None
     audit: tuple[AuditSample, Estimate] | None
     """The drawn pictures of an audit, and its estimate."""

@@ -165,7 +165,12 @@ class _Child:
         while time.monotonic() < until:
             try:
                 if self._connection.poll(0.05):
-                    return _raised(self._connection.recv())
+                    answer = self._connection.recv()
+                    if isinstance(answer, EngineError):
+                        raise IsolationError(str(answer))
+                    if isinstance(answer, PrivsieveError):
+                        raise answer
+                    return answer
             except (EOFError, OSError):
                 return Fault("crash", self._cause_of_death())
             if resident_bytes(self._process.pid) - bytes_before > max_bytes:
@@ -182,14 +187,6 @@ class _Child:
     def stop(self) -> None:
         self._process.kill()
         self._connection.close()
-
-
-def _raised(answer: Any) -> Any:
-    if isinstance(answer, EngineError):
-        raise IsolationError(str(answer))
-    if isinstance(answer, PrivsieveError):
-        raise answer
-    return answer
 
 
 def _serve(connection: Connection) -> None:

@@ -22,7 +22,7 @@ from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.runtime.cluster import Executor, is_this_machine
-from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
+from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.machines import default_num_gpus, gpus_of_engine
 from jobs.runtime.on_worker import code_hash
 from jobs.scan.request import ScanRequest, ScanResources
@@ -232,14 +232,9 @@ def _probes(source: Source, num_shards: int) -> list[CategoryProbe]:
     return probes
 
 
-def record_of(
-    request: ScanRequest,
-    source: Source,
-    engine: EngineDescription,
-    hash_list: HashList = NOTHING,
-    screen: FittedScreen | None = None,
-) -> RunRecord:
+def record_of(prepared: Prepared, engine: EngineDescription) -> RunRecord:
     """Return the record of a scan. SourceError if a name has bytes that run.json cannot hold."""
+    request, source, screen = prepared.request, prepared.source, prepared.screen
     is_url = "://" in request.source
     return RunRecord(
         privsieve=__version__,
@@ -255,8 +250,8 @@ def record_of(
         num_source_shards=None if request.shards is None else len(source.shards),
         labels=None if source.class_list is None else source.class_list.sha256,
         caption_words=None if source.keyword_list is None else source.keyword_list.sha256,
-        pdq=request.pdq or hash_list.needs_pdq,
-        hash_list=None if request.hash_list is None else hash_list.digest,
+        pdq=request.pdq or prepared.hash_list.needs_pdq,
+        hash_list=None if request.hash_list is None else prepared.hash_list.digest,
         screen=None if screen is None else _screen(screen.record, screen.sha256),
         max_pixels=request.max_pixels_in,
         max_frames=request.max_frames,

@@ -125,9 +125,7 @@ class _Scan:
             if self._on_cluster:  # a machine of it describes the engine
                 stack.enter_context(self._session())
             self._description = self._described()
-            self._record = record_of(
-                self._request, self._prepared.source, self._description, self._prepared.hash_list, self._prepared.screen
-            )
+            self._record = record_of(self._prepared, self._description)
             if refuse_other(self._request.run, self._record) is None and not self._on_cluster:
                 self._refuse_new_run()  # on a cluster, the first look has done it
             held = stack.enter_context(lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover))

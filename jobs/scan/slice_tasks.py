@@ -128,7 +128,6 @@ class ScanSettings:
     source: Source
 
     run: Place
-    """The run folder."""
 
     engine: str
     """A name of `scoring.engines.ENGINES`."""
