@@ -24,7 +24,6 @@ from ingest.images.pixels import ImageLimits
 from ingest.machine import available_bytes, install_command
 from ingest.sample import Sample
 from ingest.storage.place import PART, Place, place
-from ingest.storage.retries import RETRY_VARIABLE
 from scoring.engine_facts import LocalModel
 from scoring.runs import RUN_RECORD
 from scoring.runs.record import open_run, refuse_other_files
@@ -237,10 +236,6 @@ def _seen_by_torch(gpu: Gpu) -> str:
     return f"torch {torch} for CUDA {cuda} sees it"
 
 
-RETRY_S = "5"
-"""How long to wait for a store that does not answer, unless the user set another time."""
-
-
 def check_source(url: str) -> str:
     corpus = open_source(url, None, None)
     sample = first_sample(corpus)
@@ -274,19 +269,6 @@ def check_run(url: str) -> str:
         finally:
             probe.remove()
     return "an existing run, can be written" if is_run else "new, can be written"
-
-
-@contextmanager
-def short_retries() -> Iterator[None]:
-    """Within the block, stop asking a store that does not answer after `RETRY_S`, unless the user set a time."""
-    if RETRY_VARIABLE in os.environ:
-        yield
-        return
-    os.environ[RETRY_VARIABLE] = RETRY_S
-    try:
-        yield
-    finally:
-        del os.environ[RETRY_VARIABLE]
 
 
 @contextmanager

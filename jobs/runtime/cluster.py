@@ -151,14 +151,21 @@ def _connect(address: str) -> None:
     if address == "local":
         _start()
         return
-    wait_before = os.environ.get(PORT_WAIT_VARIABLE)
-    os.environ[PORT_WAIT_VARIABLE] = wait_before or "1"  # one try: something answers already
-    try:
+    with default_variable(PORT_WAIT_VARIABLE, "1"):  # one try: something answers already
         _join(address)
+
+
+@contextmanager
+def default_variable(name: str, value: str) -> Iterator[None]:
+    """Within the block, set an environment variable, unless the user has set it."""
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = value
+    try:
+        yield
     finally:
-        del os.environ[PORT_WAIT_VARIABLE]
-        if wait_before is not None:
-            os.environ[PORT_WAIT_VARIABLE] = wait_before
+        del os.environ[name]
 
 
 def _start() -> None:
