@@ -123,19 +123,8 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
             of_queue = queue.rows[Col.SHA256].to_pylist(), queue.rows[Col.LEVEL].to_pylist()
             assigned = assignment(people_of(request.assign), *of_queue, request.per_person, request.seed)
         answers = ReviewAnswers(root.at(REVIEWS))
-        asking = Asking(
-            rows,
-            known,
-            queue.kind,
-            request.judged,
-            answers,
-            screen,
-            record.engine,
-            request.again,
-            request.seed,
-            queue.for_second_look,
-            assigned,
-        )
+        how = (request.judged, answers, screen, record.engine, request.again, request.seed, assigned)
+        asking = Asking(queue, rows, known, *how)
         if request.reviewer is not None:
             asking.refuse_stranger(request.reviewer)
         if assigned is not None:
