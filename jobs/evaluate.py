@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 import click
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import Field
 
 from ingest.errors import LabelsError, PrivsieveError
@@ -28,7 +27,7 @@ from reports.evaluation.words import document
 from reports.pages import write_page
 from reports.report.opened import open_run
 from scoring.labels.reviews import caution_of_chosen
-from scoring.labels.table import contradictions, read_labels, read_labels_and_origin
+from scoring.labels.table import contradictions, of_split, read_labels, read_labels_and_origin
 
 MAX_DRAWS = 100_000
 MAX_ERRORS = 60
@@ -96,11 +95,7 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> Evalu
     hash_list = hash_list_of(request.hash_list) if request.errors else NOTHING
     labels, origin = read_labels_and_origin(request.labels)
     if request.split is not None:
-        splits = labels["split"].unique().drop_null().to_pylist()
-        labels = labels.filter(pc.equal(labels["split"], request.split))
-        if not labels.num_rows:
-            there = f"there are: {', '.join(sorted(splits))}" if splits else "the labels name no split"
-            raise LabelsError(f'{request.labels}: no label is of the split "{request.split}"; {there}')
+        labels = of_split(labels, request.split, request.labels)
     grouped = groups_of(request.groups)
     options = EvaluationOptions(
         request.seed, request.num_draws, request.threshold, request.by, grouped, request.ambiguous

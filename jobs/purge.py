@@ -125,8 +125,9 @@ def run_purge(request: PurgeRequest, feedback: Feedback = SILENT) -> PurgeResult
     LabelsError of a study."""
     root = place(request.run)
     before = _purged(root)
-    is_study = _is_study(root) if before is None else before.study_sha256 is not None
-    if before is None and not is_study:
+    if before is not None:
+        is_study = before.study_sha256 is not None
+    elif not (is_study := root.at(QUESTIONS).exists() and not root.at(RUN_RECORD).exists()):
         open_run(request.run)
     kinds = {name: _kind(root, name, is_study) for name in files_below(root)}
     deleted = Counter(kinds.values())
@@ -158,10 +159,6 @@ def _purged(root: Place) -> _Purged | None:
         return parsed(_Purged, root.at(PURGED).read())
     except ValueError:
         raise RunError(f"{root.at(PURGED).path} is damaged or of another version; delete the run yourself") from None
-
-
-def _is_study(root: Place) -> bool:
-    return root.at(QUESTIONS).exists() and not root.at(RUN_RECORD).exists()
 
 
 def _kind(root: Place, name: str, is_study: bool) -> str | None:

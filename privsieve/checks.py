@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from jobs.audit.run import AuditApplyRequest, AuditSampleRequest, AuditSampleResult, run_audit_apply, run_audit_sample
 from jobs.console.requests import asked
@@ -21,10 +21,9 @@ from jobs.labels.run import (
     run_import,
 )
 from jobs.review.command import ReviewRequest, ReviewResult, result_of, serving
-from jobs.review.local_server import LocalServer
 from jobs.screen.request import EvaluateScreenRequest, FitRequest
 from jobs.screen.run import EvaluateScreenResult, FitResult, run_screen_evaluate, run_screen_fit
-from privsieve.asking import Url, takes
+from privsieve.asking import ServedPage, Url, takes
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
@@ -35,9 +34,6 @@ from scoring.labels.consensus import Consensus
 from scoring.labels.importing import Imported
 from scoring.policies.policy_file import SHIPPED
 from scoring.runs.audit_files import Purpose
-
-if TYPE_CHECKING:
-    from jobs.review.server import ReviewPage
 
 
 @takes(EvaluateRequest)
@@ -233,20 +229,8 @@ def export_labels(
     return run_export(asked(ExportRequest, locals()))
 
 
-class Review:
-    """A page that people answer, while its `with` block lasts."""
-
-    def __init__(self, server: "LocalServer[ReviewPage]"):
-        self._server = server
-
-    @property
-    def address(self) -> str:
-        """Return the address to open in a browser of this machine. It holds a token, with which anyone can answer."""
-        return self._server.address
-
-    def result(self) -> ReviewResult:
-        """Return what everybody has answered until now."""
-        return result_of(self._server.page)
+class Review(ServedPage[ReviewResult]):
+    """The page of a review."""
 
 
 @takes(ReviewRequest)
@@ -276,4 +260,4 @@ def review(
         privsieve.audit_apply("my-run", "my-run/reviews")
     """
     with serving(asked(ReviewRequest, locals())) as server, server.in_background():
-        yield Review(server)
+        yield Review(server, result_of)

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from typing import Literal
 
 from jobs.console.requests import asked as request_of
-from jobs.review.local_server import LocalServer, refuse_missing
-from jobs.similarity.asking import AskResult, Choices, result_of
+from jobs.review.local_server import refuse_missing
+from jobs.similarity.asking import AskResult, result_of
 from jobs.similarity.request import AskRequest, CompareRequest, VotesRequest
 from jobs.similarity.run import run_compare, run_votes
-from privsieve.asking import Url, takes
+from privsieve.asking import ServedPage, Url, takes
 from reports.similarity.recognised import StudyVotes
 from reports.similarity.results import Similarity
 
@@ -37,20 +37,8 @@ def similarity(
     return run_compare(request_of(CompareRequest, locals()))
 
 
-class StudyPage:
-    """A page on which people say what they recognise, while its `with` block lasts."""
-
-    def __init__(self, server: LocalServer[Choices]):
-        self._server = server
-
-    @property
-    def address(self) -> str:
-        """Return the address to open in a browser of this machine. It holds a token, with which anyone can answer."""
-        return self._server.address
-
-    def result(self) -> AskResult:
-        """Return what everybody has answered until now."""
-        return result_of(self._server.page)
+class StudyPage(ServedPage[AskResult]):
+    """The page on which people say what they recognise."""
 
 
 @takes(AskRequest)
@@ -86,7 +74,7 @@ def similarity_ask(
     from jobs.similarity.asking_page import serving
 
     with serving(request) as server, server.in_background():
-        yield StudyPage(server)
+        yield StudyPage(server, result_of)
 
 
 @takes(VotesRequest)

@@ -186,7 +186,6 @@ class Browsing:
     """The policy that is chosen at first."""
 
     title: str
-    """Title of the run."""
 
     withheld: Mapping[str, int]
     """Why -> rows that are neither shown nor named."""

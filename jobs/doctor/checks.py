@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata, requires
 from importlib.metadata import version as package_version
+from pathlib import Path
 
 from packaging.requirements import Requirement
 
@@ -23,7 +24,6 @@ from ingest.images.pixels import ImageLimits
 from ingest.machine import available_bytes, install_command
 from ingest.sample import Sample
 from ingest.storage.place import PART, Place, place
-from ingest.storage.retries import RETRY_VARIABLE
 from scoring.engine_facts import LocalModel
 from scoring.runs import RUN_RECORD
 from scoring.runs.record import open_run, refuse_other_files
@@ -128,7 +128,8 @@ def check_disk(run_url: str | None) -> str:
     folders = [os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()]
     run = None if run_url is None else place(run_url)
     if run is not None and run.is_local:
-        folders.append(_nearest_folder(run))
+        there = (folder for folder in (Path(run.path), *Path(run.path).parents) if folder.is_dir())
+        folders.append(str(next(there)))
     for folder in folders:
         usage = shutil.disk_usage(folder)
         if usage.free < max(MIN_DISK_BYTES, usage.total // 20):
@@ -137,13 +138,6 @@ def check_disk(run_url: str | None) -> str:
                 "free some, or set RAY_TMPDIR"
             )
     return ", ".join(f"{folder}: {shutil.disk_usage(folder).free / GIB:.0f} GiB free" for folder in folders)
-
-
-def _nearest_folder(run: Place) -> str:
-    folder = run.path
-    while not os.path.isdir(folder):
-        folder = posixpath.dirname(folder)
-    return folder
 
 
 TORCH = "import torch; print(torch.__version__, torch.version.cuda or 'none', torch.cuda.is_available())"
@@ -201,7 +195,8 @@ def gpus() -> list[Gpu]:
         "--format=csv,noheader,nounits",
         *([] if visible is None else [f"--id={visible}"]),
     ]
-    if shutil.which(command[0]) is None or (visible is not None and not _names_a_gpu(visible)):
+    hides_all = visible is not None and visible.strip() in ("", "-1", "NoDevFiles")
+    if hides_all or shutil.which(command[0]) is None:
         return []
     done = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_LIMIT_S, check=False)
     if done.returncode:
@@ -209,11 +204,6 @@ def gpus() -> list[Gpu]:
             f"nvidia-smi fails ({done.returncode}): the driver does not work; install it again or reboot"
         )
     return gpus_of(done.stdout)
-
-
-def _names_a_gpu(visible: str) -> bool:
-    """Return whether the variable names a GPU. An empty value, -1 and NoDevFiles hide all."""
-    return visible.strip() not in ("", "-1", "NoDevFiles")
 
 
 def gpus_of(listed: str) -> list[Gpu]:
@@ -244,10 +234,6 @@ def _seen_by_torch(gpu: Gpu) -> str:
             "driver, or a newer driver"
         )
     return f"torch {torch} for CUDA {cuda} sees it"
-
-
-RETRY_S = "5"
-"""How long to wait for a store that does not answer, unless the user set another time."""
 
 
 def check_source(url: str) -> str:
@@ -283,19 +269,6 @@ def check_run(url: str) -> str:
         finally:
             probe.remove()
     return "an existing run, can be written" if is_run else "new, can be written"
-
-
-@contextmanager
-def short_retries() -> Iterator[None]:
-    """Within the block, stop asking a store that does not answer after `RETRY_S`, unless the user set a time."""
-    if RETRY_VARIABLE in os.environ:
-        yield
-        return
-    os.environ[RETRY_VARIABLE] = RETRY_S
-    try:
-        yield
-    finally:
-        del os.environ[RETRY_VARIABLE]
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from functools import partial
 import click
 
 from ingest.errors import IncompleteError, PrivsieveError
+from ingest.storage.retries import RETRY_VARIABLE
 from ingest.storage.web import named
 from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.request_options import takes
@@ -29,9 +30,8 @@ from jobs.doctor.checks import (
     finding,
     gpus,
     python_process,
-    short_retries,
 )
-from jobs.runtime.cluster import EXECUTORS, Executor, is_this_machine, ray_session
+from jobs.runtime.cluster import EXECUTORS, Executor, default_variable, is_this_machine, ray_session
 from jobs.runtime.machines import gpus_of_engine, share_of_gpu
 from jobs.runtime.on_worker import on_worker
 from jobs.runtime.progress import SILENT, Feedback, on_terminal, weights_shown
@@ -41,6 +41,9 @@ from scoring.engines import DEFAULT, engine_module
 
 MACHINE_LIMIT_S = 900.0
 """How long a machine may take to come; those of a cloud start within minutes."""
+
+RETRY_S = "5"
+"""How long to wait for a store that does not answer, unless the user set another time."""
 
 Check = tuple[str, Callable[[], str]]
 """Its name, and the function that makes it."""
@@ -98,7 +101,7 @@ def findings_on_machine(request: DoctorRequest) -> list[CheckResult]:
 
 def _made(checks: Sequence[Check], report: Callable[[CheckResult], None]) -> list[CheckResult]:
     findings = []
-    with short_retries():
+    with default_variable(RETRY_VARIABLE, RETRY_S):
         for name, check in checks:
             result = finding(name, check)
             findings.append(result)

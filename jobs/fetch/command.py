@@ -170,11 +170,7 @@ def fetch(request: FetchRequest, resources: FetchResources, quiet: bool) -> None
 
     Images that ask not to be used for AI (X-Robots-Tag, TDM-Reservation) are not kept. Bytes are kept as they are.
     """
-    _print(run_fetch(request, resources, on_terminal(quiet)), request)
-
-
-def _print(result: FetchResult, request: FetchRequest) -> None:
-    """Print the result. IncompleteError if nothing was downloaded."""
+    result = run_fetch(request, resources, on_terminal(quiet))
     num_failed = result.num_urls - result.num_downloaded
     reasons = ", ".join(f"{reason} {count}" for reason, count in result.failures.items())
     if result.num_tried_again is not None:

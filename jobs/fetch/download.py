@@ -149,8 +149,8 @@ def download(
 
 
 def _settings(out: Place, selected: SelectionRecord, workers: Workers) -> dict[str, Any]:
-    """Return what `program.py` reads."""
-    record, is_local = selected.settings, workers.ray_address == LOCAL
+    """Return what `program.py` reads; `download`: the arguments of img2dataset.download."""
+    record, folder, is_local = selected.settings, location(out), workers.ray_address == LOCAL
     ray: dict[str, Any] = {
         "address": workers.ray_address,
         "log_to_driver": workers.shows_messages,
@@ -166,35 +166,28 @@ def _settings(out: Place, selected: SelectionRecord, workers: Workers) -> dict[s
         },
         "ray": ray,
         "runtime_env": {} if is_local else {"pip": cluster_requirements(out)},
-        "download": _img2dataset_arguments(out, selected, workers.threads),
-    }
-
-
-def _img2dataset_arguments(out: Place, selected: SelectionRecord, threads: int) -> dict[str, Any]:
-    """Return the arguments of img2dataset.download: the original bytes under the name .jpg, nothing resized or
-    re-encoded."""
-    folder = location(out)
-    record = selected.settings
-    return {
-        "url_list": f"{folder}/{SELECTED}",
-        "input_format": "parquet",
-        "url_col": "url",
-        "caption_col": "caption" if "caption" in selected.columns else None,
-        "save_additional_columns": [name for name in selected.columns if name not in ("url", "caption")],
-        "output_folder": folder,
-        "output_format": "webdataset",
-        "number_sample_per_shard": record.images_per_shard,
-        "incremental_mode": "incremental",
-        "distributor": "ray",
-        "thread_count": threads,
-        "timeout": record.timeout_seconds,
-        "retries": record.retries,
-        "user_agent_token": record.user_agent_token,
-        "disallowed_header_directives": list(OPT_OUT),
-        "disable_all_reencoding": True,
-        "resize_mode": "no",
-        "extract_exif": False,
-        "compute_hash": "sha256",
+        # The original bytes under the name .jpg, nothing resized or re-encoded.
+        "download": {
+            "url_list": f"{folder}/{SELECTED}",
+            "input_format": "parquet",
+            "url_col": "url",
+            "caption_col": "caption" if "caption" in selected.columns else None,
+            "save_additional_columns": [name for name in selected.columns if name not in ("url", "caption")],
+            "output_folder": folder,
+            "output_format": "webdataset",
+            "number_sample_per_shard": record.images_per_shard,
+            "incremental_mode": "incremental",
+            "distributor": "ray",
+            "thread_count": workers.threads,
+            "timeout": record.timeout_seconds,
+            "retries": record.retries,
+            "user_agent_token": record.user_agent_token,
+            "disallowed_header_directives": list(OPT_OUT),
+            "disable_all_reencoding": True,
+            "resize_mode": "no",
+            "extract_exif": False,
+            "compute_hash": "sha256",
+        },
     }
 
 

@@ -40,10 +40,8 @@ class FetchRecord(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     privsieve: str
-    """Version."""
-
     img2dataset: str
-    """Version."""
+    """Versions."""
 
     metadata: str
     where: str | None

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import pickle
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,11 +10,12 @@ from typing import Any, NamedTuple
 
 import PIL
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError
 from ingest.formats import FORMATS, Source
 from ingest.formats.members import name_fault
-from ingest.formats.released import DECISIONS, DONE, OWN_NAMES, REDACTIONS, Kept, RewriteRecord, Written, changed
+from ingest.formats.released import DECISIONS, DONE, OWN_NAMES, REDACTIONS, RewriteRecord, Written, changed
 from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.parquet_tables import write_checked
@@ -34,7 +36,7 @@ from jobs.filter.decisions import (
 from jobs.filter.plan import Share
 from jobs.filter.previous import ShardsBefore
 from jobs.filter.record import UrlCounts, sha256_of
-from jobs.filter.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewriter_of
+from jobs.filter.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewritten_rows
 from jobs.filter.shift import COLUMNS, Shift
 from jobs.runtime.on_worker import code_hash
 from scoring.captions import masked
@@ -60,19 +62,17 @@ def refuse_without_json(corpus: Source) -> None:
 
 def flags_of(rows: pa.Table, decisions: pa.Table) -> dict[int, dict[str, Any]]:
     """Return index -> flags of each row that is not dropped. rows: with `FLAGGED`, as many as decisions."""
-    judged = rows.select(FLAGGED)
-    for name in ("index", "action", "rule"):
-        judged = judged.append_column(f"decided_{name}", decisions[name])
-    kept = judged.append_column("action", decisions["action"])
+    is_kept = pc.not_equal(decisions["action"], "drop")
+    kept, judged = (table.filter(is_kept).to_pylist() for table in (decisions, rows.select(FLAGGED)))
     return {
-        row["decided_index"]: {
-            "action": row["decided_action"],
-            "rule": row["decided_rule"],
+        decided["index"]: {
+            "action": decided["action"],
+            "rule": decided["rule"],
             "level": row[Col.LEVEL],
             "score": None if row[Col.SCORE] is None else round(row[Col.SCORE], 6),
             "attributes": None if row[Col.SCORE] is None else [key for key in KEYS if row[key] == 1],
         }
-        for row in kept_rows(kept).to_pylist()
+        for decided, row in zip(kept, judged, strict=True)
     }
 
 
@@ -87,14 +87,14 @@ class Copied:
     """Number of the share in the plan."""
 
     written: Written = NOTHING
-    by_rule: tuple[tuple[str, str, int], ...] = ()
-    """(action, rule, rows) after the copy."""
+    by_rule: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(action, rule) -> rows, after the copy."""
 
     num_unseen: int = 0
     """Released images that hold content that was not scanned."""
 
-    unseen_kinds: tuple[tuple[str, int], ...] = ()
-    """(kind, images) of this content."""
+    unseen_kinds: Counter[str] = field(default_factory=Counter)
+    """Kind of this content -> images."""
 
     shift: Shift = field(default_factory=Shift)
     """Categories and captions before and after."""
@@ -105,34 +105,17 @@ class Copied:
     failure: str = ""
     """Why no shard can be written now."""
 
-    def to_json(self) -> str:
-        """Return JSON, ASCII only: undecodable file names survive as lone surrogate escapes."""
-        written = self.written.to_json()
-        unseen = [self.num_unseen, self.unseen_kinds]
-        return json.dumps([self.number, written, self.by_rule, *unseen, self.shift.counts, self.changed, self.failure])
-
-    @staticmethod
-    def from_json(text: str) -> "Copied":
-        number, written, by_rule, num_unseen, unseen_kinds, shift, changed, failure = json.loads(text)
-        rules = tuple((action, rule, count) for action, rule, count in by_rule)
-        kinds = tuple((kind, count) for kind, count in unseen_kinds)
-        counts = Shift(*map(Counter, shift))
-        return Copied(number, Written.from_json(written), rules, num_unseen, kinds, counts, changed, failure)
-
 
 class _Decided(NamedTuple):
     """What was decided for one shard."""
 
     decisions: pa.Table
     unseen: dict[int, list[str]]
-    """`unseen_in` of it."""
-
     rewrite: Rewriter | None
     facts: pa.Table
     """Columns of `jobs.filter.shift` of each row."""
 
     flags: dict[int, dict[str, Any]] | None
-    """`Kept.flags` of it."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +130,6 @@ class ShardCopier:
     """Whether what an earlier filter has copied is reused, if it is whole."""
 
     threshold: ScoreThreshold | None = None
-    """The threshold of a guarantee."""
-
     reviewed: ReviewedBoxes = field(default_factory=dict)
     verify: VerifyEngine | None = None
 
@@ -164,20 +145,13 @@ class ShardCopier:
     def outcome(self, number: int, share: Share) -> Copied:
         """Copy a shard. Errors become text: an exception that leaves a worker of Ray arrives without its message."""
         try:
-            written, by_rule, unseen, shift = self._copy(share)
+            return self._copied(number, share)
         except IncompleteError as error:
             return Copied(number, changed=str(error))
         except PrivsieveError as error:
             return Copied(number, failure=str(error))
-        # The decisions have these: no need to hold them for all shards.
-        written = replace(written, dropped={}, pictures=RewriteRecord())
-        rules = tuple((action, rule, n) for (action, rule), n in sorted(by_rule.items()))
-        kinds = Counter(kind for kinds in unseen.values() for kind in kinds)
-        return Copied(number, written, rules, len(unseen), tuple(sorted(kinds.items())), shift)
 
-    def _copy(self, share: Share) -> tuple[Written, Counter[tuple[str, str]], dict[int, list[str]], Shift]:
-        """Copy a shard. Also return index -> kinds of each released image with content that was not scanned, and the
-        counts before and after."""
+    def _copied(self, number: int, share: Share) -> Copied:
         decided = self._decided(share)
         if self.urls is not None:
             written = Written(share.num_kept, {}, {}, {})
@@ -199,9 +173,13 @@ class ShardCopier:
         for name, table in tables.items():
             write_checked(table_of(self.out, share, name), table)
         gone = written.dropped.keys() | written.pictures.refused.keys()
+        unseen = [kinds for index, kinds in decided.unseen.items() if index not in gone]
         shift = Shift()
         shift.add(decided.facts, decisions)
-        return written, counted(decisions), {i: kinds for i, kinds in decided.unseen.items() if i not in gone}, shift
+        # The decisions have these: no need to hold them for all shards.
+        written = replace(written, dropped={}, pictures=RewriteRecord())
+        kinds_of_images = Counter(kind for kinds in unseen for kind in kinds)
+        return Copied(number, written, counted(decisions), len(unseen), kinds_of_images, shift)
 
     def _refuse_replaced(self, share: Share) -> None:
         """Raise IncompleteError if the shard's content is not what it was when it was scanned.
@@ -228,7 +206,7 @@ class ShardCopier:
             if flags is not None:
                 flags |= flags_of(rows, tables[-1])
             if self.policy.writes_again and self.urls is None:
-                rewriters |= rewriter_of(self.policy, rows, tables[-1], self.reviewed).decisions
+                rewriters |= rewritten_rows(rows, tables[-1], self.reviewed)
         if kept.hexdigest(share.is_whole) != share.kept_sha256:
             raise IncompleteError(
                 f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "
@@ -280,19 +258,18 @@ class ShardCopier:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _written_anew(self, share: Share, decided: _Decided) -> Written:
-        kept = replace(kept_of(decided.decisions, share.is_whole), rewrite=decided.rewrite, flags=decided.flags)
         fault = None if share.shard == ROOT else name_fault(share.shard)
+        kept = replace(
+            kept_of(decided.decisions, share.is_whole),
+            rewrite=decided.rewrite,
+            flags=decided.flags,
+            members=self.policy.members,
+            category=self.corpus.category,
+            mask=masked if self.policy.texts == "masked" else None,
+            reserved=OWN_NAMES,
+        )
         if fault is not None:
-            written = Written(0, {}, dict.fromkeys(kept.sha256, f"its shard has {fault}"), {})
-        else:
-            mask = masked if self.policy.texts == "masked" else None
-            allowed = replace(
-                kept, members=self.policy.members, category=self.corpus.category, mask=mask, reserved=OWN_NAMES
-            )
-            written = self._written(share, allowed)
-        return written
-
-    def _written(self, share: Share, kept: Kept) -> Written:
+            return Written(0, {}, dict.fromkeys(kept.sha256, f"its shard has {fault}"), {})
         try:
             return FORMATS[self.corpus.format].write(self.corpus.root, share.shard, kept, self.out)
         except OSError as error:
@@ -331,9 +308,9 @@ def copied_on_ray(copier: ShardCopier, shares: Sequence[Share]) -> Iterator[Copi
 
     def copy(row: dict[str, Any]) -> dict[str, Any]:
         number = int(row["number"])
-        return {"copied": copier.outcome(number, shares[number]).to_json()}
+        return {"copied": pickle.dumps(copier.outcome(number, shares[number]))}
 
     numbers = [{"number": n} for n in range(len(shares))]
     copies = ray.data.from_items(numbers, override_num_blocks=min(len(shares), MAX_BLOCKS)).map(copy)
     for row in copies.iter_rows():
-        yield Copied.from_json(row["copied"])
+        yield pickle.loads(row["copied"])

@@ -63,10 +63,6 @@ class ScoreThreshold:
         """Return the reason for the decisions."""
         return f"{shown(self.by)} is {readable(self.lowest)} or more, which the guarantee drops"
 
-    def scores(self, rows: pa.Table) -> pa.ChunkedArray:
-        """Return the number of each row, float64; null if it has none."""
-        return scores_of(rows, self.by)
-
 
 def readable(number: float) -> str:
     """Return the fewest digits that mean the same number, in double precision, or in single, as the columns are stored.
@@ -220,7 +216,7 @@ def decisions_of(rows: pa.Table, policy: Policy, threshold: ScoreThreshold | Non
         decided = decided.append_column(name, values)
     decided = decided.cast(DECISIONS_SCHEMA)
     if threshold is not None:
-        reached = pc.greater_equal(threshold.scores(rows), threshold.lowest).fill_null(False)
+        reached = pc.greater_equal(scores_of(rows, threshold.by), threshold.lowest).fill_null(False)
         is_dropped = pc.and_(reached, pc.and_(can_be_dropped(decided), pc.invert(is_caught(decided, policy))))
         decided = _overruled(decided, is_dropped, GUARANTEE, pa.scalar(threshold.reason))
     lost = pc.and_(pc.is_null(decided["sha256"]), pc.not_equal(decided["action"], "drop"))

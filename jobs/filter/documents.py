@@ -1,61 +1,112 @@
 """Documents that readers of a release expect next to it: `README.md`, a dataset card, `datasheet.md`, `croissant.json`.
 
 All are made from `release.json` alone, so that a takedown can write them again. They say what was measured, by which
-engine and on what, and name what was not; none describes what the command does not know, such as a licence.
+engine and on what, and name what was not; none describes what the command does not know, such as a licence. The texts
+are in `card.md.j2` and `datasheet.md.j2`. The datasheet answers the questions of "Datasheets for Datasets" (Gebru et
+al., 2021) by facts. What only the people in charge know is in square brackets. `croissant_context.json` is the context
+that Croissant 1.1 prescribes (docs.mlcommons.org/croissant), and the prefix of PROV.
 """
 
 import hashlib
 import json
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
 from typing import Any
 
 from ingest.errors import number_of
-from ingest.formats.released import CARD, CHANGES, CROISSANT, DATASHEET, DECISIONS, RELEASE
+from ingest.formats.released import CARD, CROISSANT, DATASHEET, DECISIONS
 from ingest.formats.tree import RELEASED_WITH_IMAGE
 from ingest.sample import printable
 from ingest.storage.place import Place
-from jobs.filter.datasheet import datasheet
 from jobs.filter.shift import shift_in_words
 from scoring.taxonomy import KEYS
 
 HUB_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 """`size_categories` of the Hugging Face hub: below this many images, this name."""
 
-PICTURE_PATTERNS = [f"*.{extension}" for extension in ("jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff")]
+MAX_CATEGORIES = 50
+"""Limit on the categories of the datasheet's table."""
 
-CONTEXT: dict[str, Any] = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "sc": "https://schema.org/",
-    "cr": "http://mlcommons.org/croissant/",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "prov": "http://www.w3.org/ns/prov#",
-    "dct": "http://purl.org/dc/terms/",
-    **{
-        name: f"cr:{name}"
-        for name in (
-            *("arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "extract", "field"),
-            *("fileProperty", "fileObject", "fileSet", "format", "includes", "isArray", "isLiveDataset", "jsonPath"),
-            *("key", "md5", "parentField", "path", "recordSet", "references", "regex", "repeated", "replace"),
-            *("samplingRate", "separator", "source", "subField", "transform"),
-        )
-    },
-    "conformsTo": "dct:conformsTo",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "description": {"@container": "@language"},
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "name": {"@container": "@language"},
+TEXTS = {
+    "image-only": "texts next to the pictures were left out",
+    "listed": "texts next to the pictures are in the release",
+    "all": "all files next to the pictures are in the release",
 }
-"""The context that Croissant 1.1 prescribes (docs.mlcommons.org/croissant), and the prefix of PROV."""
+"""`members` of a policy -> what the card says of it."""
+
+PICTURE_PATTERNS = [f"*.{extension}" for extension in ("jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff")]
 
 
 def documents(release: Mapping[str, Any]) -> dict[str, bytes]:
     """Return file name -> content. release: what `release.json` says, which has at least `engine` and `format`."""
-    croissant = json.dumps(_croissant(release), indent=2) + "\n"
-    card, sheet = "\n".join(_card(release)), "\n".join(datasheet(release, _name(release), _num_released(release)))
-    return {CARD: card.encode(), DATASHEET: sheet.encode(), CROISSANT: croissant.encode()}
+    import jinja2
+
+    environment = jinja2.Environment(
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters |= {
+        "count": "{:,}".format,
+        "counts": lambda actions: ", ".join(f"{count:,} {action}" for action, count in actions.items()),
+        "json": json.dumps,
+        "number_of": number_of,
+        "printable": printable,
+        "quoted": lambda keys: ", ".join(f"`{key}`" for key in keys),
+    }
+    facts = _facts(release)
+    made = {CROISSANT: f"{json.dumps(_croissant(release), indent=2)}\n"}
+    for name, template in ((CARD, "card.md.j2"), (DATASHEET, "datasheet.md.j2")):
+        made[name] = environment.from_string(_text(template)).render(facts)
+    return {name: made[name].encode() for name in (CARD, DATASHEET, CROISSANT)}
+
+
+def _text(name: str) -> str:
+    return resources.files("jobs.filter").joinpath(name).read_text(encoding="utf-8")
+
+
+def _facts(release: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the templates name."""
+    num_released, shift = _num_released(release), release.get("shift")
+    facts = {
+        "release": release,
+        "engine": release["engine"],
+        "urls": release.get("urls"),
+        "name": _name(release),
+        "num_released": num_released,
+        "num_covered": release["actions"].get("redact", 0),
+        "num_taken_down": sum(step["num_pictures"] for step in release.get("takedowns") or ()),
+        "size": next((name for limit, name in HUB_SIZES if num_released < limit), "n>10M"),
+        "paths": _paths(release),
+        "assessed": [key for key in KEYS if key in release["engine"]["assessed"]],
+        "missing": [key for key in KEYS if key not in release["engine"]["assessed"]],
+        "texts": TEXTS[release["members"]],
+        "shift_in_words": [] if shift is None else list(shift_in_words(shift)),
+        "categories": (shift or {}).get("categories") or [],
+        "max_categories": MAX_CATEGORIES,
+    }
+    return facts if facts["urls"] is None else facts | _subsets_of_list(facts["urls"])
+
+
+def _paths(release: Mapping[str, Any]) -> list[str]:
+    """Return which files the hub's viewer and `datasets` read: else they would take the decisions for data. Of a tree
+    it is the extensions of its pictures."""
+    paths = sorted(map(printable, release["sha256"]))
+    if release["format"] != "tree" or _is_list(release):
+        return paths
+    suffixes = {posixpath.splitext(name)[1] for name in paths} - {"", *RELEASED_WITH_IMAGE}
+    return [f"**/*{suffix}" for suffix in sorted(suffixes)]
+
+
+def _subsets_of_list(urls: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a list of URLs holds. urls: of `UrlCounts`."""
+    held = dict(urls["actions"])
+    if urls["flags_only"]:
+        held["drop"] -= urls["num_withheld"]
+    else:
+        del held["drop"]
+    num_held = urls["num_released"] + urls["num_taken_down"]
+    since = " before takedowns" if urls["num_taken_down"] else ""
+    return {"held": held, "num_held": num_held, "num_unknown": num_held - sum(held.values()), "since": since}
 
 
 def write_documents(out: Place, release: Mapping[str, Any]) -> dict[str, str]:
@@ -79,129 +130,11 @@ def _is_list(release: Mapping[str, Any]) -> bool:
     return release.get("urls") is not None
 
 
-def _card(release: Mapping[str, Any]) -> Iterator[str]:
-    engine, num_released = release["engine"], _num_released(release)
-    yield from ["---", f"pretty_name: {_name(release)}"]
-    size = next((name for limit, name in HUB_SIZES if num_released < limit), "n>10M")
-    yield from ["size_categories:", f"- {size}", "tags:", "- privsieve", "- croissant", *_configs(release), "---", ""]
-    yield from [f"# {_name(release)}", ""]
-    if release["made_up"]:
-        yield from [f"**{release['made_up']}.**", ""]
-    yield (
-        f"{num_released:,} of {release['num_images']:,} images that were scanned ({release['scope']}), released by "
-        f"privsieve {release['privsieve']} under the policy `{printable(release['policy'])}`."
-    )
-    if _is_list(release):
-        yield from ["", *_listed(release["urls"])]
-    yield from ["", "| decided by | action | images |", "|---|---|---|"]
-    for rule, actions in release["rules"].items():
-        for action, count in actions.items():
-            yield f"| `{printable(rule)}` | {action} | {count:,} |"
-    yield from ["", *_measured(release, engine), "", *_evidence(release, engine), "", "## Files", ""]
-    yield f"`{DECISIONS}` says why of each image, `{RELEASE}` has all counts and hashes. `sha256sum -c SHA256SUMS` and"
-    yield from ["`privsieve verify` check them.", ""]
-
-
-def _listed(urls: Mapping[str, Any]) -> Iterator[str]:
-    yield (
-        f"This is a list of URLs without pictures. Its table had {urls['num_listed']:,} rows: "
-        + ", ".join(f"{count:,} {action}" for action, count in urls["actions"].items())
-        + f", {number_of(urls['num_failed'], 'failed download')}, {urls['num_not_scanned']:,} not scanned, "
-        f"{urls['num_without_url']:,} without a URL. What a URL gives may have changed since: `privsieve_sha256` is "
-        "the hash of the picture that was judged."
-    )
-    gone = (
-        f"Takedowns have since removed {number_of(urls['num_taken_down'], 'row')}. " if urls["num_taken_down"] else ""
-    )
-    yield f"{gone}The list has {number_of(urls['num_released'], 'row')}."
-    if urls["flags_only"]:
-        yield "The rows that the policy drops are in the list, too; `privsieve_action` says which."
-
-
-def _configs(release: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which files the hub's viewer and `datasets` read: else they would take the decisions for data. Of a tree it
-    is the extensions of its pictures."""
-    paths = sorted(map(printable, release["sha256"]))
-    if release["format"] == "tree" and not _is_list(release):
-        suffixes = {posixpath.splitext(name)[1] for name in paths} - {"", *RELEASED_WITH_IMAGE}
-        paths = [f"**/*{suffix}" for suffix in sorted(suffixes)]
-    if paths:
-        names = "\n".join(f"    - {json.dumps(path)}" for path in paths)
-        yield from ["configs:", "- config_name: default", "  data_files:", "  - split: train", "    path:", names]
-
-
-def _measured(release: Mapping[str, Any], engine: Mapping[str, Any]) -> Iterator[str]:
-    assessed = [key for key in KEYS if key in engine["assessed"]]
-    others = [key for key in KEYS if key not in engine["assessed"]]
-    yield from ["## What was measured", ""]
-    yield f"- Engine `{engine['name']}`, protocol `{engine['protocol']}`. It can judge {len(assessed)} of {len(KEYS)}"
-    yield f"  attributes: {', '.join(f'`{key}`' for key in assessed) or 'none'}."
-    if others:
-        yield f"- Attributes that nothing looked for: {', '.join(f'`{key}`' for key in others)}."
-    if (damage := release["damaged_shards"])["num_shards"]:
-        yield f"- {damage['num_shards']:,} damaged shards of the source: an unknown number of images was not seen."
-    if release["num_unseen_kept"]:
-        yield f"- {release['num_unseen_kept']:,} released files hold content that was not scanned."
-    if release["num_unseen_removed"]:
-        yield f"- Content that was not scanned was removed from {release['num_unseen_removed']:,} released files."
-    if release["second_look"] and release["actions"].get("redact"):
-        yield f"- Covered pictures were examined again by `{release['second_look']}`, which then found none of the"
-        yield "  attributes that were to be covered."
-    if release.get("verified_by"):
-        yield f"- Then `{printable(release['verified_by'])}` examined them, and found none of these either."
-    if release["guarantee"]:
-        yield f"- Guarantee: {release['guarantee']['promise']}. It assumes: {release['guarantee']['assumption']}."
-    if (changes := release.get("changes")) is not None:
-        counts = (
-            f"{changes['num_added']:,} added, {changes['num_removed']:,} removed, {changes['num_changed']:,} changed"
-        )
-        yield f"- Pictures since the release before: {counts} (`{CHANGES}`)."
-    if (shards := release.get("taken_over")) is not None:
-        yield f"- Shards taken over from the release before: {shards['num_shards']:,}, new: {shards['num_written']:,}."
-    if release.get("num_removed_before"):
-        yield f"- Taken down before this release: {number_of(release['num_removed_before'], 'picture')}; none is in it."
-    for line in shift_in_words(release["shift"]) if release.get("shift") is not None else ():
-        yield f"- {line[:1].upper()}{line[1:]}."
-    if (taken := release.get("takedowns")) is not None:
-        yield f"- Taken down after the release: {number_of(sum(step['num_pictures'] for step in taken), 'picture')}."
-
-
-def _evidence(release: Mapping[str, Any], engine: Mapping[str, Any]) -> Iterator[str]:
-    """Yield facts for an assessment by GDPR Art. 35 and for data governance by Art. 10 of Regulation (EU) 2024/1689."""
-    covered = release["actions"].get("redact", 0)
-    texts = {
-        "image-only": "texts next to the pictures were left out",
-        "listed": "texts next to the pictures are in the release",
-        "all": "all files next to the pictures are in the release",
-    }[release["members"]]
-    if release.get("texts") == "masked":
-        texts += f", and what text rules found in them is masked ({release['num_texts_masked']:,} texts)"
-    yield from [
-        "## Evidence for a DPIA (GDPR Art. 35) and for data governance (AI Act Art. 10)",
-        "",
-        "Facts of this release only. Whether they suffice is for the people in charge to judge.",
-        "",
-        "| asked | fact |",
-        "|---|---|",
-        f"| personal data in the pictures | estimated by `{engine['name']}` (`{engine['protocol']}`), see above |",
-        f"| measures taken | {release['actions']['drop']:,} images dropped, {covered:,} covered, "
-        f"{release['actions']['flag']:,} released and flagged |",
-        f"| texts | {texts}; the policy decided by what the run recorded |",
-        f"| origin | a scan whose record has the sha256 `{release['run_sha256']}` |",
-        f"| preparation | policy with the sha256 `{release['policy_sha256']}`; files {release['files']} |",
-        "| data gaps | attributes that nothing looked for, and damaged shards, see above |",
-        "",
-        "Not assessed by privsieve: legal basis and consent, necessity and proportionality, licences, whether the",
-        "images are representative, bias between groups of people, and how often the engine errs on these images",
-        "(`privsieve audit` and `evaluate` measure that with labels).",
-    ]
-
-
 def _croissant(release: Mapping[str, Any]) -> dict[str, Any]:
     engine = release["engine"]
     run = f"urn:sha256:{release['run_sha256']}"
     return {
-        "@context": CONTEXT,
+        "@context": json.loads(_text("croissant_context.json")),
         "@type": "sc:Dataset",
         "conformsTo": ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": _name(release),

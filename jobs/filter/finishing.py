@@ -60,34 +60,28 @@ def finish(
     redactions_sha256 = None
     if identity.second_look is not None:
         redactions_sha256 = _joined(out, plan.shares, REDACTIONS, REDACTIONS_SCHEMA)
-    changes = write_changes(out, out.path, previous) if previous is not None else None
-    if previous is not None and previous.tombstones is not None:
-        out.at(REMOVED).write(previous.tombstones)
+    changes, of_previous = None, dict[str, Any]()
+    if previous is not None:
+        changes = write_changes(out, out.path, previous)
+        of_previous = _facts_of_previous(previous, changes, written, is_list=identity.urls is not None)
+        if previous.tombstones is not None:
+            out.at(REMOVED).write(previous.tombstones)
     made_from_sha256 = None
     if identity.urls is None:
         made_from_sha256 = write_made_from(out, _at_once(plan.shares, lambda share: written_of(out, share)))
-    rules: dict[str, dict[str, int]] = {}
-    for (action, rule), count in sorted(counts.by_rule.items()):
-        rules.setdefault(rule, {})[action] = count
-    is_clean = identity.files == "clean"
     summary = {
         "scope": scope(record, plan),
         "damaged_shards": {"num_shards": plan.damage.num_shards, "parts": dict(plan.damage.parts)},
         "made_up": record.made_up,
         "num_images": counts.num_images,
-        "actions": counts.actions(),
-        "rules": rules,
-        "num_unseen_kept": 0 if is_clean else counts.num_unseen,
-        "unseen_kept": {} if is_clean else dict(counts.unseen_kinds),
-        "num_unseen_removed": counts.num_unseen if is_clean else 0,
+        **counts.as_json(is_clean=identity.files == "clean"),
         "num_unseen_not_recorded": plan.num_older,
         "members_left_out": left_out(written),
         "shift": shift.as_json(),
         "num_texts_masked": sum(done.num_masked for done in written),
         "decisions_sha256": decisions_sha256,
         "redactions_sha256": redactions_sha256,
-        **(_counts_of_changes(changes) if changes is not None else {}),
-        **(_facts_of_previous(previous, written, identity.urls is not None) if previous is not None else {}),
+        **of_previous,
         "made_from_sha256": made_from_sha256,
         "format": record.format,
         "engine": {name: record.engine[name] for name in ("name", "protocol", "assessed")},
@@ -107,13 +101,13 @@ def finish(
     return changes
 
 
-def _counts_of_changes(changes: Changes) -> dict[str, Any]:
+def _facts_of_previous(
+    previous: PreviousRelease, changes: Changes, written: Sequence[Written], is_list: bool
+) -> dict[str, Any]:
     counts = {"num_added": changes.num_added, "num_removed": changes.num_removed, "num_changed": changes.num_changed}
-    return {"changes": counts, "changes_sha256": changes.sha256}
-
-
-def _facts_of_previous(previous: PreviousRelease, written: Sequence[Written], is_list: bool) -> dict[str, Any]:
-    facts: dict[str, Any] = {"taken_over": taken_over(written)} if previous.shards is not None and not is_list else {}
+    facts: dict[str, Any] = {"changes": counts, "changes_sha256": changes.sha256}
+    if previous.shards is not None and not is_list:
+        facts["taken_over"] = taken_over(written)
     if previous.tombstones is not None:
         facts["removed_sha256"] = hashlib.sha256(previous.tombstones).hexdigest()
         facts["num_removed_before"] = previous.num_removed
@@ -130,24 +124,13 @@ def taken_over(written: Iterable[Written]) -> dict[str, int]:
 
 def join_decisions(out: Place, shares: Sequence[Share], num_counted: int) -> str:
     """Write `decisions.parquet` from the files of the shards, in their order, and return its hash."""
-    num_planned = sum(share.num_rows for share in shares)
-
-    def check(num_joined: int) -> None:
-        if not num_planned == num_joined == num_counted:
-            raise IncompleteError(
-                f"{num_joined} decisions written and {num_counted} counted of {num_planned} rows; nothing is released; "
-                "filter again with --overwrite"
-            )
-
-    return _joined(out, shares, DECISIONS, DECISIONS_SCHEMA, check)
+    return _joined(out, shares, DECISIONS, DECISIONS_SCHEMA, num_counted)
 
 
-def _joined(
-    out: Place, shares: Sequence[Share], name: str, schema: pa.Schema, check: Callable[[int], None] | None = None
-) -> str:
+def _joined(out: Place, shares: Sequence[Share], name: str, schema: pa.Schema, num_counted: int | None = None) -> str:
     """Join the tables of the shards and return the hash of the file. Few rows are in memory at once.
 
-    check: takes the number of rows; there is no file if it raises.
+    num_counted: rows that there must be, as many as were planned; else IncompleteError, and there is no file.
     """
     num_rows = 0
     with (
@@ -158,8 +141,12 @@ def _joined(
         for group in in_row_groups(parts, ROWS_PER_GROUP):
             writer.write_table(group, ROWS_PER_GROUP)
             num_rows += group.num_rows
-        if check is not None:
-            check(num_rows)
+        num_planned = sum(share.num_rows for share in shares)
+        if num_counted is not None and not num_planned == num_rows == num_counted:
+            raise IncompleteError(
+                f"{num_rows} decisions written and {num_counted} counted of {num_planned} rows; nothing is released; "
+                "filter again with --overwrite"
+            )
     return stream.sha256
 
 

@@ -127,7 +127,8 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
     private = _private(rows, request, run)
     decided = private.rows.filter(pa.array(~private.is_undecided[private.pictures]))
     by = request.by or _first_with_scores(decided, record)
-    lowest = _lowest_per_picture(_outcomes(private.rows, policy, by), private)
+    lowest = np.full(len(private.is_undecided), np.inf)  # of the copies of a picture, the worst outcome counts
+    np.minimum.at(lowest, private.pictures, _outcomes(private.rows, policy, by))
     scores, undecided = lowest[~private.is_undecided], lowest[private.is_undecided]
     bound = bound_of(scores, request.recall, request.confidence, undecided)
     if bound is None:
@@ -270,13 +271,6 @@ def _outcomes(rows: pa.Table, policy: Policy, by: str) -> Numbers:
     scores = scores_of(rows, by).fill_null(-np.inf).to_numpy()
     is_open = can_be_dropped(decisions).to_numpy()
     return np.where(is_caught(decisions, policy).to_numpy(), np.inf, np.where(is_open, scores, -np.inf))
-
-
-def _lowest_per_picture(scores: Numbers, private: _Private) -> Numbers:
-    """Return the lowest score of the copies of each picture, shape (pictures,): the worst outcome counts."""
-    lowest = np.full(len(private.is_undecided), np.inf)
-    np.minimum.at(lowest, private.pictures, scores)
-    return lowest
 
 
 def _names(private: _Private, is_named: Flags) -> tuple[str, ...]:

@@ -88,7 +88,8 @@ class Decided:
             FROM (SELECT DISTINCT hash FROM decided WHERE hash IS NOT NULL)
             """
         )
-        firsts = _first_of_groups(self._distinct_hashes(groups), groups)
+        first_of_groups = pdq.first_of_groups if groups == "pdq" else phash.first_of_groups
+        firsts = first_of_groups(self._distinct_hashes(groups))
         numbers = pa.array(np.arange(len(firsts)), pa.int32())
         self.connection.register("of_groups", pa.table({"number": numbers, "near": pa.array(firsts, pa.int32())}))
         self.connection.execute(
@@ -176,11 +177,6 @@ class Decided:
         if rule in WITHHELD:  # its own rule would name the picture
             return "drop", NOT_LISTED, UNLISTED
         return action, rule, f"{cause}: {reason}" if cause else reason
-
-
-def _first_of_groups(hashes: npt.NDArray[np.uint64], groups: GroupsBy) -> npt.NDArray[np.intp]:
-    """Return the number of the first hash of each hash's group. hashes: as of `_distinct_hashes`."""
-    return pdq.first_of_groups(hashes) if groups == "pdq" else phash.first_of_groups(hashes)
 
 
 def decided_rows(

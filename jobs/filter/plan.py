@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -61,6 +62,19 @@ class Counts:
     def num_images(self) -> int:
         return sum(self.by_rule.values())
 
+    def as_json(self, is_clean: bool) -> dict[str, Any]:
+        """Return what `release.json` says. is_clean: content that was not scanned was removed from the files."""
+        rules: dict[str, dict[str, int]] = {}
+        for (action, rule), count in sorted(self.by_rule.items()):
+            rules.setdefault(rule, {})[action] = count
+        return {
+            "actions": self.actions(),
+            "rules": rules,
+            "num_unseen_kept": 0 if is_clean else self.num_unseen,
+            "unseen_kept": {} if is_clean else dict(self.unseen_kinds),
+            "num_unseen_removed": self.num_unseen if is_clean else 0,
+        }
+
     def actions(self) -> dict[str, int]:
         by_action = Counter[str]()
         for (action, _), count in self.by_rule.items():
@@ -101,12 +115,31 @@ def plan_release(
     """Decide for every row of a complete run. RunError if rows are missing; PolicyError if a rule fails."""
     refuse_foreign(run, record.settings_hash())
     listed = results(run)
-    tally = _Tally(run, policy, threshold)
-    shares = [tally.share(shard, ranges, record.is_whole) for shard, ranges in shard_rows(record, corpus, listed)]
+    shares, by_rule, damaged = list[Share](), Counter[tuple[str, str]](), list[tuple[str, Counter[str]]]()
+    num_unseen, unseen_kinds = 0, Counter[str]()
+    num_older = num_kept_bytes = num_scored_left = 0
+    for shard, ranges in shard_rows(record, corpus, listed):
+        kept, num_rows = KeptHash(shard), 0
+        for rows in row_chunks(run, ranges, policy, threshold):
+            decisions = decisions_of(rows, policy, threshold)
+            kept.update(decisions)
+            num_rows += decisions.num_rows
+            by_rule.update(counted(decisions))
+            damage = Counter(rows[Col.REASON].filter(is_damage(rows)).to_pylist())
+            if damage:
+                damaged.append((shard, damage))
+            unseen = unseen_in(rows, decisions)
+            num_unseen += len(unseen)
+            unseen_kinds.update(kind for kinds in unseen.values() for kind in kinds)
+            num_older += rows.filter((pc.field(Col.STATUS) == "scored") & pc.field(Col.UNSEEN).is_null()).num_rows
+            is_kept = pc.not_equal(decisions["action"], "drop")
+            num_scored_left += pc.sum(pc.and_(is_kept, pc.equal(rows[Col.STATUS], "scored"))).as_py() or 0
+            num_kept_bytes += pc.sum(rows[Col.NUM_BYTES].filter(is_kept)).as_py() or 0
+        is_whole = record.is_whole
+        shares.append(Share(shard, ranges, num_rows, kept.num_kept, is_whole, kept.hexdigest(is_whole)))
     _refuse_incomplete(record, corpus, listed, num_rows=sum(share.num_rows for share in shares))
-    return Plan(
-        shares, tally.counts(), tally.num_older, tally.num_kept_bytes, tally.num_scored_left, damage_of(tally.damaged)
-    )
+    counts = counts_of(by_rule, num_unseen, unseen_kinds)
+    return Plan(shares, counts, num_older, num_kept_bytes, num_scored_left, damage_of(damaged))
 
 
 def shard_rows(record: RunRecord, corpus: Source, listed: Results) -> Iterator[tuple[str, list[RowRange]]]:
@@ -125,41 +158,6 @@ def counts_of(by_rule: Mapping[tuple[str, str], int], num_unseen: int, unseen_ki
     of_images = {decided: number for decided, number in by_rule.items() if decided != of_damage}
     kinds = dict(sorted(unseen_kinds.items(), key=lambda item: (-item[1], item[0])))
     return Counts(of_images, by_rule.get(of_damage, 0), num_unseen, kinds)
-
-
-class _Tally:
-    """Counts over all shards."""
-
-    def __init__(self, run: Place, policy: Policy, threshold: ScoreThreshold | None):
-        self.by_rule = Counter[tuple[str, str]]()
-        self.damaged = list[tuple[str, Counter[str]]]()
-        self.num_older = 0
-        self.num_kept_bytes = 0
-        self.num_scored_left = 0
-        self._run, self._policy, self._threshold = run, policy, threshold
-        self._num_unseen, self._unseen_kinds = 0, Counter[str]()
-
-    def counts(self) -> Counts:
-        return counts_of(self.by_rule, self._num_unseen, self._unseen_kinds)
-
-    def share(self, shard: str, ranges: list[RowRange], is_whole: bool) -> Share:
-        kept, num_rows = KeptHash(shard), 0
-        for rows in row_chunks(self._run, ranges, self._policy, self._threshold):
-            decisions = decisions_of(rows, self._policy, self._threshold)
-            kept.update(decisions)
-            num_rows += decisions.num_rows
-            self.by_rule.update(counted(decisions))
-            damage = Counter(rows[Col.REASON].filter(is_damage(rows)).to_pylist())
-            if damage:
-                self.damaged.append((shard, damage))
-            unseen = unseen_in(rows, decisions)
-            self._num_unseen += len(unseen)
-            self._unseen_kinds.update(kind for kinds in unseen.values() for kind in kinds)
-            self.num_older += rows.filter((pc.field(Col.STATUS) == "scored") & pc.field(Col.UNSEEN).is_null()).num_rows
-            is_kept = pc.not_equal(decisions["action"], "drop")
-            self.num_scored_left += pc.sum(pc.and_(is_kept, pc.equal(rows[Col.STATUS], "scored"))).as_py() or 0
-            self.num_kept_bytes += pc.sum(rows[Col.NUM_BYTES].filter(is_kept)).as_py() or 0
-        return Share(shard, ranges, num_rows, kept.num_kept, is_whole, kept.hexdigest(is_whole))
 
 
 def _refuse_incomplete(record: RunRecord, corpus: Source, listed: Results, num_rows: int) -> None:

@@ -5,7 +5,6 @@ made from is in `made_from.parquet`, as a hash. What was taken down from the rel
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,12 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError, PrivsieveError
-from ingest.formats.members import name_fault
 from ingest.formats.released import CHANGES, MADE_FROM, RELEASE, RELEASE_LEASE, REMOVED, TAKEDOWN_JOURNAL, Written
 from ingest.storage.parquet_tables import refuse_damage, write_checked
 from ingest.storage.place import Place, place
 from jobs.filter.decisions import read_decisions
-from jobs.filter.record import BLOCK_BYTES, sha256_of, urls_of
+from jobs.filter.record import BLOCK_BYTES, facts_of, sha256_of, urls_of
 from jobs.filter.tombstones import tombstones_of
 from scoring.policies.policy import HASH_LIST, NOT_COMPARED
 from scoring.runs.lease import holder
@@ -185,7 +183,7 @@ def previous_release(url: str | None, out: str) -> PreviousRelease | None:
     if held is not None and not held.is_stale():
         raise PrivsieveError(f"--previous {url} is being worked on by {held}; wait for it, or stop it")
     content = root.at(RELEASE).read()
-    facts = _facts(content, url)
+    facts = facts_of(content, f"--previous {url}")
     tombstones = root.at(REMOVED).read() if root.at(REMOVED).exists() else None
     if facts.get("removed_sha256") != (None if tombstones is None else hashlib.sha256(tombstones).hexdigest()):
         raise IncompleteError(f"--previous {url}: {REMOVED} is not what was released; privsieve verify {url} says more")
@@ -201,16 +199,6 @@ def previous_release(url: str | None, out: str) -> PreviousRelease | None:
         frozenset(row["url_sha256"] for row in rows) - {None},
         len(rows),
     )
-
-
-def _facts(release: bytes, url: str) -> dict[str, Any]:
-    try:
-        facts = json.loads(release)
-        if isinstance(facts["sha256"], dict) and not any(map(name_fault, facts["sha256"])):
-            return dict(facts)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        pass
-    raise PrivsieveError(f"--previous {url}: {RELEASE} is damaged, or was not written by filter")
 
 
 def _shards_before(root: Place, url: str, facts: Mapping[str, Any]) -> ShardsBefore | None:

@@ -10,12 +10,12 @@ import os
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, computed_field
 
 from ingest.errors import PrivsieveError
-from ingest.formats.members import Members
+from ingest.formats.members import Members, name_fault
 from ingest.formats.released import (
     CHANGES,
     DECISIONS,
@@ -217,6 +217,18 @@ def release_record(file: Place) -> ReleaseRecord | None:
         return ReleaseRecord.model_validate_json(file.read())
     except ValueError:
         return None
+
+
+def facts_of(release: bytes, what: str) -> dict[str, Any]:
+    """Return what `release.json` says. PrivsieveError, with `what` it is of, if it is damaged or names files outside of
+    the release."""
+    try:
+        facts = json.loads(release)
+        if isinstance(facts["sha256"], dict) and not any(map(name_fault, facts["sha256"])):
+            return dict(facts)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise PrivsieveError(f"{what}: {RELEASE} is damaged, or was not written by filter")
 
 
 def urls_of(root: Place) -> UrlCounts | None:

@@ -165,10 +165,10 @@ def _is_box(box: Mapping[str, Any], reviewed: ReviewedBox) -> bool:
     )
 
 
-def rewriter_of(policy: Policy, rows: pa.Table, decisions: pa.Table, reviewed: ReviewedBoxes) -> Rewriter:
-    """Return the rewriter of a shard. rows: of one shard, as many as decisions, with what `Policy.columns` names."""
+def rewritten_rows(rows: pa.Table, decisions: pa.Table, reviewed: ReviewedBoxes) -> dict[int, dict[str, Any]]:
+    """Return `Rewriter.decisions`. rows: of one shard, as many as decisions, with what `Policy.columns` names."""
     names = [name for name in ("status", "num_frames_scanned", "boxes") if name in rows.column_names]
-    kept = {
+    return {
         index: {"rule": rule, "boxes": None, "reviewed": reviewed.get(sha256 or "", ())} | row
         for index, sha256, rule, action, row in zip(
             decisions["index"].to_pylist(),
@@ -180,7 +180,6 @@ def rewriter_of(policy: Policy, rows: pa.Table, decisions: pa.Table, reviewed: R
         )
         if action != "drop"
     }
-    return Rewriter(policy, kept)
 
 
 def verify_engine(name: str | None, options: EngineOptions, policy: Policy) -> VerifyEngine | None:

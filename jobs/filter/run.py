@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from ingest.errors import IncompleteError, PolicyError, number_of
@@ -80,7 +81,6 @@ class FilterPlan:
     """Lines to read before the counts: of which images they are, and rules that may not do what was meant."""
 
     threshold: ScoreThreshold | None
-    """The threshold of the guarantee."""
 
     guarantee: GuaranteeRecord | None
     """What it promises, what it costs and what proves it."""
@@ -92,7 +92,6 @@ class FilterPlan:
     """The other engine of the second look."""
 
     previous: PreviousRelease | None = None
-    """The release before this one."""
 
     groups: GroupCounts | None = None
     """Groups of near duplicates that share a decision."""
@@ -107,6 +106,8 @@ class FilterPlan:
 
 @dataclass(frozen=True)
 class FilterResult:
+    """What was written. Fields without a docstring are those of the plan."""
+
     counts: Counts
     """As they were carried out: what could not be released safely is dropped."""
 
@@ -120,16 +121,12 @@ class FilterResult:
     """Kind of file or column that was next to the images and not copied -> how many, the most frequent first."""
 
     cautions: tuple[str, ...]
-    """As in the plan."""
-
     guarantee: GuaranteeRecord | None = None
-    """As in the plan."""
 
     changes: Changes | None = None
     """Since the release before."""
 
     urls: UrlCounts | None = None
-    """As in the plan."""
 
     shift: Mapping[str, Any] | None = None
     """How categories and captions differ from what was scanned, as in `release.json`."""
@@ -168,8 +165,8 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
         if reads_pictures(record, hash_list):
             feedback.notice(READS_AGAIN)
         with open_results(request.run) as opened:
-            found_listed = withheld(opened, hash_list)
-        policy = replace(policy, listed=found_listed.listed, not_compared=found_listed.not_compared)
+            listed, not_compared = withheld(opened, hash_list)
+        policy = replace(policy, listed=listed, not_compared=not_compared)
     promise = request.promise
     proven = guarantee(promise, run, record, policy) if promise is not None else None
     threshold = None if proven is None else proven.threshold
@@ -261,7 +258,9 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
         if request.overwrite:
             remove_tree(out, last=(RELEASE, UNFINISHED))  # what remains after a kill is known as a release
         with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as held:
-            _begin(out, identity)
+            if out.is_local and out.exists():  # what a killed filter left
+                remove_half_written(out)
+            out.at(UNFINISHED).write(as_json(identity.model_dump()))
             before = None if planned.previous is None else planned.previous.shards
             more = (planned.reviewed, planned.verify, request.flag_keys, planned.urls, before)
             made_of = (planned.run, planned.plan, policy, planned.threshold)
@@ -305,13 +304,6 @@ def _identity(planned: FilterPlan) -> ReleaseRecord:
     )
 
 
-def _begin(out: Place, identity: ReleaseRecord) -> None:
-    """Mark the release as unfinished."""
-    if out.is_local and out.exists():  # what a killed filter left
-        remove_half_written(out)
-    out.at(UNFINISHED).write(as_json(identity.model_dump()))
-
-
 def executor_for(plan: Plan, resources: FilterResources) -> Executor:
     """Return what the user chose; else Ray if a cluster is named or the release is large."""
     if resources.executor is not None:
@@ -331,16 +323,12 @@ def _executor(plan: Plan, resources: FilterResources) -> Iterator[Copy]:
     """Yield the function that copies, in this process or on Ray, which runs for the length of the block."""
     if executor_for(plan, resources) == "inline" or not plan.shares:
         with inline_session("run the same filter with --resume to continue"):
-            yield _copied_here
+            yield lambda copier, shares: map(copier.outcome, count(), shares)
         return
     from jobs.runtime.cluster import ray_session
 
     with ray_session(resources.ray_address):
         yield copied_on_ray
-
-
-def _copied_here(copier: ShardCopier, shares: Sequence[ShardShare]) -> Iterator[Copied]:
-    return (copier.outcome(number, share) for number, share in enumerate(shares))
 
 
 def _copy_all(
@@ -362,9 +350,9 @@ def _copy_all(
                 changed[copied.number] = copied.changed
                 continue
             written[copied.number] = copied.written
-            by_rule.update({(action, rule): count for action, rule, count in copied.by_rule})
+            by_rule.update(copied.by_rule)
             num_unseen += copied.num_unseen
-            unseen_kinds.update(dict(copied.unseen_kinds))
+            unseen_kinds.update(copied.unseen_kinds)
             shift.update(copied.shift)
             meter.advance(plan.shares[copied.number].num_kept)
     if changed:

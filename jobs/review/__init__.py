@@ -3,7 +3,7 @@
     queue.py      which rows are asked: of the audit sample, near the decision, by a condition; gold pictures
     screen.py     row -> picture for the browser, some ahead
     asking.py     who is asked what next, and what was answered
-    progress.py   counts, agreement, known answers
+    progress.py   what the page works with: counts, agreement, known answers, next commands
     local_server.py, handling.py    what all servers of pages share: start and end, who may send requests, errors
     server.py     addresses of the page
     command.py    what is asked for; from start to end

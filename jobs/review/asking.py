@@ -15,7 +15,7 @@ import pyarrow as pa
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ingest.errors import PrivsieveError
-from jobs.review.queue import Judged, Kind
+from jobs.review.queue import Judged, Queue
 from jobs.review.screen import Screen, ScreenedPicture
 from reports.evaluation.answers import answers_of
 from reports.words import first_frame_boxes
@@ -93,26 +93,25 @@ class Asking:
 
     def __init__(
         self,
+        queue: Queue,
         rows: pa.Table,
         gold: frozenset[str],
-        kind: Kind,
         judged: Judged,
         answers: ReviewAnswers,
         screen: Screen,
         engine: Mapping[str, Any],
         again: bool,
         seed: int,
-        first: frozenset[str] = frozenset(),
         assigned: Mapping[str, frozenset[str]] | None = None,
     ):
-        """Keep the rows, and read the answers that were saved before. rows: with the columns of `queue.COLUMNS`. gold:
-        sha256 of pictures with a known answer. first: of those that everybody is asked first, so that several people
-        judge them. assigned: person -> sha256 of pictures that only the people named there are asked; None if everybody
-        is asked everything."""
-        self.rows, self.kind, self.judged, self.answers, self.screen = rows, kind, judged, answers, screen
+        """Keep the rows, and read the answers that were saved before. rows: of the queue, and others with a known
+        answer. gold: sha256 of all that have one. assigned: person -> sha256 of pictures that only the people named
+        there are asked; None if everybody is asked everything."""
+        self.rows, self.kind, self.judged, self.answers, self.screen = rows, queue.kind, judged, answers, screen
         self.hashes: list[str] = rows[Col.SHA256].to_pylist()
         self.num_saved = 0
-        self._gold, self._seed, self._first, self._assigned = gold, seed, first, assigned
+        self._gold, self._seed, self._assigned = gold, seed, assigned
+        self._first = queue.for_second_look  # everybody is asked these first, so that several people judge them
         self._lock = threading.Lock()
         self._orders = dict[str, list[int]]()
         self._given = defaultdict[str, dict[str, str]](dict)

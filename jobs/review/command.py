@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import click
 import pyarrow as pa
@@ -18,7 +18,7 @@ from jobs.console.requests import Count, HashListUrl, Name, Option, RunUrl, Seed
 from jobs.console.terminal import write_line
 from jobs.review.asking import Asking
 from jobs.review.local_server import LocalServer, local_server, refuse_missing
-from jobs.review.progress import ReviewerTally, estimate_of, not_shown, tallies, tally_of
+from jobs.review.progress import ReviewerTally, ReviewPage, estimate_of, not_shown, tallies, tally_of
 from jobs.review.queue import Judged, Queue, assignment, known_answers, mixed, people_of, queue_of
 from jobs.review.screen import Screen
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
@@ -31,10 +31,6 @@ from scoring.labels.reviews import ReviewAnswers
 from scoring.privacy import private_condition, private_for_people
 from scoring.runs import REVIEWS
 from scoring.table import Col
-
-if TYPE_CHECKING:
-    from jobs.review.server import ReviewPage
-
 
 MAX_PICTURES = 100_000
 
@@ -92,10 +88,8 @@ class ReviewRequest:
 
 
 @contextmanager
-def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["ReviewPage"]:
+def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[ReviewPage]:
     """Prepare everything but the server. RunError, LabelsError, SourceError, QueryError in one line; writes nothing."""
-    from jobs.review.server import ReviewPage
-
     hash_list = hash_list_of(request.hash_list)
     root, checks = place(request.run), None
     opened = open_run(request.run)
@@ -123,19 +117,8 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator["R
             of_queue = queue.rows[Col.SHA256].to_pylist(), queue.rows[Col.LEVEL].to_pylist()
             assigned = assignment(people_of(request.assign), *of_queue, request.per_person, request.seed)
         answers = ReviewAnswers(root.at(REVIEWS))
-        asking = Asking(
-            rows,
-            known,
-            queue.kind,
-            request.judged,
-            answers,
-            screen,
-            record.engine,
-            request.again,
-            request.seed,
-            queue.for_second_look,
-            assigned,
-        )
+        how = (request.judged, answers, screen, record.engine, request.again, request.seed, assigned)
+        asking = Asking(queue, rows, known, *how)
         if request.reviewer is not None:
             asking.refuse_stranger(request.reviewer)
         if assigned is not None:
@@ -163,7 +146,7 @@ def _hidden(run: OpenRun, rows: pa.Table, hash_list: HashList) -> dict[int, Lite
 
 
 @contextmanager
-def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[LocalServer["ReviewPage"]]:
+def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[LocalServer[ReviewPage]]:
     """Start the server. Errors as of `prepared`; PrivsieveError if the extra `review` or the port is not available."""
     refuse_missing("review")
     from jobs.review.server import app
@@ -195,7 +178,7 @@ class ReviewResult:
     """Commands that use them."""
 
 
-def result_of(review: "ReviewPage") -> ReviewResult:
+def result_of(review: ReviewPage) -> ReviewResult:
     """Return the result as of now, with the answers of other servers."""
     asking = review.asking
     asking.answers.refresh()

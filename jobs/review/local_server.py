@@ -70,13 +70,25 @@ def local_server(
     PrivsieveError if the port is taken. command: the verb, which names the cookie. port: 0 for a free one. reviewer:
     see `handling.Session`.
     """
+    import uvicorn
+
     from jobs.review.handling import Guard
 
     with _bound(port) as listening:
         port = listening.getsockname()[1]
         token = secrets.token_urlsafe(32)
         guarded = Guard(app, token, f"privsieve-{command}-{port}", reviewer)
-        yield LocalServer(page, f"http://127.0.0.1:{port}/enter?token={token}", _server(guarded), listening)
+        config = uvicorn.Config(
+            guarded,
+            log_config=None,  # a line of its log could name what people look at
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            lifespan="off",
+            timeout_graceful_shutdown=3,
+        )
+        yield LocalServer(page, f"http://127.0.0.1:{port}/enter?token={token}", uvicorn.Server(config), listening)
 
 
 def refuse_missing(command: str) -> None:
@@ -86,23 +98,6 @@ def refuse_missing(command: str) -> None:
         import uvicorn  # noqa: F401
     except ModuleNotFoundError as error:
         raise PrivsieveError(f"{command} needs the package {error.name}: {install_command('review')}") from None
-
-
-def _server(app: "ASGIApp") -> "Server":
-    """Return a uvicorn server that writes nothing: a line of its log could name what people look at."""
-    import uvicorn
-
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        lifespan="off",
-        timeout_graceful_shutdown=3,
-    )
-    return uvicorn.Server(config)
 
 
 @contextmanager

@@ -3,7 +3,7 @@ are enough labels, and what to run with the answers."""
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,65 +123,75 @@ def tallies(asking: Asking) -> tuple[ReviewerTally, ...]:
     return tuple(tally_of(asking, name) for name in asking.people())
 
 
-def next_commands(asking: Asking, run_url: str, reviews_url: str) -> tuple[str, ...]:
-    """Return commands that use the answers of the run's folder; none if no picture has been judged."""
-    answers = standing(asking.answers.table())
-    judged = [
-        name
-        for name, answer in zip(answers["annotator"].to_pylist(), answers["answer"].to_pylist(), strict=True)
-        if answer not in (SKIP, UNCLEAR)
-    ]
-    if not judged:
-        return ()
-    run, labels = shlex.quote(run_url), shlex.quote(reviews_url)
-    if asking.kind == "audit":  # takes the labels of all people, and finds the majority
-        return (f"privsieve audit apply {run} {labels}",)
-    first = list[str]()
-    if len(set(judged)) > 1:  # takes one label per picture
-        first, labels = [f"privsieve labels consensus {labels} --out labels.parquet"], "labels.parquet"
-    return (*first, f"privsieve evaluate {run} --labels {labels}")
+@dataclass(frozen=True)
+class ReviewPage:
+    """What the page shows, and what it works with."""
 
+    asking: Asking
+    title: str
 
-def progress(
-    asking: Asking,
-    reviewer: str,
-    owner: str | None,
-    audit: tuple[AuditSample, Estimate] | None,
-    checks: pa.Table | None,
-    next_of: Callable[[], Sequence[str]] = tuple,
-) -> dict[str, Any]:
-    """Return the progress as JSON types.
+    owner: str | None
+    """Who may see everybody's share of right answers."""
 
-    owner: who may see everybody's share of right answers. audit: the drawn sample, and its estimate. checks: known
-    answers, as labels. next_of: gives the commands that use the answers.
-    """
-    asking.answers.refresh()
-    answers = standing(asking.answers.table())
-    answers = answers.filter(pc.is_in(answers["sha256"], pa.array(asking.hashes, pa.string())))
-    labels = answers.select(LABELS_SCHEMA.names)
-    given, tally = labels.filter(pc.not_equal(answers["answer"], SKIP)), tally_of(asking, reviewer)
-    says: dict[str, Any] = {
-        "num_left": tally.num_left,
-        "num_answered": tally.num_answered,
-        "num_unclear": tally.num_unclear,
-        "num_skipped": tally.num_skipped,
-        "in_words": tally.in_words,
-        "next": list(next_of()),
-        "not_shown": not_shown(asking),
-        "people": dict(Counter(given["annotator"].to_pylist()).most_common()),
-        "agreement": [
-            {"of": row.name, "pictures": row.num_items, "same": row.percent, "kappa": row.cohen}
-            for row in agreement_of(labels)
-        ],
-        "enough": None,
-        "known": None,
-    }
-    if audit is not None:
-        says["enough"] = enough_labels(audit[0], labels, audit[1])
-    if checks is not None and (reviewer == owner or not tally.num_left):
-        right = right_answers(labels, checks)
-        says["known"] = {n: both for n, both in right.items() if reviewer in (owner, n)}
-    return says
+    audit: tuple[AuditSample, Estimate] | None
+    """The drawn pictures of an audit, and its estimate."""
+
+    checks: pa.Table | None
+    """Known answers, as labels."""
+
+    private_means: str
+    """Which pictures are private, in words, for the people who judge them."""
+
+    run_url: str
+    reviews_url: str
+    """The folder of the answers."""
+
+    def next_commands(self) -> tuple[str, ...]:
+        """Return commands that use the answers of the run's folder; none if no picture has been judged."""
+        answers = standing(self.asking.answers.table())
+        judged = [
+            name
+            for name, answer in zip(answers["annotator"].to_pylist(), answers["answer"].to_pylist(), strict=True)
+            if answer not in (SKIP, UNCLEAR)
+        ]
+        if not judged:
+            return ()
+        run, labels = shlex.quote(self.run_url), shlex.quote(self.reviews_url)
+        if self.asking.kind == "audit":  # takes the labels of all people, and finds the majority
+            return (f"privsieve audit apply {run} {labels}",)
+        first = list[str]()
+        if len(set(judged)) > 1:  # takes one label per picture
+            first, labels = [f"privsieve labels consensus {labels} --out labels.parquet"], "labels.parquet"
+        return (*first, f"privsieve evaluate {run} --labels {labels}")
+
+    def progress(self, reviewer: str) -> dict[str, Any]:
+        """Return the progress as JSON types."""
+        asking = self.asking
+        asking.answers.refresh()
+        answers = standing(asking.answers.table())
+        answers = answers.filter(pc.is_in(answers["sha256"], pa.array(asking.hashes, pa.string())))
+        labels = answers.select(LABELS_SCHEMA.names)
+        given, tally = labels.filter(pc.not_equal(answers["answer"], SKIP)), tally_of(asking, reviewer)
+        says: dict[str, Any] = {
+            "num_left": tally.num_left,
+            "num_answered": tally.num_answered,
+            "num_unclear": tally.num_unclear,
+            "num_skipped": tally.num_skipped,
+            "in_words": tally.in_words,
+            "next": list(self.next_commands()),
+            "not_shown": not_shown(asking),
+            "people": dict(Counter(given["annotator"].to_pylist()).most_common()),
+            "agreement": [
+                {"of": row.name, "pictures": row.num_items, "same": row.percent, "kappa": row.cohen}
+                for row in agreement_of(labels)
+            ],
+            "enough": None if self.audit is None else enough_labels(self.audit[0], labels, self.audit[1]),
+            "known": None,
+        }
+        if self.checks is not None and (reviewer == self.owner or not tally.num_left):
+            right = right_answers(labels, self.checks)
+            says["known"] = {n: both for n, both in right.items() if reviewer in (self.owner, n)}
+        return says
 
 
 def not_shown(asking: Asking) -> dict[str, int]:

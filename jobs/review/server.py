@@ -1,47 +1,17 @@
 """The addresses of the page."""
 
-from dataclasses import dataclass
-
-import pyarrow as pa
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from jobs.review.asking import MAX_BODY_BYTES, Asking, PostedAnswer
+from jobs.review.asking import MAX_BODY_BYTES, PostedAnswer
 from jobs.review.handling import name_route, number_below, page_app, picture_answer, posted, reviewer_of, session_of
-from jobs.review.progress import Estimate, next_commands, progress
+from jobs.review.progress import ReviewPage
 from scoring.labels.label_files import SHOWN_TO
 from scoring.privacy import PRIVATE_CLASSES
-from scoring.runs.audit_files import AuditSample
 from scoring.taxonomy import ATTRIBUTES, LEVELS
-
-
-@dataclass(frozen=True)
-class ReviewPage:
-    """What the page shows, and what it works with."""
-
-    asking: Asking
-    title: str
-    """Title of the run."""
-
-    owner: str | None
-    audit: tuple[AuditSample, Estimate] | None
-    """The drawn pictures of an audit, and its estimate."""
-
-    checks: pa.Table | None
-    """Known answers, as labels."""
-
-    private_means: str
-    """Which pictures are private, in words, for the people who judge them."""
-
-    run_url: str
-    reviews_url: str
-    """The folder of the answers."""
-
-    def next_commands(self) -> tuple[str, ...]:
-        return next_commands(self.asking, self.run_url, self.reviews_url)
 
 
 def app(review: ReviewPage) -> Starlette:
@@ -86,10 +56,7 @@ def app(review: ReviewPage) -> Starlette:
         return picture_answer(asking.picture(reviewer, number))
 
     def says(request: Request) -> Response:
-        tallies = progress(
-            asking, reviewer_of(request), review.owner, review.audit, review.checks, review.next_commands
-        )
-        return JSONResponse(tallies)
+        return JSONResponse(review.progress(reviewer_of(request)))
 
     async def answer(request: Request) -> Response:
         body = await posted(request, PostedAnswer, MAX_BODY_BYTES)

@@ -151,31 +151,29 @@ def _connect(address: str) -> None:
     if address == "local":
         _start()
         return
-    wait_before = os.environ.get(PORT_WAIT_VARIABLE)
-    os.environ[PORT_WAIT_VARIABLE] = wait_before or "1"  # one try: something answers already
-    try:
+    with default_variable(PORT_WAIT_VARIABLE, "1"):  # one try: something answers already
         _join(address)
+
+
+@contextmanager
+def default_variable(name: str, value: str) -> Iterator[None]:
+    """Within the block, set an environment variable, unless the user has set it."""
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = value
+    try:
+        yield
     finally:
-        del os.environ[PORT_WAIT_VARIABLE]
-        if wait_before is not None:
-            os.environ[PORT_WAIT_VARIABLE] = wait_before
+        del os.environ[name]
 
 
 def _start() -> None:
     """Start a Ray of this process's own. IncompleteError if it does not start, as on a machine that is too busy."""
-    import ray
-
+    num_cpus = max(LOGICAL_CPUS_MIN, 2 * (os.cpu_count() or 1))
     try:
         with _loopback_only():
-            ray.init(
-                address="local",
-                num_cpus=max(LOGICAL_CPUS_MIN, 2 * (os.cpu_count() or 1)),
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                job_config=_job_config(),
-                runtime_env=_runtime_env(),
-            )
+            _init("local", num_cpus=num_cpus, include_dashboard=False)
     except Exception as error:  # Ray raises bare exceptions here
         raise IncompleteError(
             f"Ray did not start on this machine ({_reason(error)}); run the same command again if the machine was "
@@ -190,13 +188,7 @@ def _join(address: str) -> None:
     begun_s = time.monotonic()
     while True:
         try:
-            ray.init(
-                address=address,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                job_config=_job_config(),
-                runtime_env=_runtime_env(),
-            )
+            _init(address)
             return
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             ray.shutdown()
@@ -206,6 +198,20 @@ def _join(address: str) -> None:
             if not isinstance(error, RuntimeError) or time.monotonic() - begun_s > JOIN_LIMIT_S:
                 raise _not_joined(address, error) from None
         time.sleep(JOIN_PAUSE_S)
+
+
+def _init(address: str, num_cpus: int | None = None, include_dashboard: bool | None = None) -> None:
+    import ray
+
+    ray.init(
+        address=address,
+        num_cpus=num_cpus,
+        include_dashboard=include_dashboard,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        job_config=_job_config(),
+        runtime_env=_runtime_env(),
+    )
 
 
 @contextmanager

@@ -174,16 +174,14 @@ def engines_that_may_start(cpus_per_engine: float, gpus_per_engine: float) -> in
         for kind in config.available_node_types.values()
         for _ in range(min(kind.max_workers, config.max_workers))
     ]
-    fitting = [node for node in nodes if _fits(node, cpus_per_engine, gpus_per_engine)]
-    if not gpus_per_engine:
+    if gpus_per_engine:
+        fitting = [node for node in nodes if node.num_gpus >= gpus_per_engine]
+    else:
+        fitting = [node for node in nodes if node.num_cpus >= cpus_per_engine]
         fitting = [node for node in fitting if not node.num_gpus] or fitting
     fitting.sort(key=lambda node: -engines_that_fit([node], cpus_per_engine, gpus_per_engine))
     started = fitting[: config.max_workers]
     return engines_that_fit(started, cpus_per_engine, gpus_per_engine) if started else 0
-
-
-def _fits(node: ClusterNode, cpus_per_engine: float, gpus_per_engine: float) -> bool:
-    return node.num_gpus >= gpus_per_engine if gpus_per_engine else node.num_cpus >= cpus_per_engine
 
 
 class _NodeType(BaseModel):

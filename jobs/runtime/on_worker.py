@@ -85,11 +85,14 @@ def on_worker(
     no machine has what is asked for and none will come, or none came within `limit_s` seconds.
     """
     import ray
+    from ray import cloudpickle
 
     wanted = WantedMachine(num_cpus, num_gpus, limit_s)
+    remote = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=0, num_returns="streaming")(_looking())
     for number in range(1, TRIES + 1):
         machine = ""
-        task = _started(before, function, wanted)
+        # It first says which machine it is on, then gives the result, so that both are of one machine.
+        task = remote.remote(cloudpickle.dumps((before, function)), __version__, code_hash())
         try:
             machine, other = _awaited(task, wanted, feedback, meter)
             if other:
@@ -120,16 +123,8 @@ class WantedMachine:
     limit_s: float
 
     def __str__(self) -> str:
-        return f"a machine with {self.num_cpus:g} free CPU{_and_gpus(self.num_gpus)}"
-
-
-def _started(before: Callable[[], Iterator[Said]] | None, function: Callable[[], Any], wanted: WantedMachine) -> Any:
-    """Start one task that first says which machine it is on, then gives the result, so that both are of one machine."""
-    import ray
-    from ray import cloudpickle
-
-    remote = ray.remote(num_cpus=wanted.num_cpus, num_gpus=wanted.num_gpus, max_retries=0, num_returns="streaming")
-    return remote(_looking()).remote(cloudpickle.dumps((before, function)), __version__, code_hash())
+        gpus = f" and {self.num_gpus:g} free GPU{'s' if self.num_gpus > 1 else ''}" if self.num_gpus else ""
+        return f"a machine with {self.num_cpus:g} free CPU{gpus}"
 
 
 def _awaited(task: Any, wanted: WantedMachine, feedback: Feedback, meter: Meter) -> tuple[str, str]:
@@ -275,12 +270,6 @@ def fetch_with_progress(engine: str, options: EngineOptions, *, with_weights: bo
         yield from (line for line in lines if line.is_notice or line.is_logged or line is lines[-1])
     if errors:
         raise errors[0]
-
-
-def _and_gpus(num_gpus: float) -> str:
-    if not num_gpus:
-        return ""
-    return f" and {num_gpus:g} free GPU{'s' if num_gpus > 1 else ''}"
 
 
 @cache

@@ -199,25 +199,16 @@ def refuse_listed(run: OpenRun, row: pa.Table, hash_list: HashList) -> None:
             raise QueryError(f"this image is not explained: it {why}")
 
 
-@dataclass(frozen=True)
-class Withheld:
-    """sha256 of the pictures of a run that no release may have."""
-
-    listed: frozenset[str] = frozenset()
-
-    not_compared: frozenset[str] = frozenset()
-    """Pictures of which not everything can be compared with the list."""
-
-
-def withheld(run: OpenRun, hash_list: HashList) -> Withheld:
-    """Return the pictures to withhold.
+def withheld(run: OpenRun, hash_list: HashList) -> tuple[frozenset[str], frozenset[str]]:
+    """Return sha256 of the pictures that no release may have: those on the list, and those of which not everything can
+    be compared with it.
 
     If a run was scanned with PDQ hashes of a list, what the scan could not compare is withheld even without a list.
     IncompleteError if the source no longer has pictures as they were scanned, so that they cannot be compared.
     """
     was_compared = run.record.hash_list is not None and run.record.pdq
     if hash_list is NOTHING and not was_compared:
-        return Withheld()
+        return frozenset(), frozenset()
     listed, not_compared = set[str](), set[str]()
     for all_rows in run.chunks((*COLUMNS, Col.PDQ) if run.record.pdq else COLUMNS):
         rows = all_rows.filter(pc.field(Col.SHA256).is_valid())
@@ -235,7 +226,7 @@ def withheld(run: OpenRun, hash_list: HashList) -> Withheld:
         else:
             pairs = zip(hashes, of_rows, strict=True)
             not_compared.update(sha256 for sha256, listing in pairs if listing == "not_compared")
-    return Withheld(frozenset(listed), frozenset(not_compared - listed))
+    return frozenset(listed), frozenset(not_compared - listed)
 
 
 def clear_of(

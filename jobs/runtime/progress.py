@@ -15,7 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.progress import Progress, ProgressColumn, Task
+from rich.progress import Progress, ProgressColumn, Task, TextColumn
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
@@ -303,11 +303,6 @@ class _Facts(ProgressColumn):
         return Text(", ".join(_meter_of(task).facts()), no_wrap=True)
 
 
-class _Label(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text(_meter_of(task).label, no_wrap=True)
-
-
 def _meter_of(task: Task) -> Meter:
     meter = task.fields["meter"]
     assert isinstance(meter, Meter)
@@ -324,7 +319,12 @@ def meter(
     elif not Console(stderr=True).is_terminal:
         yield _LineMeter(label, num_images, clock)
     else:
-        with _console() as console, Progress(_Label(), _Bar(console), _Facts(), console=console) as progress:
+        with (
+            _console() as console,
+            Progress(
+                TextColumn("{task.description}", markup=False), _Bar(console), _Facts(), console=console
+            ) as progress,
+        ):
             shown = _BarMeter(label, num_images, clock, progress)
             try:
                 yield shown

@@ -145,34 +145,30 @@ def rows_in_order(
     to be scored, and minus that number once they are.
     """
     if room is None:
-        yield from (_scored_here(batch, score, queued) for batch in waiting)
+        for batch in waiting:
+            queued(len(batch))
+            try:
+                rows = score(batch)
+            finally:
+                queued(-len(batch))
+            yield rows
         return
     being_scored: deque[Future[pa.Table]] = deque()
     while True:
         while not being_scored or room.is_left:
             with flow.at("reading"):
-                batch = next(waiting, None)
-            if batch is None:
+                further = next(waiting, None)
+            if further is None:
                 break
-            queued(len(batch))
+            queued(len(further))
             room.entered(1)
-            being_scored.append(threads.submit(score, batch))
-            being_scored[-1].add_done_callback(partial(_scored, queued, room, len(batch)))
+            being_scored.append(threads.submit(score, further))
+            being_scored[-1].add_done_callback(partial(_scored, queued, room, len(further)))
         if not being_scored:
             return
         with flow.at("memory" if room.is_full_of_bytes else "rows"):
             rows = being_scored.popleft().result()
         yield rows
-
-
-def _scored_here(
-    batch: list[Sample], score: Callable[[list[Sample]], pa.Table], queued: Callable[[int], None]
-) -> pa.Table:
-    queued(len(batch))
-    try:
-        return score(batch)
-    finally:
-        queued(-len(batch))
 
 
 def _scored(queued: Callable[[int], None], room: Room, num_images: int, _: "Future[pa.Table]") -> None:
@@ -229,10 +225,11 @@ class BatchScorer:
             while num_for_engine < BATCH_SAMPLES and len(seen) < len(samples):
                 more = self._seen(samples[len(seen) : len(seen) + BATCH_SAMPLES - num_for_engine])
                 seen += more
-                more_bytes = sum(_num_pixel_bytes(each.image) for each in more)
+                decoded = [each.image for each in more if isinstance(each.image, DecodedImage)]
+                more_bytes = sum(view.nbytes for image in decoded for view in image.views)
                 self._flow.held(more_bytes)
                 num_bytes += more_bytes
-                num_for_engine += sum(isinstance(each.image, DecodedImage) for each in more)
+                num_for_engine += len(decoded)
             return to_table([each.facts for each in seen], self._verdicts(seen), [each.look for each in seen])
         finally:
             self._flow.held(-num_bytes)
@@ -337,15 +334,6 @@ def facts_of(sample: Sample) -> Facts:
         domain=sample.domain,
         caption_kinds=None if sample.caption is None else caption_kinds(sample.caption),
     )
-
-
-def _num_pixel_bytes(image: DecodedImage | Fault | ScreenedOut) -> int:
-    return sum(view.nbytes for view in image.views) if isinstance(image, DecodedImage) else 0
-
-
-def quarantined(facts: Facts, fault: Fault) -> pa.Table:
-    """Return the row of a sample that could not be scanned."""
-    return to_table([facts], [fault])
 
 
 def _decoded_facts(before: Facts, decoded: DecodedImage | Fault) -> Facts:

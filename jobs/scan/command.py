@@ -3,7 +3,7 @@
 Options and output; the work is `jobs.scan.run.run_scan`.
 """
 
-import shlex
+from shlex import quote
 
 import click
 
@@ -13,7 +13,6 @@ from jobs.console.terminal import write_line
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import duration, on_terminal, weights_shown
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
-from scoring.runs.rows import Damage
 
 REMOVED = {"--keep-rationale": "a model's own words can repeat what a picture shows, so they are not stored any more"}
 
@@ -48,9 +47,13 @@ def scan(request: ScanRequest, resources: ScanResources, supervision: Supervisio
     if not quiet:
         write_line(_pace(result), to_stderr=True)  # stdout stays one line, for programs
         if result.num_images:
-            write_line(f"next: {_next(request.run)}", to_stderr=True)
-    if result.damage.num_shards:
-        write_line(_damage(result.damage, request.run), to_stderr=True)
+            write_line(f"next: privsieve report {quote(request.run)} --html report.html", to_stderr=True)
+    if result.damage.num_shards:  # the source has lost images, and scanning again does not bring them back
+        write_line(
+            f"DAMAGED: {result.damage.named}; replace what is damaged and scan into a new run; all of it: privsieve "
+            f'sql {quote(request.run)} "FROM damaged"',
+            to_stderr=True,
+        )
 
 
 def _pace(result: ScanResult) -> str:
@@ -63,13 +66,3 @@ def _pace(result: ScanResult) -> str:
     new = f"{images} of them in this scan, " if result.num_new_images < result.num_images else ""
     rate = "" if result.images_per_s is None else f", {result.images_per_s:.1f} images/s after the start"
     return f"{new}{duration(result.seconds)}{rate}"
-
-
-def _damage(damage: Damage, run_url: str) -> str:
-    """Return the last line of a scan: the source has lost images, and scanning again does not bring them back."""
-    listed = f'privsieve sql {shlex.quote(run_url)} "FROM damaged"'
-    return f"DAMAGED: {damage.named}; replace what is damaged and scan into a new run; all of it: {listed}"
-
-
-def _next(run_url: str) -> str:
-    return f"privsieve report {shlex.quote(run_url)} --html report.html"

@@ -18,7 +18,7 @@ from jobs.scan.batch import BATCH_SAMPLES, BatchScorer, Flow
 from jobs.scan.slice_tasks import ScanSettings
 from scoring.assessment import BuiltWith, Closable, Engine, ReportsTokenUsage, TakesSteps, Unscored
 from scoring.engines import engine_module
-from scoring.engines.canary import canary, record, refuse_other_answer
+from scoring.engines.canary import asked, record, refuse_other_answer
 from scoring.runs import CANARY
 from scoring.runs.attempts import EngineTime
 
@@ -124,11 +124,9 @@ class EngineHost:
 
     def _compare(self, engine: Engine) -> None:
         """Raise EngineError if this engine cannot answer, or answers differently from another one of the run."""
-        answer = engine.assess([canary()])[0]
+        answer = asked(engine)
         if not isinstance(answer, Unscored):
             refuse_other_answer(self._settings.run.at(CANARY), record(answer))
-        elif answer.reason in ("engine_error", "engine_oom"):
-            raise EngineError(f"the engine cannot answer for a plain picture: {answer.message}")
 
 
 LOOK_EVERY_S = 0.01

@@ -28,10 +28,10 @@ from jobs.runtime.on_worker import Said, fetch_with_progress, on_worker
 from jobs.runtime.progress import Feedback, Meter
 from jobs.scan.prepared import Prepared, gpus_per_engine, is_on_cluster, prepare
 from jobs.scan.request import ScanRequest, ScanResources
-from scoring.assessment import Closable, EngineDescription, EngineOptions, RemoteEngineModule, Unscored
+from scoring.assessment import Closable, EngineDescription, EngineOptions, RemoteEngineModule
 from scoring.engine_facts import Preview
 from scoring.engines import engine_module
-from scoring.engines.canary import canary
+from scoring.engines.canary import asked
 from scoring.runs import PROBE
 from scoring.taxonomy import KEYS
 
@@ -79,7 +79,14 @@ def storage_checked(engine: str, options: EngineOptions, source: Source, run: Pl
     probe: name and content of a file that the machine of the command wrote into the folder of the run.
     """
     first_sample(source)
-    _check_folder(run, probe)
+    theirs, own = run.at(probe + PART), run.at(f"{probe}-answer{PART}")
+    if not theirs.exists() or theirs.read() != probe.encode():
+        raise StorageError(
+            f"{run.path} is another folder here than where the command was given: give --run as a URL, or as a folder "
+            "that all machines share"
+        )
+    own.write(probe.encode())
+    own.remove()
     yield from fetch_with_progress(engine, options)
 
 
@@ -96,32 +103,13 @@ def engine_checked(engine: str, options: EngineOptions) -> EngineDescription:
     if isinstance(module, RemoteEngineModule):
         module.check(options)
     if description.num_gpus:
-        _check_answers(engine, options)
+        loaded = module.load(options)
+        try:
+            asked(loaded)
+        finally:
+            if isinstance(loaded, Closable):
+                loaded.close()
     return description
-
-
-def _check_folder(run: Place, probe: str) -> None:
-    """Raise StorageError if this machine cannot write to the folder, or it is not the folder that has the probe."""
-    theirs, own = run.at(probe + PART), run.at(f"{probe}-answer{PART}")
-    if not theirs.exists() or theirs.read() != probe.encode():
-        raise StorageError(
-            f"{run.path} is another folder here than where the command was given: give --run as a URL, or as a folder "
-            "that all machines share"
-        )
-    own.write(probe.encode())
-    own.remove()
-
-
-def _check_answers(engine: str, options: EngineOptions) -> None:
-    """Raise EngineError if the engine cannot be loaded here, or cannot answer about a plain picture."""
-    loaded = engine_module(engine).load(options)
-    try:
-        answer = loaded.assess([canary()])[0]
-    finally:
-        if isinstance(loaded, Closable):
-            loaded.close()
-    if isinstance(answer, Unscored) and answer.reason in ("engine_error", "engine_oom"):
-        raise EngineError(f"the engine cannot answer for a plain picture: {answer.message}")
 
 
 @dataclass(frozen=True)

@@ -155,12 +155,9 @@ def engine_actor(code: str) -> type:
             self._report("loaded" if has_engine else "failed")
 
         def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-            """Scan a batch of rows of `jobs.scan.on_ray`. Return rows with the fields of `SliceCounts`."""
-            counts = [
-                self._counts({name: str(values[number]) for name, values in batch.items()})
-                for number in range(len(batch["failure"]))
-            ]
-            return {name: [row[name] for row in counts] for name in counts[0]}
+            """Scan a batch of one row of `jobs.scan.on_ray`. Return one with the fields of `SliceCounts`."""
+            counts = self._counts({name: str(values[0]) for name, values in batch.items()})
+            return {name: [value] for name, value in counts.items()}
 
         def _counts(self, row: dict[str, str]) -> dict[str, Any]:
             counts = nothing | {"failure": self._why} if self._worker is None else self._worker.counts(row)

@@ -144,8 +144,8 @@ class ProcessesUnderWay:
             self._show(sum(self._num_done.values()))
 
 
-class FurtherProcess:
-    """Serves one child after the other, in a thread."""
+class FurtherProcess(threading.Thread):
+    """A thread that serves one child after the other."""
 
     def __init__(
         self,
@@ -156,17 +156,14 @@ class FurtherProcess:
         under_way: ProcessesUnderWay,
         after_s: float,
     ):
-        """Create the thread; `start` starts it. ended: takes what came of each slice, and None once no more will come.
-        after_s: seconds to wait before the first child is started, since a small scan is done before one is ready."""
+        """ended: takes what came of each slice, and None once no more will come. after_s: seconds to wait before the
+        first child is started, since a small scan is done before one is ready."""
+        super().__init__(daemon=True)
         self._number, self._after_s = number, after_s
         self._settings = replace(settings, source=replace(settings.source, shards=()))  # names would take long to send
         self._tasks, self._ended, self._under_way = tasks, ended, under_way
         self._lock, self._is_over, self._begins = threading.Lock(), threading.Event(), threading.Event()
         self._child: _Child | None = None
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def begin(self) -> None:
         """Wait no longer before the first child is started."""
@@ -179,9 +176,9 @@ class FurtherProcess:
         with self._lock:
             if self._child is not None:
                 self._child.kill()
-        self._thread.join(STOP_LIMIT_S)
+        self.join(STOP_LIMIT_S)
 
-    def _serve(self) -> None:
+    def run(self) -> None:
         try:
             self._begins.wait(self._after_s)
             while not self._is_over.is_set() and (task := self._tasks.take()) is not None:

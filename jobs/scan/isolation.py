@@ -27,10 +27,10 @@ from ingest.formats import parquet
 from ingest.formats.parquet_pages import READ_BYTES
 from ingest.machine import available_bytes, resident_bytes
 from ingest.sample import Locator, Slice, printable
-from jobs.scan.batch import BatchScorer, facts_of, quarantined
+from jobs.scan.batch import BatchScorer, facts_of
 from jobs.scan.slice_tasks import ScanSettings
 from scoring.engines import engine_module
-from scoring.table import Facts
+from scoring.table import Facts, to_table
 from scoring.taxonomy import CARRIED_VARIABLES
 
 START_LIMIT_S = 600
@@ -88,13 +88,13 @@ def isolated_rows(settings: ScanSettings, slice_: Slice) -> Iterator[pa.Table]:
 def _lost_rows(lost: Lost, shard: str, left: Sequence[Locator]) -> list[pa.Table]:
     """Return one row, or all left of the row group if it could not be read. StorageError without row groups."""
     if lost.facts is not None:
-        return [quarantined(lost.facts, lost.fault)]
+        return [to_table([lost.facts], [lost.fault])]
     why, group = lost.fault.message, left[0].get("group")
     if group is None:
         raise StorageError(f"{printable(shard)}: while sample {left[0]['index']} was read: {why}")
     fault = Fault(lost.fault.reason, f"while it was read: {why}")
     together = takewhile(lambda locator: locator.get("group") == group, left)
-    return [quarantined(facts_of(parquet.lost(shard, locator, fault)), fault) for locator in together]
+    return [to_table([facts_of(parquet.lost(shard, locator, fault))], [fault]) for locator in together]
 
 
 class ChildProcess:
@@ -135,18 +135,7 @@ class _Child:
         self._process = ChildProcess("jobs.scan.isolation")
         self._connection = self._process.connection
         source = replace(settings.source, shards=(slice_.shard,))  # its other names would take long to send
-        self._connection.send(
-            (
-                settings.engine,
-                settings.options,
-                settings.limits,
-                settings.uses_caption,
-                settings.hash_list,
-                settings.screen,
-                source,
-                slice_,
-            )
-        )
+        self._connection.send((replace(settings, source=source), slice_))
         answer = self._answer(START_LIMIT_S, sys.maxsize, 0)
         if answer is not True:
             self.stop()
@@ -176,7 +165,12 @@ class _Child:
         while time.monotonic() < until:
             try:
                 if self._connection.poll(0.05):
-                    return _raised(self._connection.recv())
+                    answer = self._connection.recv()
+                    if isinstance(answer, EngineError):
+                        raise IsolationError(str(answer))
+                    if isinstance(answer, PrivsieveError):
+                        raise answer
+                    return answer
             except (EOFError, OSError):
                 return Fault("crash", self._cause_of_death())
             if resident_bytes(self._process.pid) - bytes_before > max_bytes:
@@ -195,14 +189,6 @@ class _Child:
         self._connection.close()
 
 
-def _raised(answer: Any) -> Any:
-    if isinstance(answer, EngineError):
-        raise IsolationError(str(answer))
-    if isinstance(answer, PrivsieveError):
-        raise answer
-    return answer
-
-
 def _serve(connection: Connection) -> None:
     """Send what is known of a sample, then its row as soon as the parent is ready for it. Runs in the child."""
     try:  # if memory runs out, this process is killed and not its parent
@@ -210,12 +196,14 @@ def _serve(connection: Connection) -> None:
             file.write("1000")
     except OSError:
         pass
-    engine, options, limits, uses_caption, hash_list, screen, source, slice_ = connection.recv()
-    loaded = engine_module(engine).load(options)
-    scorer = BatchScorer(loaded, limits, 1, uses_caption, hash_list, screen=screen)
+    settings: ScanSettings
+    slice_: Slice
+    settings, slice_ = connection.recv()
+    engine = engine_module(settings.engine).load(settings.options)
+    scorer = BatchScorer(engine, settings.limits, 1, settings.uses_caption, settings.hash_list, screen=settings.screen)
     connection.send(True)
     try:
-        for sample in source.read(slice_):
+        for sample in settings.source.read(slice_):
             connection.send(scorer.facts_of(sample))
             connection.recv()
             connection.send(scorer.rows([sample]))

@@ -22,7 +22,7 @@ from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.runtime.cluster import Executor, is_this_machine
-from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
+from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.machines import default_num_gpus, gpus_of_engine
 from jobs.runtime.on_worker import code_hash
 from jobs.scan.request import ScanRequest, ScanResources
@@ -125,12 +125,14 @@ def chosen_samples(
     To draw from all samples, every shard is listed first.
     """
     if request.limit is not None:
-        return first(*_first_counts(source, request.limit), request.limit), {}
+        return first(source.shards, (_num_samples(source, shard) for shard in source.shards), request.limit), {}
     if request.sample is None:
         return None, {}
     shards = list(source.shards)
     if request.per_category:
-        categories = _of_each_shard(partial(_categories, source), shards, executor, "a sample per category")
+        categories = _of_each_shard(
+            lambda shard: list(source.categories(shard)), shards, executor, "a sample per category"
+        )
         chosen, num_without = draw_per_category(shards, categories, request.sample, request.seed or 0)
         if num_without:
             notice(f"{number_of(num_without, 'image')} without a category cannot be drawn")
@@ -162,20 +164,6 @@ def _of_each_shard(work: Callable[[str], Figure], shards: list[str], executor: E
 
 def _num_samples(source: Source, shard: str) -> int:
     return sum(len(slice_.locators) for slice_ in source.slices(shard))
-
-
-def _categories(source: Source, shard: str) -> list[str | None]:
-    return list(source.categories(shard))
-
-
-def _first_counts(source: Source, limit: int) -> tuple[list[str], list[int]]:
-    """Return the first shards and how many samples each has, as many as hold `limit` samples."""
-    counts: list[int] = []
-    for shard in source.shards:
-        counts.append(_num_samples(source, shard))
-        if sum(counts) >= limit:
-            break
-    return list(source.shards[: len(counts)]), counts
 
 
 def check_category(source: Source) -> str | None:
@@ -244,18 +232,14 @@ def _probes(source: Source, num_shards: int) -> list[CategoryProbe]:
     return probes
 
 
-def record_of(
-    request: ScanRequest,
-    source: Source,
-    engine: EngineDescription,
-    hash_list: HashList = NOTHING,
-    screen: FittedScreen | None = None,
-) -> RunRecord:
+def record_of(prepared: Prepared, engine: EngineDescription) -> RunRecord:
     """Return the record of a scan. SourceError if a name has bytes that run.json cannot hold."""
+    request, source, screen = prepared.request, prepared.source, prepared.screen
+    is_url = "://" in request.source
     return RunRecord(
         privsieve=__version__,
         code=code_hash(),
-        source=_unicode(_absolute(request.source)),
+        source=_unicode(request.source if is_url else os.path.abspath(os.path.expanduser(request.source))),
         format=source.format,
         category=None if request.category is None else _unicode(request.category),
         sample=request.sample,
@@ -266,8 +250,8 @@ def record_of(
         num_source_shards=None if request.shards is None else len(source.shards),
         labels=None if source.class_list is None else source.class_list.sha256,
         caption_words=None if source.keyword_list is None else source.keyword_list.sha256,
-        pdq=request.pdq or hash_list.needs_pdq,
-        hash_list=None if request.hash_list is None else hash_list.digest,
+        pdq=request.pdq or prepared.hash_list.needs_pdq,
+        hash_list=None if request.hash_list is None else prepared.hash_list.digest,
         screen=None if screen is None else _screen(screen.record, screen.sha256),
         max_pixels=request.max_pixels_in,
         max_frames=request.max_frames,
@@ -301,10 +285,6 @@ def _comparable(description: EngineDescription) -> dict[str, Any]:
         "versions": description.versions,
         "max_side_px": description.max_side_px,
     }
-
-
-def _absolute(source: str) -> str:
-    return source if "://" in source else os.path.abspath(os.path.expanduser(source))
 
 
 def _unicode(text: str) -> str:

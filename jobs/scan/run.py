@@ -120,18 +120,14 @@ class _Scan:
         self._on_cluster = is_on_cluster(self._resources)
 
     def run(self) -> ScanResult:
-        own_names = own_names_notice(self._prepared.source)
-        if own_names is not None:
-            self._feedback.notice(own_names)
+        self._notice(own_names_notice(self._prepared.source))
         with ExitStack() as stack:
             if self._on_cluster:  # a machine of it describes the engine
                 stack.enter_context(self._session())
             self._description = self._described()
-            self._record = record_of(
-                self._request, self._prepared.source, self._description, self._prepared.hash_list, self._prepared.screen
-            )
-            if refuse_other(self._request.run, self._record) is None:
-                self._refuse_new_run()
+            self._record = record_of(self._prepared, self._description)
+            if refuse_other(self._request.run, self._record) is None and not self._on_cluster:
+                self._refuse_new_run()  # on a cluster, the first look has done it
             held = stack.enter_context(lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover))
             Attempts(self._run.at(ATTEMPTS)).reset_failed()
             stack.enter_context(_discounting_interruption(self._run))
@@ -157,15 +153,13 @@ class _Scan:
 
     def _refuse_new_run(self) -> None:
         """Raise EngineError if a new run would get no answer, SourceError if it would get no picture."""
-        if self._on_cluster:
-            return  # the first look has done it
         if isinstance(self._prepared.module, RemoteEngineModule):
             self._prepared.module.check(self._request.options)
         self._refuse_source()
 
     def _refuse_source(self) -> None:
         refuse_without_pictures(self._prepared.source, self._request.source)
-        self._check_category()
+        self._notice(check_category(self._prepared.source))
 
     def _scanned(self, held: Lease) -> ScanResult:
         refuse_foreign_list(self._prepared.source)
@@ -233,15 +227,11 @@ class _Scan:
             return
         from reports.screening.bounds import drifted_share
 
-        drifted = drifted_share(guard, self._prepared.screen.record)
-        if drifted is not None:
-            self._feedback.notice(drifted)
+        self._notice(drifted_share(guard, self._prepared.screen.record))
 
-    def _check_category(self) -> None:
-        """Raise SourceError if `--category` names nothing that samples have; give a notice on contradictions."""
-        contradiction = check_category(self._prepared.source)
-        if contradiction:
-            self._feedback.notice(contradiction)
+    def _notice(self, line: str | None) -> None:
+        if line is not None:
+            self._feedback.notice(line)
 
     def _session(self) -> AbstractContextManager[None]:
         if self._resources.executor == "inline":
@@ -334,9 +324,7 @@ class _Scan:
         """Compare shards that this scan has read from their first image to their last."""
         now = results(self._run).ledger if self._stated.by_shard else earlier
         whole = [shard for shard in scanned if not has_any_result(shard, earlier) and finished(shard, now)]
-        difference = self._stated.difference({item: self._new_by_shard[shard_id_in(item, now)] for item in whole})
-        if difference is not None:
-            self._feedback.notice(difference)
+        self._notice(self._stated.difference({item: self._new_by_shard[shard_id_in(item, now)] for item in whole}))
 
     def _notice_silence(self, silence_s: float) -> None:
         self._feedback.notice(

@@ -121,7 +121,10 @@ class SliceScanner:
             return SliceCounts(failure=str(error), is_fatal=True)
         try:
             with self._flow.at("slices"):
-                guard = self._scan(task, before)
+                began = time.monotonic()
+                tables = self._tables(task, before)
+                with self._flow.at("writing"):
+                    guard = self._finish(task, tables, began)
         except NotLoadedError as error:  # again, after its room was needed for an isolated slice
             with suppress(StorageError):
                 self._attempts.give_back(before)
@@ -158,13 +161,8 @@ class SliceScanner:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._host.make_room()
 
-    def _scan(self, task: SliceTask, before: Attempt) -> str:
-        began = time.monotonic()
-        tables = self._tables(task, before)
-        with self._flow.at("writing"):
-            return self._finish(task, tables, began)
-
     def _finish(self, task: SliceTask, tables: list[pa.Table], began: float) -> str:
+        """Check the rows and write them. Return `GuardCounts.text`; empty without a screen."""
         table = pa.concat_tables([SCHEMA.empty_table(), *tables])
         if table.num_rows != len(task.slice.locators):
             raise RuntimeError(
@@ -194,7 +192,8 @@ class SliceScanner:
             score = self._host.scorer().rows
             samples = self._settings.source.read(slice_)
             most = BATCH_SAMPLES if self._settings.screen is None else SCREENED_SAMPLES
-            rows = rows_in_order(batches(samples, most), score, self._threads, self._room, self._flow, self._queued)
+            queued = (lambda num_images: None) if self._metrics is None else self._metrics.queued
+            rows = rows_in_order(batches(samples, most), score, self._threads, self._room, self._flow, queued)
             return list(self._counted(task, self._watchdog.watch(rows)))
 
     def _isolated(self, task: SliceTask) -> list[pa.Table]:
@@ -215,10 +214,6 @@ class SliceScanner:
             num_images += table.num_rows
             self._on_progress(task.name, num_images)
             yield table
-
-    def _queued(self, num_images: int) -> None:
-        if self._metrics is not None:
-            self._metrics.queued(num_images)
 
     def _write(self, task: SliceTask, table: pa.Table, reasons: Counter[str], guard: str) -> None:
         texts = {

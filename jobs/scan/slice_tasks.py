@@ -38,14 +38,17 @@ Chosen = dict[str, list[int]] | None
 """Shard -> ascending indices of its chosen samples; None: all samples of all shards."""
 
 
-def first(shards: Sequence[str], counts: Sequence[int], limit: int) -> dict[str, list[int]]:
-    """Return the first `limit` samples in the order of the shards; empty shards among them are chosen, too."""
+def first(shards: Sequence[str], counts: Iterable[int], limit: int) -> dict[str, list[int]]:
+    """Return the first `limit` samples in the order of the shards; empty shards among them are chosen, too.
+
+    counts: of the samples of each shard; no more are asked for than needed.
+    """
     chosen: dict[str, list[int]] = {}
     for shard, count in zip(shards, counts, strict=True):
-        taken = min(count, limit)
-        if taken or not count:
-            chosen[shard] = list(range(taken))
-        limit -= taken
+        chosen[shard] = list(range(min(count, limit)))
+        limit -= len(chosen[shard])
+        if not limit:
+            break
     return chosen
 
 
@@ -125,7 +128,6 @@ class ScanSettings:
     source: Source
 
     run: Place
-    """The run folder."""
 
     engine: str
     """A name of `scoring.engines.ENGINES`."""

@@ -5,10 +5,9 @@ place as `jobs.takedown.journal` says.
 """
 
 import hashlib
-import json
 import posixpath
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated, Any
@@ -23,7 +22,6 @@ from pydantic import Field
 
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.formats import open_source
-from ingest.formats.members import name_fault
 from ingest.formats.released import (
     DECISIONS,
     MADE_FROM,
@@ -44,18 +42,19 @@ from ingest.storage.place import Place, place
 from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
-from jobs.filter.decisions import DECISIONS_SCHEMA, read_decisions
+from jobs.filter.decisions import DECISIONS_SCHEMA, counted, read_decisions
 from jobs.filter.documents import write_documents
 from jobs.filter.finishing import ROWS_PER_GROUP, as_json
+from jobs.filter.plan import counts_of
 from jobs.filter.previous import write_rest_made_from
-from jobs.filter.record import signed, urls_of, write_sums
+from jobs.filter.record import facts_of, signed, urls_of, write_sums
 from jobs.filter.tombstones import Why, write_tombstones
 from jobs.filter.url_list import DAMAGED, url_hashes
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from jobs.takedown.entries import Entry, entries_of
 from jobs.takedown.journal import Journal, finish_takedown, put_in_place, write_rest
 from jobs.takedown.matching import Matches, NearMatch, matched, near_pictures, with_same_url, with_unjudged
-from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, TAKEDOWN
+from scoring.policies.policy import TAKEDOWN
 from scoring.runs.lease import lease
 
 PdqDistance = Annotated[int, Field(ge=0, le=64)]
@@ -97,6 +96,8 @@ class TakedownRequest:
 
 @dataclass(frozen=True)
 class TakedownResult:
+    """What was removed. Fields without a docstring are those of `Matches`."""
+
     num_entries: int
     """Lines of the list that name a picture."""
 
@@ -107,10 +108,7 @@ class TakedownResult:
     """Shards that held them."""
 
     gone_before: tuple[int, ...]
-    """As in `Matches`."""
-
     unknown: tuple[int, ...]
-    """As in `Matches`."""
 
     near: tuple[NearMatch, ...] = ()
     """Pictures that PDQ hashes found."""
@@ -153,12 +151,12 @@ def _matched(
 ) -> tuple[pa.Table, Matches, TakedownResult]:
     """Return the decisions, which of them the list names, and the result of the removal."""
     decisions = read_decisions(root, request.release)
-    near = near_pictures(request.release, entries, request.pdq_distance, feedback)
+    near, num_not_compared = near_pictures(request.release, entries, request.pdq_distance, feedback)
     matches = matched(decisions, entries, request.release, near)
     if (counts := urls_of(root)) is not None:
         matches = with_same_url(decisions, matches)
         if counts.keeps_unknown:
-            files = _summary(root, request.release)["sha256"]
+            files = facts_of(root.at(RELEASE).read(), request.release)["sha256"]
             matches = with_unjudged(root, files, counts.column, decisions, entries, matches)
     num_shards = len(pc.unique(decisions["shard"].take(pa.array(sorted(matches.taken), pa.int64()))))
     result = TakedownResult(
@@ -168,7 +166,7 @@ def _matched(
         matches.gone_before,
         matches.unknown,
         matches.near,
-        near.num_not_compared,
+        num_not_compared,
         num_unjudged=len(matches.unjudged),
     )
     return decisions, matches, result
@@ -178,7 +176,7 @@ def _staged(
     root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, matches: Matches, feedback: Feedback
 ) -> Journal:
     """Write everything that changes into a folder below `takedown.unfinished/`."""
-    staged, summary = root.at(TAKEDOWN_STAGED, folder), _summary(root, request.release)
+    staged, summary = root.at(TAKEDOWN_STAGED, folder), facts_of(root.at(RELEASE).read(), request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
     is_taken[list(matches.taken)] = True
     files: dict[str, str] = summary["sha256"]
@@ -208,7 +206,11 @@ def _staged(
         summary["redactions_sha256"] = replaced[REDACTIONS] = _rest_of_redactions(root, staged, decisions, is_taken)
     tombstones = _tombstones(decisions, matches, request)
     summary["removed_sha256"] = replaced[REMOVED] = write_tombstones(root, staged, tombstones)
-    summary |= {**_counts(made, summary), "sha256": hashes, "decisions_sha256": decisions_sha256}
+    summary |= {
+        **_counts(made, summary.get("files") == "clean"),
+        "sha256": hashes,
+        "decisions_sha256": decisions_sha256,
+    }
     summary.setdefault("takedowns", []).append(takedown)
     if "engine" in summary:  # releases of older versions have neither documents nor the facts for them
         summary["documents"] = write_documents(staged, summary)
@@ -303,16 +305,6 @@ def _rest_of_redactions(root: Place, staged: Place, decisions: pa.Table, is_take
     return write_checked(staged.at(REDACTIONS), rest, ROWS_PER_GROUP)
 
 
-def _summary(root: Place, url: str) -> dict[str, Any]:
-    try:
-        summary = json.loads(root.at(RELEASE).read())
-        if isinstance(summary["sha256"], dict) and not any(map(name_fault, summary["sha256"])):
-            return dict(summary)
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise PrivsieveError(f"{url}: {RELEASE} is damaged, or was not written by filter")
-
-
 def _without(released: Sequence[str | None], is_taken: npt.NDArray[np.bool_]) -> Kept:
     """Return what is left of a shard. released: hash of each picture in it, None for those that are not in it."""
     there = [(sha256, bool(goes)) for sha256, goes in zip(released, is_taken, strict=True) if sha256 is not None]
@@ -335,20 +327,11 @@ def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:
     return decisions
 
 
-def _counts(decisions: pa.Table, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the counts of `release.json` as they are after the takedown. summary: before."""
-    rules: dict[str, dict[str, int]] = {}
-    actions: dict[str, int] = dict.fromkeys(ACTIONS, 0)
-    for row in decisions.group_by(["rule", "action"]).aggregate([([], "count_all")]).to_pylist():
-        if row["rule"] != DAMAGED_SHARD:
-            rules.setdefault(row["rule"], {})[row["action"]] = row["count_all"]
-            actions[row["action"]] += row["count_all"]
+def _counts(decisions: pa.Table, is_clean: bool) -> dict[str, Any]:
+    """Return the counts of `release.json` as they are after the takedown. is_clean: as of `Counts.as_json`."""
     unseen = pc.drop_null(decisions["unseen"])
     kinds = Counter(pc.list_flatten(unseen).to_pylist())
-    if summary.get("files") == "clean":
-        return {"actions": dict(actions), "rules": rules, "num_unseen_removed": len(unseen)}
-    ordered = dict(sorted(kinds.items(), key=lambda item: (-item[1], item[0])))
-    return {"actions": dict(actions), "rules": rules, "num_unseen_kept": len(unseen), "unseen_kept": ordered}
+    return counts_of(counted(decisions), len(unseen), kinds).as_json(is_clean)
 
 
 MAX_PRINTED = 20

@@ -62,11 +62,7 @@ def entries_of(url: str) -> tuple[Entry, ...]:
     """Read a list. PrivsieveError names the first wrong line, by its number only."""
     content = given_content(place(url), f"LIST {url}", MAX_LIST_BYTES)
     if content.startswith(_MAGIC):
-        rows = tombstones_of(content, url)
-        entries = [
-            Entry(number, *_named_by(row), row["received"], row["why"], is_tombstone=True)
-            for number, row in enumerate(rows, 1)
-        ]
+        entries = [_entry_of(number, row) for number, row in enumerate(tombstones_of(content, url), 1)]
     else:
         try:
             lines = content.decode("utf-8-sig").splitlines()
@@ -84,9 +80,10 @@ def entries_of(url: str) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def _named_by(row: Mapping[str, Any]) -> tuple[Kind, str]:
+def _entry_of(number: int, row: Mapping[str, Any]) -> Entry:
     """Return what a row of `removed.parquet` names: a picture, or a URL if its picture was not judged."""
-    return ("sha256", row["released_sha256"]) if row["released_sha256"] is not None else ("url", row["url_sha256"])
+    kind: Kind = "url" if row["released_sha256"] is None else "sha256"
+    return Entry(number, kind, row["released_sha256"] or row["url_sha256"], row["received"], row["why"], True)
 
 
 def pdq_names(entries: Iterable[Entry]) -> tuple[str, ...]:

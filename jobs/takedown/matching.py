@@ -97,15 +97,8 @@ class NearMatch:
     """Number of bits that differ, of 256."""
 
 
-@dataclass(frozen=True)
-class Near:
-    """What PDQ hashes found in a release or in a copy of its shards."""
-
-    pictures: tuple[tuple[str, str, str, int], ...] = ()
-    """The hash, shard and sha256 of a picture, and the number of bits that differ."""
-
-    num_not_compared: int = 0
-    """Pictures that cannot be decoded."""
+Near = tuple[str, str, str, int]
+"""What a PDQ hash found: the hash, shard and sha256 of a picture, and the number of bits that differ."""
 
 
 @dataclass(frozen=True)
@@ -128,18 +121,18 @@ class Matches:
     names it."""
 
 
-def near_pictures(url: str, entries: Sequence[Entry], max_distance: int, feedback: Feedback) -> Near:
-    """Compare every picture of a release with the PDQ hashes of a list."""
+def near_pictures(url: str, entries: Sequence[Entry], max_distance: int, feedback: Feedback) -> tuple[list[Near], int]:
+    """Compare every picture of a release with the PDQ hashes of a list. Also count those that cannot be decoded."""
     names = pdq_names(entries)
     if not names:
-        return Near()
+        return [], 0
     if urls_of(place(url)) is not None:
         number = next(entry.number for entry in entries if entry.kind == "pdq")
         raise PrivsieveError(
             f"line {number} of the list is a PDQ hash, and {url} is a list of URLs without pictures to compare; write "
             "the URL, the sha256, or SHARD/KEY"
         )
-    near, num_not_compared = list[tuple[str, str, str, int]](), 0
+    near, num_not_compared = list[Near](), 0
     with feedback.meter("compare pictures", None) as meter:
         for picture in held_pictures(open_source(url, None, None), looked_for(names), meter):
             if picture.distances is None or picture.sha256 is None:
@@ -148,11 +141,11 @@ def near_pictures(url: str, entries: Sequence[Entry], max_distance: int, feedbac
             for number in np.flatnonzero(picture.distances <= max_distance).tolist():
                 distance = int(picture.distances[number])
                 near.append((names[number], printable(picture.shard), picture.sha256, distance))
-    return Near(tuple(near), num_not_compared)
+    return near, num_not_compared
 
 
-def matched(decisions: pa.Table, entries: Sequence[Entry], url: str, near: Near) -> Matches:
-    """Find the rows of a list; only rows that it names become Python objects. near: as `near_pictures` returns it.
+def matched(decisions: pa.Table, entries: Sequence[Entry], url: str, near: Sequence[Near]) -> Matches:
+    """Find the rows of a list; only rows that it names become Python objects. near: of `near_pictures`.
 
     PrivsieveError if a key is that of several pictures, or if the release does not record what a line names.
     """
@@ -236,15 +229,15 @@ def with_unjudged(
     )
 
 
-def _rows_of_near(decisions: pa.Table, near: Near) -> Iterator[tuple[str, int, int]]:
+def _rows_of_near(decisions: pa.Table, near: Sequence[Near]) -> Iterator[tuple[str, int, int]]:
     """Yield the hash, the row of a picture, and the number of bits that differ."""
-    hashes = pa.array({sha256 for _, _, sha256, _ in near.pictures}, pa.string())
+    hashes = pa.array({sha256 for _, _, sha256, _ in near}, pa.string())
     rows = np.flatnonzero(pc.is_in(decisions["released_sha256"], hashes).to_numpy()).tolist()
     places = decisions.select(["shard", "released_sha256"]).take(pa.array(rows, pa.int64())).to_pylist()
     rows_of: dict[tuple[str, str], list[int]] = {}
     for row, picture in zip(rows, places, strict=True):
         rows_of.setdefault((picture["shard"], picture["released_sha256"]), []).append(row)
-    for name, shard, sha256, distance in near.pictures:
+    for name, shard, sha256, distance in near:
         for row in rows_of.get((shard, sha256), ()):
             yield name, row, distance
 

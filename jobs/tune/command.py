@@ -36,11 +36,11 @@ from scoring.engines.vlm.adapter import (
     page,
     scan_command,
 )
-from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
+from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.runs import RUN_LEASE
 from scoring.runs.lease import Lease, lease
-from scoring.tuning.recipe import SHIPPED, Recipe, other_setting, recipe
-from scoring.tuning.training_set import TrainingSet, open_set
+from scoring.tuning.recipe import SHIPPED, other_setting, recipe
+from scoring.tuning.training_set import open_set
 
 if TYPE_CHECKING:
     from scoring.tuning.outcome import Trained
@@ -120,7 +120,7 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
     """
     out = place(request.out)
     refuse_read_only(request.out)
-    packages = installed_packages()
+    installed_packages()
     made_of = open_set(request.training_set)
     asked = made_of.protocol()
     made_of.check_files()
@@ -138,7 +138,6 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
     }
     if (card := _finished(out, request.out, content, feedback)) is not None:
         return card
-    _is_begun(out, request.out, content)
     folder = Path(out.path) if out.is_local else staging_folder(request.out)
     from scoring.tuning.training import TrainingRequest
 
@@ -154,12 +153,12 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
         request.steps_per_checkpoint,
     )
     if out.is_local:
-        return _tuned_here(work, request.out, request, content, packages, feedback)
+        return _tuned_here(work, request.out, request, content, feedback)
     with lease(out.at(RUN_LEASE), request.out, takeover=None) as held:
         held.confirm()
         if (card := _finished(out, request.out, content, feedback)) is not None:
             return card
-        card = _tuned_here(work, str(folder), request, content, packages, feedback)
+        card = _tuned_here(work, str(folder), request, content, feedback)
         held.confirm()
         with feedback.meter("upload", None) as meter:
             upload(folder, out, _begun(content), meter)
@@ -168,12 +167,7 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
 
 
 def _tuned_here(
-    work: "TrainingRequest",
-    name: str,
-    request: TuneRequest,
-    content: dict[str, object],
-    packages: dict[str, str],
-    feedback: Feedback,
+    work: "TrainingRequest", name: str, request: TuneRequest, content: dict[str, object], feedback: Feedback
 ) -> Card:
     """Tune into a folder of this machine, which may hold some or all of the work already. name: of the folder."""
     from scoring.tuning.training import check
@@ -181,27 +175,21 @@ def _tuned_here(
     out = place(str(work.folder))
     if (card := _finished(out, name, content, feedback)) is not None:
         return card
-    _is_begun(out, name, content)
     check(work, request.num_gpus)
     with lease(out.at(RUN_LEASE), name, takeover=None) as held:
         held.confirm()  # if two commands began at once, the last one holds it
         if (card := _finished(out, name, content, feedback)) is not None:  # by a command that has ended just now
             return card
-        return _tuned(work, request, content, packages, held, feedback)
+        return _tuned(work, request, content, held, feedback)
 
 
 def _tuned(
-    work: "TrainingRequest",
-    request: TuneRequest,
-    content: dict[str, object],
-    packages: dict[str, str],
-    held: Lease,
-    feedback: Feedback,
+    work: "TrainingRequest", request: TuneRequest, content: dict[str, object], held: Lease, feedback: Feedback
 ) -> Card:
     """Tune and write the adapter, as the only command in its folder."""
     from scoring.tuning.training import CHECKPOINTS, last_checkpoint
 
-    out, model = work.folder, work.checkpoint
+    out = work.folder
     is_begun = _is_begun(place(str(out)), str(out), content)
     if not is_begun:
         place(str(out / BEGUN)).write(_begun(content))
@@ -215,8 +203,8 @@ def _tuned(
         raise
     seconds = time.monotonic() - began
     held.confirm()
-    check_fits(adapter(str(out)), model.folder)
-    made = _card(work.training_set, model, work.recipe, request, trained, seconds, packages)
+    check_fits(adapter(str(out)), work.checkpoint.folder)
+    made = _card(work, request, trained, seconds)
     place(str(out / PAGE)).write(page(made).encode())
     place(str(out / CARD)).write(made.model_dump_json(indent=1).encode())
     (out / BEGUN).unlink(missing_ok=True)
@@ -226,9 +214,12 @@ def _tuned(
 
 
 def _finished(out: Place, name: str, content: dict[str, object], feedback: Feedback) -> Card | None:
-    """Return the card of an adapter of the same request; None without an adapter. LabelsError if it is of another."""
+    """Return the card of an adapter of the same request; None without an adapter. LabelsError if an adapter or a killed
+    run of another request is there, or something else."""
     card = card_at(out, name)
-    if card is not None:
+    if card is None:
+        _is_begun(out, name, content)
+    else:
         _refuse_another(json.loads(card.model_dump_json()), content, f"{name} holds an adapter that was tuned")
         feedback.notice(f"{name} is already tuned with this set, model and recipe")
     return card
@@ -303,18 +294,10 @@ def _trained(work: "TrainingRequest", request: TuneRequest, held: Lease, feedbac
         return train(work, on_step)
 
 
-def _card(
-    made_of: TrainingSet,
-    model: Checkpoint,
-    chosen: Recipe,
-    request: TuneRequest,
-    trained: "Trained",
-    seconds: float,
-    packages: dict[str, str],
-) -> Card:
-    record = made_of.record
+def _card(work: "TrainingRequest", request: TuneRequest, trained: "Trained", seconds: float) -> Card:
+    record = work.training_set.record
     cautions, difference = [], trained.max_probability_difference
-    if chosen.tunes_on_all and (num_held_back := record.counts["validation"]["pictures"]):
+    if work.recipe.tunes_on_all and (num_held_back := record.counts["validation"]["pictures"]):
         cautions.append(
             f"the source of the recipe tunes on all pictures, and the set holds back {num_held_back:,}; for the same "
             "make the set with --validation 0"
@@ -333,15 +316,15 @@ def _card(
         )
     return Card(
         privsieve_version=__version__,
-        model=model.name,
-        model_sha256=model.digest(),
+        model=work.checkpoint.name,
+        model_sha256=work.checkpoint.digest(),
         target=record.target,
         protocol=record.protocol,
         protocol_version=record.protocol_version,
         prompt_file=record.prompt_file,
         max_pixels=request.max_pixels,
-        recipe=chosen.stored(),
-        set_sha256=made_of.digest,
+        recipe=work.recipe.stored(),
+        set_sha256=work.training_set.digest,
         labels_sha256=record.labels_sha256,
         annotators=record.annotators,
         licences=record.licences,
@@ -358,7 +341,7 @@ def _card(
         share_of_commonest_target=trained.share_of_commonest_target,
         max_probability_difference=difference,
         curves=trained.curves,
-        packages=packages,
+        packages=installed_packages(),
         device=trained.device,
         precision=trained.precision,
         cautions=tuple(cautions),

@@ -25,15 +25,12 @@ from reports.report.opened import open_run
 from scoring.assessment import Values
 from scoring.labels.picture_index import PictureIndex
 from scoring.labels.reviews import is_reviews
-from scoring.labels.table import attribute_values, read_labels
+from scoring.labels.table import attribute_values, of_split, read_labels
 from scoring.protocols.interface import Protocol
 from scoring.table import Col
 from scoring.tuning.dialogues import dialogues
 from scoring.tuning.targets import Candidate, Label, Target, Turns, is_private, level_of, target_of
 from scoring.tuning.training_set import RECORD
-
-MAX_SHOWN = 20
-"""Limit on the names in an error message."""
 
 EXTENSIONS = {"jpeg": "jpg"}
 """Usual extensions of formats whose name is another."""
@@ -101,7 +98,7 @@ def labels_by_picture(url: str, split: str | None) -> LabelOf:
     if not table.num_rows:
         raise LabelsError(f"{url}: holds no labels")
     if split is not None:
-        table = _of_split(table, split, url)
+        table = of_split(table, split, url).combine_chunks()
     annotators = table["annotator"]
     index = PictureIndex(url, lambda row: str(annotators[row].as_py()))
     index.add_labels(table)
@@ -116,15 +113,6 @@ def labels_by_picture(url: str, split: str | None) -> LabelOf:
         tuple(sorted(pc.unique(table["annotator"]).to_pylist())),
         tuple(sorted(pc.unique(table["licence"]).drop_null().to_pylist())),
     )
-
-
-def _of_split(table: pa.Table, split: str, url: str) -> pa.Table:
-    chosen = table.filter(pc.equal(table["split"], split)).combine_chunks()
-    if not chosen.num_rows:
-        known = sorted(printable(name[:80]) for name in pc.unique(table["split"]).drop_null().to_pylist())
-        there = f"there are: {', '.join(known[:MAX_SHOWN])}" if known else "the labels name no split"
-        raise LabelsError(f'{url}: no label is of the split "{split:.80}"; {there}')
-    return chosen
 
 
 @dataclass(frozen=True)

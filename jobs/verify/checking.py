@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel
 
 from ingest.errors import PrivsieveError, SourceError, number_of
-from ingest.formats import Source, open_source
+from ingest.formats import open_source
 from ingest.formats.members import name_fault
 from ingest.formats.released import (
     CHANGES,
@@ -38,7 +39,7 @@ from jobs.filter.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.verify.contact_sheet import write_contact_sheet
 from jobs.verify.request import VerifyRequest
-from jobs.verify.rescan import DecidedBy, Rescan, rescanned
+from jobs.verify.rescan import Rescan, rescanned
 from reports.evaluation.answers import MayBeLeft, may_be_left
 from scoring.policies.policy import DAMAGED_SHARD, TAKEDOWN
 from scoring.runs.lease import holder
@@ -85,11 +86,6 @@ class _Written(BaseModel):
 
     documents: dict[str, Sha256] | None = None
     """Files that were made from this one, and their hashes; None in releases of older versions."""
-
-    @property
-    def decided_by(self) -> DecidedBy:
-        engine = self.engine or {}
-        return DecidedBy(engine.get("name"), engine.get("protocol"), self.residual_max_level)
 
     @property
     def hashes(self) -> dict[str, Sha256]:
@@ -186,7 +182,8 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     if request.rescan_engine is not None and not faults:
         if written.urls is not None:
             raise PrivsieveError("--rescan-engine: a list of URLs has no pictures to look at")
-        rescan = rescanned(request.release, request.rescan_engine, request.options, written.decided_by, feedback)
+        decided_by = (written.engine or {}, written.residual_max_level)
+        rescan = rescanned(request.release, request.rescan_engine, request.options, *decided_by, feedback)
     num_on_sheet = None
     if request.contact_sheet is not None and not faults:
         num_on_sheet = write_contact_sheet(request, request.source or written.source, written.format, feedback)
@@ -295,16 +292,10 @@ def _pictures(url: str, decisions: pa.Table, removed: Tombstones, feedback: Feed
     num_pictures, faults = sum(map(len, released.values())), list[str]()
     if not num_pictures:
         return 0, []
-    source = open_source(url, None, None)
-    with feedback.meter("verify pictures", num_pictures) as meter:
-        for shard in source.shards:
-            held, name = _held(source, shard), printable(shard)
-            expected = released.pop(name, [])
-            if held != expected:
-                faults.append(
-                    _again(name, held, expected, removed) or f"{name}: its pictures are not those of {DECISIONS}"
-                )
-            meter.advance(len(held))
+    for name, held in _held(url, num_pictures, feedback):
+        expected = released.pop(name, [])
+        if held != expected:
+            faults.append(_again(name, held, expected, removed) or f"{name}: its pictures are not those of {DECISIONS}")
     faults += [f"{shard}: its pictures are not there" for shard in released]
     return num_pictures, faults
 
@@ -313,17 +304,11 @@ def _removed_again(url: str, decisions: pa.Table, removed: Tombstones, feedback:
     """Yield the shards of a release with other faults that hold removed pictures; one that cannot be read has a fault
     of its own."""
     expected = _released(_without(decisions, removed))
-    try:
-        source = open_source(url, None, None)
-        with feedback.meter("verify pictures", None) as meter:
-            for shard in source.shards:
-                held, name = _held(source, shard), printable(shard)
-                again = _again(name, held, expected.get(name, []), removed)
-                if again is not None:
-                    yield again
-                meter.advance(len(held))
-    except SourceError:
-        return
+    with suppress(SourceError):
+        for name, held in _held(url, None, feedback):
+            again = _again(name, held, expected.get(name, []), removed)
+            if again is not None:
+                yield again
 
 
 def _without(decisions: pa.Table, removed: Tombstones) -> pa.Table:
@@ -374,7 +359,12 @@ def _url_faults(
         yield f"{FOLDER}: its URLs are not those of {DECISIONS}"
 
 
-def _held(source: Source, shard: str) -> list[str]:
-    """Return the hashes of the pictures of a shard, in their order."""
-    slices = source.slices(shard)
-    return [hashlib.sha256(sample.encoded).hexdigest() for slice_ in slices for sample in source.read(slice_)]
+def _held(url: str, num_pictures: int | None, feedback: Feedback) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name of each shard that is there, and the hashes of its pictures, in their order."""
+    source = open_source(url, None, None)
+    with feedback.meter("verify pictures", num_pictures) as meter:
+        for shard in source.shards:
+            samples = (sample for slice_ in source.slices(shard) for sample in source.read(slice_))
+            held = [hashlib.sha256(sample.encoded).hexdigest() for sample in samples]
+            yield printable(shard), held
+            meter.advance(len(held))

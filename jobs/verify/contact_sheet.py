@@ -47,7 +47,11 @@ def write_contact_sheet(request: VerifyRequest, source_url: str, format_name: st
     drawn = _drawn(covered, PER_RULE if request.per_rule is None else request.per_rule, seed)
 
     try:
-        before = _jpegs(source_url, format_name, [_scanned(row) for row in drawn])
+        before = _jpegs(
+            source_url,
+            format_name,
+            [PictureRef(row["shard"], row["index"], row["sha256"], row["key"]) for row in drawn],
+        )
     except SourceError as error:
         raise SourceError(f"--contact-sheet: {error}; --source says where the scanned pictures are") from None
     num_missing = sum(jpeg is None for jpeg in before)
@@ -87,10 +91,6 @@ def _drawn(covered: pa.Table, per_rule: int, seed: int) -> list[Mapping[str, Any
         number for of_rule in numbers.values() for number in heapq.nsmallest(per_rule, of_rule, key=marks.__getitem__)
     ]
     return list(covered.take(pa.array(sorted(chosen), pa.int64())).to_pylist())
-
-
-def _scanned(row: Mapping[str, Any]) -> PictureRef:
-    return PictureRef(row["shard"], row["index"], row["sha256"], row["key"])
 
 
 def _as_released(drawn: Sequence[Mapping[str, Any]], released: pa.Table) -> list[PictureRef]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ingest.errors import EngineError
 from ingest.storage.place import Place
-from scoring.assessment import Assessment, Outcome, Unscored, View
+from scoring.assessment import Assessment, Engine, Outcome, Unscored, View
 
 SIZE_PX = 224
 TOLERANCE = 0.02
@@ -36,6 +36,14 @@ def canary() -> View:
     disc = (((across - 140) ** 2 + (down - 90) ** 2) < 50**2)[:, :, None] * np.array([0, 60, 0])
     pixels = np.ascontiguousarray(np.clip(noise + bars + disc, 0, 255).astype(np.uint8))
     return View(pixels, frozenset(), hashlib.sha256(pixels.tobytes()).hexdigest())
+
+
+def asked(engine: Engine) -> Outcome:
+    """Ask an engine about the picture. EngineError if it cannot answer; another reason for no score is an answer."""
+    answer = engine.assess([canary()])[0]
+    if isinstance(answer, Unscored) and answer.reason in ("engine_error", "engine_oom"):
+        raise EngineError(f"the engine cannot answer for a plain picture: {answer.message}")
+    return answer
 
 
 def record(answer: Assessment) -> bytes:

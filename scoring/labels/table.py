@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import LabelsError, did_you_mean, number_of
+from ingest.sample import printable
 from ingest.storage.given_files import given_content
 from ingest.storage.parquet_tables import refuse_damage, write_table
 from ingest.storage.place import place
@@ -45,6 +46,7 @@ from scoring.taxonomy import KEYS
 
 FOOTER_KEY = b"privsieve.labels"
 MAX_LABELS_BYTES = 4 * 1024**3
+MAX_SPLITS_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,16 @@ def labels_from_csv(content: bytes, name: str, more: Sequence[str] = (), ignores
     for column, cells in others.items():
         labels = labels.append_column(column, cells)
     return labels
+
+
+def of_split(labels: pa.Table, split: str, url: str) -> pa.Table:
+    """Return the labels of a split, of the file `url`. LabelsError if there are none."""
+    chosen = labels.filter(pc.equal(labels["split"], split))
+    if not chosen.num_rows:
+        known = sorted(printable(name[:80]) for name in pc.unique(labels["split"]).drop_null().to_pylist())
+        there = f"there are: {', '.join(known[:MAX_SPLITS_SHOWN])}" if known else "the labels name no split"
+        raise LabelsError(f'{url}: no label is of the split "{split:.80}"; {there}')
+    return chosen
 
 
 def attribute_values(labels: pa.Table) -> Values:

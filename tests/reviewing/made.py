@@ -16,7 +16,7 @@ from PIL import Image
 
 from jobs.review.command import ReviewRequest, serving
 from jobs.review.local_server import LocalServer
-from jobs.review.server import ReviewPage
+from jobs.review.progress import ReviewPage
 from jobs.runtime.progress import SILENT, Feedback
 from tests.jobs.in_process import scan_in_process
 from tests.tuning_sets.made import files, webdataset

@@ -1,6 +1,6 @@
 """Build the bundled demo corpus from a folder of pictures and its manifest.
 
-    python -m jobs.demo.pack PICTURES MANIFEST.csv
+    python -m tests.benchmarks.pack PICTURES MANIFEST.csv
 
 Run it by hand, only when the choice of pictures changes. MANIFEST.csv has the columns file, licence, licence_tier,
 category, has_exif, source_repo, source_path, privbench_class and the attributes; `file` is relative to PICTURES. The
@@ -21,7 +21,7 @@ from PIL import Image
 
 from scoring.taxonomy import KEYS
 
-HERE = Path(__file__).resolve().parent
+DEMO = Path(__file__).resolve().parents[2] / "jobs" / "demo"
 MAX_SIDE_PX = 1024
 JPEG_QUALITY = 88
 AS_IT_IS_BYTES = 125_000
@@ -101,10 +101,10 @@ TRUNCATED_FROM = "d020"
 def main(pictures: Path, manifest: Path) -> None:
     with manifest.open(newline="", encoding="utf-8") as lines:
         rows = {PurePosixPath(row["file"]).stem: row for row in csv.DictReader(lines)}
-    corpus = HERE / "corpus"
+    corpus = DEMO / "corpus"
     shutil.rmtree(corpus, ignore_errors=True)
     table = [*_write_shards(corpus, pictures, rows), *_write_tree(corpus, pictures, rows)]
-    (HERE / "LICENCES.md").write_text(_licences(table, rows), encoding="utf-8")
+    (DEMO / "LICENCES.md").write_text(_licences(table, rows), encoding="utf-8")
     _write_labels(table, rows)
 
 
@@ -193,7 +193,7 @@ def _hash(encoded: bytes) -> str:
 
 def _write_labels(table: list[Packed], rows: dict[str, Row]) -> None:
     """Write the labels of `scoring.labels.table`, without those of broken inputs, which show nothing."""
-    with (HERE / "labels.csv").open("w", newline="", encoding="utf-8") as lines:
+    with (DEMO / "labels.csv").open("w", newline="", encoding="utf-8") as lines:
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(["sha256", "key", "annotator", "class", *KEYS])
         for _, picture, key, sha256 in table:
@@ -231,5 +231,5 @@ def _licences(table: list[Packed], rows: dict[str, Row]) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) != 3:
-        raise SystemExit("usage: python -m jobs.demo.pack PICTURES MANIFEST.csv")
+        raise SystemExit("usage: python -m tests.benchmarks.pack PICTURES MANIFEST.csv")
     main(Path(sys.argv[1]), Path(sys.argv[2]))
