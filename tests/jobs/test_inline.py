@@ -46,7 +46,7 @@ def test_an_engine_that_raises_costs_one_row_and_not_the_scan(corpus: Path, tmp_
 def test_an_image_that_ends_the_process_is_found_by_the_third_scan(
     corpus: Path, tmp_path: Path, deed: str, stall_s: int, code: int, reason: str
 ) -> None:
-    drill, options = {sha256(8): deed}, (*INLINE, "--stall-seconds", str(stall_s), "--quiet")
+    drill, options = {sha256(8): deed}, (*INLINE, "--processes", "1", "--stall-seconds", str(stall_s), "--quiet")
     for _ in range(2):
         ended, out, err = finish(start_scan(corpus, tmp_path / "run", *options, drill=drill))
         assert (ended, out) == (code, "")

@@ -98,7 +98,7 @@ def test_what_a_rule_spares_is_covered_if_the_other_engine_sees_it(run: Path, tm
     assert areas["alone"] == [("boxes", False, [])]
     first, *later = areas["both"]
     assert first == ("boxes", False, ["biometrics"])
-    # On some CPUs the detectors take the wider box for text, and the whole picture is covered.
-    assert [step for step, _, _ in later] in (["wider"], ["wider", "image"])
+    # On some CPUs the detectors take what the wider box leaves for text, and there is a further step.
+    assert {step for step, _, _ in later} <= {"wider", "image"}
     assert all(has_areas for _, has_areas, _ in later)
     assert later[-1][2] == []
