@@ -302,21 +302,15 @@ def _pickled(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
 
 
-def _linked(folder: Path) -> None:
-    (folder / "config.json").rename(folder.parent / "elsewhere.json")
-    (folder / "config.json").symlink_to(folder.parent / "elsewhere.json")
-
-
 @pytest.mark.parametrize("option", ["--encoder", "--text-encoder"])
 @pytest.mark.parametrize(
     ("change", "error"),
     [
         (_pickled, "it has no model.safetensors; weights in several files, or in formats that can run code"),
-        (_linked, "its config.json is a link to a file outside of the folder"),
         (lambda folder: None, "is in the format of transformers, which needs the package transformers: "),
         (lambda folder: (folder / "config.json").unlink(), "model"),
     ],
-    ids=["pickles", "a link", "no package", "no config.json"],
+    ids=["pickles", "no package", "no config.json"],
 )
 def test_a_folder_of_transformers_that_cannot_be_used_is_one_line(
     corpus: Path,

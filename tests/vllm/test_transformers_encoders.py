@@ -274,7 +274,11 @@ def test_a_model_that_answers_with_texts_is_no_text_encoder(tmp_path: Path) -> N
 
 
 def test_a_screen_holds_its_models_and_scans_with_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    picture_model = _folder(tmp_path / "clip", CLIP, torch.float16)
+    files = _folder(tmp_path / "clip", CLIP, torch.float16)
+    picture_model = tmp_path / "snapshot"  # of links, as in the cache of the hub
+    picture_model.mkdir()
+    for file in files.iterdir():
+        (picture_model / file.name).symlink_to(file)
     # Nearly the mean of what its words are looked up as, so that little is to be learnt.
     plain = READS | {"hidden_size": 48, "num_hidden_layers": 1, "initializer_range": 0.02}
     text_model = _folder(tmp_path / "bert", BertConfig(**plain))
@@ -290,8 +294,8 @@ def test_a_screen_holds_its_models_and_scans_with_them(tmp_path: Path, capsys: p
         head=["logistic"],
         cache=tmp_path / "kept",
     )
-    shutil.rmtree(picture_model)
-    shutil.rmtree(text_model)
+    for folder in (files, picture_model, text_model):
+        shutil.rmtree(folder)
     assert sorted(file.name for file in screen.iterdir()) == [
         *("encoder-config.json", "encoder-preprocessor.json", "encoder.safetensors", "screen.json"),
         *("screen.safetensors", "text-encoder-config.json", "text-encoder.json", "text-encoder.safetensors"),
