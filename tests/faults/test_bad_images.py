@@ -17,7 +17,7 @@ def test_bad_images_cost_a_row_each(tmp_path: Path) -> None:
     make_shards(tmp_path / "corpus", 3, NUM_IMAGES // 3)
     # What eats memory goes on in the worker until it has been silent for too long or memory ends, whichever is first;
     # the child that is alone with it is past its limit at once, long before the silence counts.
-    options = ("--stall-seconds", "4", "--image-memory-mb", "300", "--quiet")
+    options = ("--stall-seconds", "20", "--image-memory-mb", "300", "--quiet")
     drill = {sha256(number): deed for number, deed in BAD.items()}
     code, out, err = finish(start_scan(tmp_path / "corpus", tmp_path / "run", *options, drill=drill))
     assert (code, err) == (0, "")
