@@ -18,7 +18,7 @@ from jobs.scan.batch import BATCH_SAMPLES, BatchScorer, Flow
 from jobs.scan.slice_tasks import ScanSettings
 from scoring.assessment import BuiltWith, Closable, Engine, ReportsTokenUsage, TakesSteps, Unscored
 from scoring.engines import engine_module
-from scoring.engines.canary import asked, record, refuse_other_answer
+from scoring.engines.canary import canary_answer, record, refuse_other_answer
 from scoring.runs import CANARY
 from scoring.runs.attempts import EngineTime
 
@@ -124,7 +124,7 @@ class EngineHost:
 
     def _compare(self, engine: Engine) -> None:
         """Raise EngineError if this engine cannot answer, or answers differently from another one of the run."""
-        answer = asked(engine)
+        answer = canary_answer(engine)
         if not isinstance(answer, Unscored):
             refuse_other_answer(self._settings.run.at(CANARY), record(answer))
 

@@ -31,7 +31,7 @@ from jobs.scan.request import ScanRequest, ScanResources
 from scoring.assessment import Closable, EngineDescription, EngineOptions, RemoteEngineModule
 from scoring.engine_facts import Preview
 from scoring.engines import engine_module
-from scoring.engines.canary import asked
+from scoring.engines.canary import canary_answer
 from scoring.runs import PROBE
 from scoring.taxonomy import KEYS
 
@@ -105,7 +105,7 @@ def engine_checked(engine: str, options: EngineOptions) -> EngineDescription:
     if description.num_gpus:
         loaded = module.load(options)
         try:
-            asked(loaded)
+            canary_answer(loaded)
         finally:
             if isinstance(loaded, Closable):
                 loaded.close()

@@ -57,6 +57,7 @@ from scoring.runs.record import (
 )
 from scoring.runs.results import Results, results
 from scoring.screen.guard import GuardCounts
+from scoring.screen.model import refuse_other_features
 
 SILENT_STALLS = 3
 MIN_SILENCE_S = 1800
@@ -152,9 +153,12 @@ class _Scan:
         )
 
     def _refuse_new_run(self) -> None:
-        """Raise EngineError if a new run would get no answer, SourceError if it would get no picture."""
+        """Raise EngineError if a new run would get no answer, or its screen cannot be used here; SourceError if it
+        would get no picture."""
         if isinstance(self._prepared.module, RemoteEngineModule):
             self._prepared.module.check(self._request.options)
+        if self._prepared.screen is not None:
+            refuse_other_features(self._prepared.screen)
         self._refuse_source()
 
     def _refuse_source(self) -> None:

@@ -1,6 +1,7 @@
 """`screen fit` and `screen evaluate`, on labelled pictures that are decoded as a scan decodes them."""
 
 import hashlib
+import posixpath
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ from reports.labels.agreed import AgreedLabels, agreed
 from reports.labels.joining import LabelledRows, labelled_rows
 from reports.screening.compute import FitSettings, MadeScreen, made_screen
 from reports.screening.evaluation import ScreenEvaluation, evaluated
-from reports.screening.pictures import LabelledFeatures
+from reports.screening.pictures import LabelledFeatures, needed_for_bound
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.shares import Row, evenly_taken
 from scoring.labels.picture_index import PictureIndex, picture_names
@@ -240,11 +241,6 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
     """Fit a screen and write it. LabelsError with the number of labels that is missing; SourceError, EngineError,
     RunError or StorageError in one line. Then nothing is written."""
     refuse_existing(request.out)
-    names = modalities_of(request.sees)
-    encoders = encoders_of(request.sees)
-    identities = {name: identity_of(name, encoders) for name in names}
-    modalities = loaded_modalities(names, encoders, cache_of(request.look, names))
-    labelled = labelled_pictures(request.look, modalities, feedback)
     settings = FitSettings(
         target_miss=request.target_miss,
         confidence=request.confidence,
@@ -254,6 +250,14 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
         heads=tuple(kind for kind in HEAD_KINDS if kind in (request.head or HEAD_KINDS)),
         seed=request.seed,
     )
+    names = modalities_of(request.sees)
+    encoders = encoders_of(request.sees)
+    identities = {name: identity_of(name, encoders) for name in names}
+    modalities = loaded_modalities(names, encoders, cache_of(request.look, names))
+    # Before the pictures are read, which may take hours.
+    private = truth_of(agreed(read_judged(request.look.labels)).labels).private
+    needed_for_bound(int((private == 1).sum()), request.target_miss, request.confidence)
+    labelled = labelled_pictures(request.look, modalities, feedback)
     lengths = {name: modality.length for name, modality in modalities.items()}
     digest = labels_sha256(request.look.labels)
     made = made_screen(labelled.pictures, identities, lengths, settings, digest, labelled.drawn)
@@ -307,12 +311,17 @@ def encoders_of(request: SeenRequest) -> Encoders:
         if url.lower().endswith(".onnx"):
             contents = dict(zip(of_onnx, [given_content(place(url), url, MAX_ENCODER_BYTES)], strict=True))
         elif place(url).at(CONFIG).exists():
-            settings = next((file for file in PREPROCESSORS if place(url).at(file).exists()), PREPROCESSORS[0])
+            settings = next((file for file in PREPROCESSORS if place(url).at(file).exists()), None)
+            if settings is None:
+                raise EngineError(
+                    f"--encoder {url}: it has neither {PREPROCESSORS[0]} nor {PREPROCESSORS[1]}, as a model of "
+                    "pictures has"
+                )
             contents = _contents(url, dict(zip(of_transformers, (WEIGHTS, CONFIG, settings), strict=True)))
         else:
             raise EngineError(
                 f"--encoder {url}: give one .onnx file that holds its own weights, or a folder in the format of "
-                f"transformers, with {CONFIG}"
+                f"transformers, with {CONFIG} (in the cache of the hub: the folder snapshots/… of the model)"
             )
         if next(iter(contents.values())) in encoders.values():
             raise LabelsError(f"--encoder {url}: another --encoder is the same file; give each once")
@@ -323,6 +332,11 @@ def encoders_of(request: SeenRequest) -> Encoders:
         if folder.at(CONFIG).exists() and not folder.at("model.onnx").exists():
             files = dict(zip(of_transformers, (WEIGHTS, CONFIG, "tokenizer.json"), strict=True))
             return encoders | _contents(request.text_encoder, files)
+        if not folder.at("model.onnx").exists():
+            raise EngineError(
+                f"--text-encoder {request.text_encoder}: give a folder with model.onnx and tokenizer.json, or one in "
+                f"the format of transformers, with {CONFIG}, {WEIGHTS} and tokenizer.json"
+            )
         for file, given in zip(of_onnx, ("model.onnx", "tokenizer.json"), strict=True):
             encoders[file] = given_content(folder.at(given), f"{request.text_encoder}/{given}", MAX_ENCODER_BYTES)
     return encoders
@@ -330,13 +344,17 @@ def encoders_of(request: SeenRequest) -> Encoders:
 
 def _contents(url: str, files: Mapping[str, str]) -> dict[str, bytes]:
     """Read a model in the format of transformers. files: name in a screen -> name in the folder. EngineError if its
-    weights are in another format."""
+    weights are in another format, or a file is a link to elsewhere: its content would become part of the screen."""
     folder = place(url)
     if not folder.at(WEIGHTS).exists():
         raise EngineError(
             f"{url}: it has no {WEIGHTS}; weights in several files, or in formats that can run code when they are "
             "loaded, such as .bin, are not taken: convert them"
         )
+    blobs = place(posixpath.join(url, "..", "..", "blobs"))  # where links of a snapshot in the hub's cache lead
+    for given in files.values():
+        if not (folder.at(given).is_within(folder) or folder.at(given).is_within(blobs)):
+            raise EngineError(f"{url}: its {given} is a link out of the folder; give a folder with the file itself")
     return {file: given_content(folder.at(given), f"{url}/{given}", MAX_ENCODER_BYTES) for file, given in files.items()}
 
 

@@ -282,7 +282,10 @@ def sets_of(
     """
     corpora = {name: Corpus(url) for name, url in _names_of(changed).items()}
     return [
-        *(ChangedSet(name, partial(_found, of, originals, hash_list), of, False) for name, of in corpora.items()),
+        *(
+            ChangedSet(name, partial(_found, of, originals, hash_list), of, is_everywhere=False)
+            for name, of in corpora.items()
+        ),
         *(ChangedSet(each.name, partial(_made, each, seed), None, each.method.is_everywhere) for each in made),
     ]
 

@@ -83,7 +83,9 @@ def entries_of(url: str) -> tuple[Entry, ...]:
 def _entry_of(number: int, row: Mapping[str, Any]) -> Entry:
     """Return what a row of `removed.parquet` names: a picture, or a URL if its picture was not judged."""
     kind: Kind = "url" if row["released_sha256"] is None else "sha256"
-    return Entry(number, kind, row["released_sha256"] or row["url_sha256"], row["received"], row["why"], True)
+    return Entry(
+        number, kind, row["released_sha256"] or row["url_sha256"], row["received"], row["why"], is_tombstone=True
+    )
 
 
 def pdq_names(entries: Iterable[Entry]) -> tuple[str, ...]:

@@ -44,6 +44,8 @@ class LabelCounts:
 
     num_without_row: int
     num_rows: int
+    """Rows of the labels."""
+
     num_outside: int
     """How many of these are of pictures that were not drawn. They are not used: they were not chosen at random."""
 

@@ -76,7 +76,8 @@ class CalibrationReport:
 
     num_labelled: int
     num_open: int
-    """How many of these are neither private nor public, since some attribute of level 1 or 2 is not labelled."""
+    """How many of the labelled pictures are neither private nor public, since some attribute of level 1 or 2 is not
+    labelled."""
 
     num_undecided: dict[str, int]
     """Subject -> pictures on which people differ, or which none could judge; they are in no figure of it."""

@@ -24,12 +24,6 @@ STATE_OF_ANSWER: Mapping[float, PrivateState] = {1.0: "private", 0.0: "public"}
 MAX_LISTED = 10
 """Number of rows with the same key that an error names."""
 
-_NUMBERS = (
-    *(Col.INDEX, Col.WIDTH, Col.HEIGHT, Col.NUM_BYTES, Col.LEVEL, Col.SCORE, Col.SCORE_HIGH, Col.S_LEX),
-    *(Col.HOLISTIC_SCORE, Col.PROB_PRIVATE),
-)
-"""Columns that an explanation has as they are."""
-
 MAX_NEAR = 3
 MAX_VALUES = 6
 """Number of columns of a condition whose values are shown."""
@@ -266,7 +260,16 @@ def _explained(
     reason = text(Col.REASON)
 
     return Explanation(
-        **{name: row[name] for name in _NUMBERS},
+        index=row[Col.INDEX],
+        width=row[Col.WIDTH],
+        height=row[Col.HEIGHT],
+        num_bytes=row[Col.NUM_BYTES],
+        level=row[Col.LEVEL],
+        score=row[Col.SCORE],
+        score_high=row[Col.SCORE_HIGH],
+        s_lex=row[Col.S_LEX],
+        holistic_score=row[Col.HOLISTIC_SCORE],
+        prob_private=row[Col.PROB_PRIVATE],
         shard=printable(row[Col.SHARD]),
         key=printable(row[Col.KEY]),
         category=text(Col.CATEGORY),

@@ -55,9 +55,8 @@ def headline_of(report: Report) -> Headline:
     if whole is None or whole.corrected_rate is None:
         return Headline(*raw, _counted(report), is_sample, False, None, None, *raw)
     corrected = (whole.corrected_rate, whole.low, whole.high)
-    if (
-        report.audited.category_sizes and overall.rate is None
-    ):  # grouped in another way: no raw rate here is of the source
+    if report.audited.category_sizes and overall.rate is None:
+        # Grouped in another way: no raw rate here is of the source.
         raw, is_sample = (whole.raw_rate, None, None), True
     noun = f"scored images in the source{_readable(report)}" if is_sample else "scored images"
     return Headline(*corrected, noun, is_sample, True, whole.num_labels, whole.method, *raw)

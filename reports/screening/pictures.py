@@ -71,6 +71,22 @@ class LabelledFeatures:
         return np.asarray(np.isnan(self.private))
 
 
+def needed_for_bound(num_private: int, target_miss: float, confidence: float, which: str = "") -> int:
+    """Return how many private pictures the bound needs. LabelsError with the number that is missing if there are fewer,
+    and some to learn from. which: words about the private pictures that there are."""
+    needed = num_needed(1 - target_miss, confidence)
+    if needed is None:
+        raise LabelsError(f"--target-miss {target_miss:g} cannot be proven by labels; ask for more")
+    if num_private < needed + MIN_TO_LEARN:
+        missing = needed + MIN_TO_LEARN - num_private
+        raise LabelsError(
+            f"a miss rate of at most {percent(target_miss)} with {percent(confidence, decimals=0)} confidence needs "
+            f"{needed:,} labelled private pictures that the screen has not learnt from, and {MIN_TO_LEARN} to learn "
+            f"from; there are {num_private:,}{which}, so {missing:,} {'is' if missing == 1 else 'are'} missing"
+        )
+    return needed
+
+
 def parts(pictures: LabelledFeatures, target_miss: float, confidence: float, seed: int) -> npt.NDArray[np.int64]:
     """Return TRAINING, VALIDATION or BOUND for each picture, −1 for one that is in no part. Shape (n,).
 
@@ -80,17 +96,7 @@ def parts(pictures: LabelledFeatures, target_miss: float, confidence: float, see
     names, members = np.unique(pictures.groups, return_inverse=True)
     is_private = _any(pictures.is_private & pictures.is_even, members, len(names))
     num_private = int(is_private.sum())
-    needed = num_needed(1 - target_miss, confidence)
-    if needed is None:
-        raise LabelsError(f"--target-miss {target_miss:g} cannot be proven by labels; ask for more")
-    if num_private < needed + MIN_TO_LEARN:
-        missing = needed + MIN_TO_LEARN - num_private
-        raise LabelsError(
-            f"a miss rate of at most {percent(target_miss)} with {percent(confidence, decimals=0)} confidence needs "
-            f"{needed:,} labelled private pictures that the screen has not learnt from, and {MIN_TO_LEARN} to learn "
-            f"from; there are {num_private:,}{_thinned(pictures)}, so {missing:,} {'is' if missing == 1 else 'are'} "
-            "missing"
-        )
+    needed = needed_for_bound(num_private, target_miss, confidence, _thinned(pictures))
     num_bound = min(max(needed, num_private // 2), num_private - MIN_TO_LEARN)
     lots = _lots(pictures, members, len(names), seed)
     part_of_group = np.full(len(names), BOUND)

@@ -27,6 +27,10 @@ def fit_document(made: MadeScreen, num_labelled: int) -> Document:
     )
 
 
+HARDLY_ANYTHING_LEFT_OUT = 0.95
+"""Share of the pictures that pass to the engine from which on a screen does not pay."""
+
+
 def bound_lines(record: ScreenRecord) -> Iterator[str]:
     """Yield what the labels prove, one line each."""
     bound, confidence = record.bound, percent(record.confidence, decimals=0)
@@ -47,6 +51,11 @@ def bound_lines(record: ScreenRecord) -> Iterator[str]:
     labelled = record.labelled
     passed = 1 - labelled.num_screened / labelled.num_pictures if labelled.num_pictures else None
     yield f"passes   {percent(passed)} of the pictures to the engine, and {percent(record.guard_share)} of the others"
+    if passed is not None and passed > HARDLY_ANYTHING_LEFT_OUT:
+        yield (
+            "caution  it leaves hardly anything out, so a scan with it takes longer than one without; let it see more "
+            "of the pictures (--modality), or allow a higher --target-miss"
+        )
 
 
 def _bound(bound: MissBound) -> str:

@@ -38,7 +38,7 @@ def canary() -> View:
     return View(pixels, frozenset(), hashlib.sha256(pixels.tobytes()).hexdigest())
 
 
-def asked(engine: Engine) -> Outcome:
+def canary_answer(engine: Engine) -> Outcome:
     """Ask an engine about the picture. EngineError if it cannot answer; another reason for no score is an answer."""
     answer = engine.assess([canary()])[0]
     if isinstance(answer, Unscored) and answer.reason in ("engine_error", "engine_oom"):

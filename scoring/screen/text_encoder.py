@@ -53,6 +53,11 @@ class TextModel(Protocol):
         ...
 
     @property
+    def num_words(self) -> int | None:
+        """Number of tokens that the model knows; None if that is not stated."""
+        ...
+
+    @property
     def padding_id(self) -> int | None:
         """The token that fills a text up; None if only the tokenizer knows."""
         ...
@@ -65,6 +70,7 @@ class TextModel(Protocol):
 class OnnxTextModel:
     """An ONNX model on one CPU thread."""
 
+    num_words = None
     padding_id = None
 
     def __init__(self, content: bytes) -> None:
@@ -119,6 +125,11 @@ class TextEncoder:
             raise EngineError(
                 f"the tokenizer.json of the text encoder cannot be read ({type(error).__name__})"
             ) from None
+        highest = max(self._tokenizer.get_vocab().values(), default=0)
+        if model.num_words is not None and highest >= model.num_words:
+            raise EngineError(
+                "the tokenizer.json has tokens that the text encoder does not know; give the two of the same model"
+            )
         self._model = model
         example = self._embedding("a photo")
         if example is None:

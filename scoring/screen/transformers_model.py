@@ -29,6 +29,7 @@ import numpy.typing as npt
 from ingest.errors import EngineError, NoFeaturesError
 from ingest.images.pixels import Pixels
 from ingest.machine import install_command
+from ingest.storage.given_files import MAX_SETTINGS_BYTES
 from scoring.screen.modalities import Features, PictureView, pooled
 from scoring.screen.text_encoder import MAX_TOKENS, Tokens
 
@@ -48,6 +49,23 @@ MAX_NUMBER = 2**20
 MAX_LAYERS = 1_000
 """Limit of those that count layers, each of which takes time before anything can be compared with the weights."""
 
+MAX_LIST = 100
+"""Limit of the entries of a list in the settings."""
+
+MAX_BUFFER_NUMBERS = 2**24
+"""Limit of the numbers that a model makes of its settings, such as where each of its places is seen from the others."""
+
+MAX_ATTENTION_NUMBERS = 2**28
+"""Limit of heads x patches²: a layer of a vision transformer holds as many numbers of 4 bytes at once."""
+
+PROCESSORS = frozenset(
+    f"{name}ImageProcessor" for name in ("Beit", "Bit", "CLIP", "ConvNext", "DeiT", "DINOv3ViT", "Siglip", "ViT")
+)
+"""Classes that prepare pictures; none of them asks a server for anything."""
+
+_ONE_AT_A_TIME = Lock()
+"""The library promises nothing of threads, and the number of threads of PyTorch is one for the whole process."""
+
 
 @dataclass(frozen=True)
 class _Role:
@@ -56,23 +74,41 @@ class _Role:
     name: str
     """In messages."""
 
-    main_input: str
-    """As transformers calls what the model takes."""
+    model_types: frozenset[str]
+    """Those that are taken: each was read, asks no server for anything, and has no module of another model."""
 
     features: str
     """Function of a model that embeds pictures and texts alike."""
 
 
-_OF_PICTURES = _Role("encoder", "pixel_values", "get_image_features")
-_OF_TEXTS = _Role("text encoder", "input_ids", "get_text_features")
+_OF_PICTURES = _Role(
+    "encoder",
+    frozenset(
+        [
+            *("beit", "clip", "clip_vision_model", "convnext", "convnextv2", "deit", "dinov2"),
+            *("dinov2_with_registers", "dinov3_vit", "resnet", "siglip", "siglip_vision_model", "swin", "vit"),
+        ]
+    ),
+    "get_image_features",
+)
+_OF_TEXTS = _Role(
+    "text encoder",
+    frozenset(
+        [
+            *("bert", "camembert", "clip", "clip_text_model", "distilbert", "electra", "mpnet", "roberta"),
+            *("siglip", "siglip_text_model", "xlm-roberta"),
+        ]
+    ),
+    "get_text_features",
+)
 
 
 def transformers_identity(is_of_pictures: bool, weights: bytes, config: bytes, other: bytes) -> dict[str, str]:
     """Return what decides the features. other: content of the settings of pictures, or of tokenizer.json."""
     try:
-        major = version("transformers").split(".")[0]
-    except PackageNotFoundError:
-        raise _missing(_OF_PICTURES if is_of_pictures else _OF_TEXTS, "transformers") from None
+        major, _ = version("transformers").split(".")[0], version("torch")
+    except PackageNotFoundError as error:
+        raise _missing(_OF_PICTURES if is_of_pictures else _OF_TEXTS, error.name) from None
     names = ("weights", "config", "preprocessor" if is_of_pictures else "tokenizer")
     digests = {
         name: hashlib.sha256(file).hexdigest() for name, file in zip(names, (weights, config, other), strict=True)
@@ -97,10 +133,26 @@ class TransformersEncoder:
 
         picture = Image.fromarray(np.ascontiguousarray(middle(pixels)))
         try:
-            values = self._model.output(self._processor(images=picture, return_tensors="pt"))
+            with _one_thread():
+                values = self._model.output(self._prepared(picture))
+        except NoFeaturesError:
+            raise
         except Exception as error:  # the edge: what a foreign model raises
             raise NoFeaturesError(f"the encoder cannot look at a picture ({type(error).__name__})") from None
         return pooled(values)
+
+    def _prepared(self, picture: Any) -> Mapping[str, Any]:
+        """Return what the model takes. NoFeaturesError if the picture would take too much memory."""
+        inputs: Mapping[str, Any] = self._processor(images=picture, return_tensors="pt")
+        settings = getattr(self._model.config, "vision_config", self._model.config)
+        num_heads = getattr(settings, "num_attention_heads", None)
+        if isinstance(num_heads, int):  # not the lists of Swin, which attends in windows
+            num_patches = inputs["pixel_values"].shape[-1] * inputs["pixel_values"].shape[-2] / settings.patch_size**2
+            if num_heads * num_patches**2 > MAX_ATTENTION_NUMBERS:
+                raise NoFeaturesError(
+                    f"the encoder cuts a picture into {num_patches:,.0f} patches, too many for memory"
+                )
+        return inputs
 
 
 class TransformersTextModel:
@@ -115,13 +167,15 @@ class TransformersTextModel:
         self.has_fixed_length = str(settings.model_type).startswith("siglip")
         most = getattr(settings, "max_position_embeddings", None)
         self.max_tokens = min(MAX_TOKENS, most) if isinstance(most, int) and most > 0 else MAX_TOKENS
+        self.num_words: int | None = settings.vocab_size
         self.padding_id: int | None = getattr(settings, "pad_token_id", None)
         self._inputs = ("input_ids",) if self.has_fixed_length else ("input_ids", "attention_mask")
 
     def output(self, tokens: Tokens) -> npt.NDArray[np.float32]:
         import torch
 
-        return self._model.output({name: torch.from_numpy(tokens[name]) for name in self._inputs})
+        with _one_thread():
+            return self._model.output({name: torch.from_numpy(tokens[name]) for name in self._inputs})
 
 
 def middle(pixels: Pixels) -> Pixels:
@@ -133,7 +187,7 @@ def middle(pixels: Pixels) -> Pixels:
 
 
 class _Model:
-    """A model in float32 without gradients. It answers one input at a time: the library promises nothing of threads."""
+    """A model in float32 without gradients."""
 
     def __init__(self, role: _Role, weights: bytes, config: bytes) -> None:
         settings = _settings(config, f"the config.json of the {role.name}")
@@ -156,13 +210,12 @@ class _Model:
             ) from None
         self.config = self._model.config
         self._call = getattr(self._model, role.features, self._model)
-        self._lock = Lock()
 
     def output(self, inputs: Mapping[str, Any]) -> npt.NDArray[np.float32]:
         """Return the embedding, (1, d), or those of tokens or places."""
         import torch
 
-        with self._lock, torch.inference_mode(), _one_thread():
+        with torch.inference_mode():
             output = self._call(**inputs)
             values = output.get("pooler_output")
             values = output.last_hidden_state if values is None else values
@@ -178,14 +231,11 @@ def _loaded(role: _Role, weights: bytes, settings: Mapping[str, Any]) -> Any:
     from scoring.engines.vlm.loading import PLAIN
 
     kind = settings.get("model_type")
-    model_class: Any = MODEL_MAPPING.get(CONFIG_MAPPING[kind], None) if kind in CONFIG_MAPPING else None
-    if model_class is None or isinstance(model_class, tuple) or str(kind).startswith("timm"):
-        raise EngineError(f"transformers has no {role.name} of the model_type {_shown(kind)}")
+    if not isinstance(kind, str) or kind not in role.model_types:
+        taken = ", ".join(sorted(role.model_types))
+        raise EngineError(f"no {role.name} of the model_type {_shown(kind)} is taken; there are: {taken}")
     config = CONFIG_MAPPING[kind].from_dict(settings)
-    if not hasattr(model_class, role.features) and model_class.main_input_name != role.main_input:
-        raise EngineError(f"a model of the model_type {_shown(kind)} is no {role.name}: it takes other inputs")
-    if config.is_encoder_decoder:
-        raise EngineError(f"a model of the model_type {_shown(kind)} is no {role.name}: it answers with texts")
+    model_class: Any = MODEL_MAPPING[type(config)]
     tensors = load(weights)
     if other := sorted({str(each.dtype) for each in tensors.values()} - {str(each) for each in (*PLAIN, torch.int64)}):
         raise EngineError(f"the weights of the {role.name} are {other[0]}; give them as float32, float16 or bfloat16")
@@ -195,6 +245,11 @@ def _loaded(role: _Role, weights: bytes, settings: Mapping[str, Any]) -> Any:
         skeleton = model_class._from_config(config, **options)
     num_needed = sum(each.numel() for each in skeleton.parameters())
     num_there = sum(each.numel() for each in tensors.values())
+    if (num_made := sum(each.numel() for each in skeleton.buffers())) > MAX_BUFFER_NUMBERS:
+        raise EngineError(
+            f"the config.json of the {role.name} describes tables of {num_made:,} numbers; {MAX_BUFFER_NUMBERS:,} are "
+            "the most that is taken"
+        )
     if num_needed > num_there:
         raise EngineError(
             f"the weights of the {role.name} are incomplete: its config.json describes a model of {num_needed:,} "
@@ -223,9 +278,15 @@ def _processor(config: bytes, preprocessor: bytes) -> Any:
     where = "the preprocessor_config.json of the encoder"
     settings = _settings(preprocessor, where)
     settings = settings.get("image_processor", settings)  # a processor_config.json, of pictures and texts
-    for name, number in _numbers(settings):
+    for name, number in _numbers(settings, where):
         if not abs(number) <= MAX_SIDE_PX:
             raise EngineError(f"{where}: {name:.40} is larger than {MAX_SIDE_PX:,}, the most that is taken")
+    kind = settings.get("image_processor_type") or settings.get("feature_extractor_type")
+    if kind is not None:
+        name = str(kind).removesuffix("Fast").removesuffix("Pil").replace("FeatureExtractor", "ImageProcessor")
+        if name not in PROCESSORS:
+            taken = ", ".join(sorted(PROCESSORS))
+            raise EngineError(f"{where}: no image_processor_type {_shown(kind)} is taken; there are: {taken}")
     try:
         with TemporaryDirectory() as folder, quiet():
             Path(folder, "config.json").write_bytes(config)
@@ -239,6 +300,8 @@ def _processor(config: bytes, preprocessor: bytes) -> Any:
 
 def _settings(content: bytes, where: str) -> dict[str, Any]:
     """Return the settings in a file. EngineError if it is no JSON object, or asks for more than a model needs."""
+    if len(content) > MAX_SETTINGS_BYTES:
+        raise EngineError(f"{where} has more than {MAX_SETTINGS_BYTES:,} bytes, the most that such a file may have")
     try:
         settings = json.loads(content)
     except (ValueError, RecursionError):
@@ -249,37 +312,49 @@ def _settings(content: bytes, where: str) -> dict[str, Any]:
         raise EngineError(f"{where} asks for code of its own (auto_map), which is never run; choose another model")
     if settings.get("quantization_config"):
         raise EngineError(f"{where} says that the weights are quantized; give them as float32, float16 or bfloat16")
-    for name, number in _numbers(settings):
+    for name, number in _numbers(settings, where):
         most = MAX_LAYERS if "layers" in name or "depth" in name else MAX_NUMBER
         if isinstance(number, int) and number > most:
             raise EngineError(f"{where}: {name:.40} is larger than {most:,}, the most that is taken")
     return settings
 
 
-def _numbers(settings: Any) -> Iterator[tuple[str, float]]:
-    """Yield each number, with the name that it has or that its list has."""
+def _numbers(settings: Any, where: str) -> Iterator[tuple[str, float]]:
+    """Yield each number with its name; of a list of numbers, such as the layers of each stage, their sum.
+
+    EngineError if a list is too long.
+    """
     left = [("", settings)]
     while left:
         name, value = left.pop()
         if isinstance(value, dict):
             left += value.items()
         elif isinstance(value, list):
-            left += ((name, each) for each in value)
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            if len(value) > MAX_LIST:
+                raise EngineError(f"{where}: {name:.40} has more than {MAX_LIST} entries, the most that is taken")
+            numbers = [each for each in value if _is_number(each)]
+            left += [(name, each) for each in value if isinstance(each, (dict, list))]
+            yield name, sum(numbers)
+        elif _is_number(value):
             yield name, value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Run the block on one thread: the other cores have pictures of their own."""
+    """Run the block alone and on one thread: the other cores have pictures of their own."""
     import torch
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    with _ONE_AT_A_TIME:
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 def _shown(kind: Any) -> str:

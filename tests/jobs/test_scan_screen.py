@@ -18,6 +18,7 @@ from reports.report.headline import headline_of
 from reports.report.opened import open_run
 from reports.report.words import findings
 from reports.run.design import Overall
+from reports.screening.words import bound_lines
 from reports.words import spread
 from scoring.assessment import Outcome, View
 from scoring.engines.canned import CannedEngine
@@ -59,6 +60,23 @@ def run(made: Path) -> Path:
 def full_run(made: Path) -> Path:
     assert _scan(made, made / "full", "--processes", 1) == 0
     return made / "full"
+
+
+def test_a_screen_that_cannot_be_used_here_is_refused_before_a_run_exists(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("scoring.screen.modalities.CAPTION_VERSION", "caption-0")
+    assert _scan(made, tmp_path / "run", "--screen", made / "screen", "--executor", "inline") == 2
+    assert "the screen was fitted with other features of the modality caption" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_screen_that_leaves_hardly_anything_out_says_so(made: Path) -> None:
+    record = read_screen(str(made / "screen")).record
+    few = record.labelled.model_copy(update={"num_screened": record.labelled.num_pictures // 100})
+    assert not any(line.startswith("caution") for line in bound_lines(record))
+    [caution] = [line for line in bound_lines(record.model_copy(update={"labelled": few})) if "caution" in line]
+    assert "leaves hardly anything out, so a scan with it takes longer than one without" in caution
 
 
 def test_every_picture_has_one_row_and_what_is_screened_out_has_no_answer(run: Path) -> None:

@@ -158,7 +158,7 @@ def test_pictures_that_people_could_not_decide_lower_the_threshold(
 
 
 def test_a_label_of_no_picture_of_the_corpus_is_said(corpus: Path, tmp_path: Path) -> None:
-    labels = write_labels(tmp_path / "labels.csv", {"ab" * 32: True})
+    labels = write_labels(tmp_path / "labels.csv", {f"{number:064x}": True for number in range(200)})
     with pytest.raises(Exception, match=r"no label of .* is of a picture of"):
         run_screen_fit(_asked(corpus, labels=str(labels), out=str(tmp_path / "x")))
 
@@ -268,7 +268,7 @@ def test_one_encoder_can_be_given_as_one_name_and_the_same_file_only_once(corpus
         (("--drawn", "audit"), "--drawn is of the labels of a run"),
         (("--encoder", "no.onnx"), "no.onnx"),
         (("--modality", "text-encoder"), "--modality text-encoder needs --text-encoder FOLDER"),
-        (("--text-encoder", "bert"), "bert/model.onnx"),
+        (("--text-encoder", "bert"), "give a folder with model.onnx and tokenizer.json, or one in the format"),
         (("--text-encoder", "bert", "--modality", "caption"), "--modality does not name text-encoder; add it"),
         (
             ("--modality", "caption", "--cache", "kept"),
@@ -302,15 +302,21 @@ def _pickled(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
 
 
+def _linked(folder: Path) -> None:
+    (folder / "config.json").rename(folder.parent / "elsewhere.json")
+    (folder / "config.json").symlink_to(folder.parent / "elsewhere.json")
+
+
 @pytest.mark.parametrize("option", ["--encoder", "--text-encoder"])
 @pytest.mark.parametrize(
     ("change", "error"),
     [
+        (_linked, "its config.json is a link out of the folder; give a folder with the file itself"),
         (_pickled, "it has no model.safetensors; weights in several files, or in formats that can run code"),
         (lambda folder: None, "is in the format of transformers, which needs the package transformers: "),
-        (lambda folder: (folder / "config.json").unlink(), "model"),
+        (lambda folder: (folder / "config.json").unlink(), "in the format of transformers, with config.json"),
     ],
-    ids=["pickles", "no package", "no config.json"],
+    ids=["a link", "pickles", "no package", "no config.json"],
 )
 def test_a_folder_of_transformers_that_cannot_be_used_is_one_line(
     corpus: Path,

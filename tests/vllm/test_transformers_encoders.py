@@ -24,6 +24,7 @@ from transformers import (
     ResNetConfig,
     RobertaConfig,
     SiglipConfig,
+    SwinConfig,
     T5Config,
     ViTConfig,
     ViTForImageClassification,
@@ -195,6 +196,7 @@ def _tensors(change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]
 
 
 NORM = "layernorm.weight"
+WINDOWS = SwinConfig(image_size=4000, window_size=1000, embed_dim=8, depths=[1], num_heads=[1])
 
 
 @pytest.mark.parametrize(
@@ -205,10 +207,18 @@ NORM = "layernorm.weight"
             "code of its own (auto_map), which is never run",
         ),
         (_settings("preprocessor_config.json", auto_map={}), "preprocessor_config.json of the encoder asks for code"),
-        (_settings("config.json", model_type="mine"), 'no encoder of the model_type "mine"'),
-        (_settings("config.json", model_type=["vit"]), "cannot be loaded by transformers"),
-        (_settings("config.json", model_type="timm_wrapper"), 'no encoder of the model_type "timm_wrapper"'),
-        (_settings("config.json", model_type="bert"), 'model_type "bert" is no encoder: it takes other inputs'),
+        (
+            _settings("config.json", model_type="mine"),
+            'no encoder of the model_type "mine" is taken; there are: beit, ',
+        ),
+        (_settings("config.json", model_type=["vit"]), 'no encoder of the model_type ["vit"] is taken'),
+        (_settings("config.json", model_type="bert"), 'no encoder of the model_type "bert" is taken'),
+        # Of this type transformers would ask the hub for the backbone.
+        (_settings("config.json", model_type="detr", backbone="somebody/model"), 'model_type "detr" is taken'),
+        (_settings("config.json", out_features=["stage1"] * 101), "out_features has more than 100 entries"),
+        (_settings("config.json", model_type="resnet", depths=[90] * 90), "depths is larger than 1,000"),
+        (lambda folder: WINDOWS.save_pretrained(folder), "describes tables of"),
+        (lambda folder: (folder / "config.json").write_text("{" + " " * 2**20), "has more than 1,048,576 bytes"),
         (_settings("config.json", quantization_config={"quant_method": "gptq"}), "the weights are quantized"),
         (_settings("config.json", hidden_size=2**40), "hidden_size is larger than 1,048,576"),
         (_settings("config.json", hidden_size=2**20), "the weights of the encoder are incomplete"),
@@ -219,7 +229,7 @@ NORM = "layernorm.weight"
         (_settings("preprocessor_config.json", size={"height": 10**6, "width": 32}), "height is larger than 1,024"),
         (_settings("preprocessor_config.json", size={"height": 64, "width": 64}), "cannot look at a picture"),
         (_settings("preprocessor_config.json", image_mean="grey"), "cannot look at a picture"),
-        (_settings("preprocessor_config.json", image_processor_type="os"), "preprocessor_config.json of the encoder"),
+        (_settings("preprocessor_config.json", image_processor_type="os"), 'no image_processor_type "os" is taken'),
         (lambda folder: (folder / "config.json").write_text("[" * 100_000), "config.json of the encoder is not a JSON"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"\x80\x04pickle"), "cannot be loaded"),
         (_tensors(lambda t: {n: v for n, v in t.items() if n != NORM} | {"x": t[NORM]}), "incomplete: no layernorm"),
@@ -267,16 +277,32 @@ def test_odd_settings_of_a_text_encoder_are_one_line_or_do_not_matter(
         _text_encoder(folder)
 
 
+def test_a_picture_of_too_many_patches_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "model", Dinov2Config(**SEES))
+    _settings("preprocessor_config.json", size={"height": 1024, "width": 1024}, crop_size=None)(folder)
+    with pytest.raises(EngineError, match=r"cuts a picture into 16,384 patches, too many for memory$"):
+        _encoder(folder)
+
+
+def test_a_tokenizer_of_another_model_is_one_line(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, BertConfig(**READS))
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.add_tokens(["zebra"])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    with pytest.raises(EngineError, match=r"^the tokenizer.json has tokens that the text encoder does not know; "):
+        _text_encoder(folder)
+
+
 def test_a_model_that_answers_with_texts_is_no_text_encoder(tmp_path: Path) -> None:
     T5Config(**SIZES, vocab_size=len(WORDS)).save_pretrained(tmp_path)
-    with pytest.raises(EngineError, match='"t5" is no text encoder: it answers with texts'):
+    with pytest.raises(EngineError, match='no text encoder of the model_type "t5" is taken; there are: bert, '):
         TransformersTextModel(b"", (tmp_path / "config.json").read_bytes())
 
 
 def test_a_screen_holds_its_models_and_scans_with_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = _folder(tmp_path / "clip", CLIP, torch.float16)
-    picture_model = tmp_path / "snapshot"  # of links, as in the cache of the hub
-    picture_model.mkdir()
+    files = _folder(tmp_path / "blobs", CLIP, torch.float16)
+    picture_model = tmp_path / "snapshots" / "1"  # of links, as in the cache of the hub
+    picture_model.mkdir(parents=True)
     for file in files.iterdir():
         (picture_model / file.name).symlink_to(file)
     # Nearly the mean of what its words are looked up as, so that little is to be learnt.

@@ -46,7 +46,7 @@ def model_path(name: str) -> Path:
 def checked_path(name: str) -> Path:
     """Return the file of a model after a check of its sha256; reading 50 MB in all takes about 0.1 s."""
     path = model_path(name)
-    package, _ = _FOLDERS.get(name, ("privsieve", "weights"))
+    package = _FOLDERS[name][0] if name in _FOLDERS else "privsieve"
     if not path.is_file():
         raise EngineError(f"the model file {name} is missing; install {package} again")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
