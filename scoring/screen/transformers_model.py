@@ -96,7 +96,7 @@ _OF_TEXTS = _Role(
     frozenset(
         [
             *("bert", "camembert", "clip", "clip_text_model", "distilbert", "electra", "mpnet", "roberta"),
-            *("siglip", "siglip_text_model", "xlm-roberta"),
+            *("siglip", "xlm-roberta"),
         ]
     ),
     "get_text_features",
