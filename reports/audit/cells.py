@@ -120,8 +120,8 @@ def cell_counts(run: Run, sql: AuditSql, by_category: bool = False) -> CellCount
     """Count the scored images in each cell; also per category, if `by_category` is set and there are not too many."""
     names: tuple[str, ...] = ()
     if by_category:
-        found = run.ask("audit_categories", category=_CATEGORY, most=str(MAX_CATEGORIES + 1))
-        names = tuple(sorted(row["category"] for row in found)) if len(found) <= MAX_CATEGORIES else ()
+        categories = run.ask("audit_categories", category=_CATEGORY, most=str(MAX_CATEGORIES + 1))
+        names = tuple(sorted(row["category"] for row in categories)) if len(categories) <= MAX_CATEGORIES else ()
     numbers = " ".join(f"WHEN cell_{subject} IS NOT NULL THEN {number}" for number, subject in enumerate(SUBJECTS))
     rows = run.ask(
         "audit_cells",

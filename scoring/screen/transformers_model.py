@@ -40,8 +40,8 @@ MAX_SIDE_PX = 1_024
 """Limit of each number in the settings by which a picture is prepared."""
 
 MAX_RATIO = 16
-"""A picture that is longer than this many times its shorter side could have any size once it is resized by its shorter
-side. Only its middle is seen."""
+"""Longer side by shorter side. A picture resized by its shorter side could have any length, so only the middle is seen
+of a longer one."""
 
 MAX_NUMBER = 2**20
 """Limit of whole numbers in config.json."""
@@ -53,7 +53,7 @@ MAX_LIST = 100
 """Limit of the entries of a list in the settings."""
 
 MAX_BUFFER_NUMBERS = 2**24
-"""Limit of the numbers that a model makes of its settings, such as where each of its places is seen from the others."""
+"""Limit of the numbers that a model computes from its settings, such as the relative positions of its patches."""
 
 MAX_ATTENTION_NUMBERS = 2**28
 """Limit of heads x patches²: a layer of a vision transformer holds as many numbers of 4 bytes at once."""
@@ -75,7 +75,7 @@ class _Role:
     """In messages."""
 
     model_types: frozenset[str]
-    """Those that are taken: each was read, asks no server for anything, and has no module of another model."""
+    """Those that are taken. None of them asks the hub for a part of the model, as others do for their backbone."""
 
     features: str
     """Function of a model that embeds pictures and texts alike."""

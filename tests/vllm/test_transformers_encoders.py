@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
     AutoModel,
@@ -39,7 +39,7 @@ from scoring.screen.modalities import PictureView
 from scoring.screen.model import Screener
 from scoring.screen.screen_file import read_screen
 from scoring.screen.text_encoder import TextEncoder
-from scoring.screen.transformers_model import TransformersEncoder, TransformersTextModel
+from scoring.screen.transformers_model import _OF_PICTURES, _OF_TEXTS, TransformersEncoder, TransformersTextModel
 from tests.screens import COMMON_WORDS, PRIVATE_WORDS, PUBLIC_WORDS, planted_corpus, write_labels
 
 pytestmark = pytest.mark.vllm
@@ -282,6 +282,25 @@ def test_a_picture_of_too_many_patches_is_refused_before_it_takes_memory(tmp_pat
     _settings("preprocessor_config.json", size={"height": 1024, "width": 1024}, crop_size=None)(folder)
     with pytest.raises(EngineError, match=r"cuts a picture into 16,384 patches, too many for memory$"):
         _encoder(folder)
+
+
+@pytest.mark.parametrize("model_type", sorted(_OF_PICTURES.model_types | _OF_TEXTS.model_types))
+def test_no_model_type_that_is_taken_asks_the_hub_for_a_backbone(
+    model_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[object]()
+
+    def resolve(host: object, *more: object) -> None:
+        asked.append(host)
+        raise OSError("no network in this test")
+
+    monkeypatch.setattr("socket.getaddrinfo", resolve)
+    names = {"backbone": "somebody/model", "use_timm_backbone": False, "use_pretrained_backbone": True}
+    config = json.dumps({"model_type": model_type, **names}).encode()
+    for load in (TransformersTextModel, lambda weights, config: TransformersEncoder(weights, config, b"{}")):
+        with pytest.raises(EngineError):
+            load(save({"x": torch.zeros(1)}), config)
+    assert asked == []
 
 
 def test_a_tokenizer_of_another_model_is_one_line(tmp_path: Path) -> None:
