@@ -29,7 +29,11 @@ def storage_faults(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise storage_error(f"cannot read {printable(name)}", error) from None
+        raise _fault(name, error) from None
+
+
+def _fault(name: str, error: OSError) -> StorageError:
+    return storage_error(f"cannot read {printable(name)}", error)
 
 
 @contextmanager
@@ -51,13 +55,18 @@ class _Guarded(SeekableReader):
         super().__init__()
         self._stream, self._shard = stream, shard
 
+    # Each member of a tar takes several calls, so that a context manager for each would be felt.
     def read(self, size: int = -1, /) -> bytes:
-        with storage_faults(self._shard):
+        try:
             return self._stream.read(size)
+        except OSError as error:
+            raise _fault(self._shard, error) from None
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        with storage_faults(self._shard):
+        try:
             return self._stream.seek(offset, whence)
+        except OSError as error:
+            raise _fault(self._shard, error) from None
 
 
 @dataclass(frozen=True)

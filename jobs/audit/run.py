@@ -287,7 +287,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
             raise PrivsieveError("--category-sizes is for a run of scan --sample N --per-category; leave it out")
         if sizes is not None and not opened.coverage.is_complete:
             raise PrivsieveError("--category-sizes: the run is not finished, or its source cannot be listed; scan on")
-        num_rows = run.num_rows()
+        num_rows = run.checked.num_rows
         cautions = tuple(filter(None, (*opened.cautions, contradictions(labels.labels))))
         if request.sensitivity_from is None:
             audit = audit_of_sample(run, read_sample(run.root), labels, sizes, cautions)
@@ -301,7 +301,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
     state = State(
         settings=run.record.settings_hash(),
         num_rows=num_rows,
-        rows_sha256=run.rows_sha256,
+        rows_sha256=run.checked.rows_sha256,
         private=audit.private,
         date=datetime.now(UTC).date().isoformat(),
         gaps=_gaps(audit, is_of_sample=request.sensitivity_from is None),

@@ -112,7 +112,7 @@ class OpenRun:
     def coverage(self) -> Coverage:
         """Return whether the scan came to its end. The first call may list the source."""
         run = self._run
-        return coverage(run.root, run.record, results(run.root, run.listed), run.num_rows())
+        return coverage(run.root, run.record, results(run.root, run.listed), run.checked.num_rows)
 
     @property
     def damage(self) -> Damage:

@@ -28,7 +28,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from ingest.errors import PrivsieveError, QueryError, RunError, StorageError
+from ingest.errors import SHARD_REASONS, PrivsieveError, QueryError, RunError, StorageError
 from ingest.storage.place import Place
 from reports.run.drawn_shards import degrees_sql, effective_size_sql, of_t_sql, residual_sql
 from reports.run.run_files import RUN_URL, RunFiles, check_is_select, refuse, score_rows
@@ -38,7 +38,7 @@ from scoring.runs.audit_files import CORRECTED_RATES, CORRECTED_SCHEMA, AuditedR
 from scoring.runs.footers import CheckedFiles, refuse_foreign
 from scoring.runs.record import RunRecord
 from scoring.runs.results import RunListing, is_compacted, listing
-from scoring.runs.rows import IS_DAMAGE_SQL, Damage, damage_of
+from scoring.runs.rows import IS_DAMAGE_SQL, NO_DAMAGE, Damage, damage_of
 from scoring.sql.expressions import first_line, shown
 from scoring.sql.limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTimeError, StoppedError, Watch
 from scoring.sql.names import literal, location, sql_type, without_wildcards
@@ -77,8 +77,8 @@ class Run:
     root: Place
     record: RunRecord
     listed: RunListing
-    rows_sha256: str
-    """Hash of all rows that the listed files hold."""
+    checked: CheckedFiles
+    """What the footers of the listed files say."""
     connection: duckdb.DuckDBPyConnection
     """Locked, with the views."""
     files: RunFiles
@@ -143,25 +143,21 @@ class Run:
 
     def has_rows_of(self, audited: AuditedRows) -> bool:
         """Return whether an audit is of the rows that the run has now."""
-        return audited.are(self.record.settings_hash(), self.num_rows(), self.rows_sha256)
-
-    def num_rows(self) -> int:
-        """Return the number of rows of images and of damaged parts of shards."""
-        return int(self._counted("SELECT count(*) FROM all_rows")[0][0])
+        return audited.are(self.record.settings_hash(), self.checked.num_rows, self.checked.rows_sha256)
 
     @cached_property
     def damage(self) -> Damage:
         """Return the shards of which an unknown number of images was not seen."""
-        rows = self._counted(f"SELECT {Col.SHARD}, {Col.REASON}, count(*) FROM damaged GROUP BY ALL")
+        if SHARD_REASONS.isdisjoint(self.checked.reasons):
+            return NO_DAMAGE
+        # Without limits, which are only for what a user asks.
+        statement = f"SELECT {Col.SHARD}, {Col.REASON}, count(*) FROM damaged GROUP BY ALL"
+        rows = self._run(statement, Watch(self.connection))
         return damage_of((shard, {reason: number}) for shard, reason, number in rows)
 
     def num_images(self) -> int:
         """Return the number of rows of the view `images`."""
-        return self.num_rows() - self.damage.num_parts
-
-    def _counted(self, statement: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement without limits, which are only for what a user asks."""
-        return self._run(statement, Watch(self.connection))
+        return self.checked.num_rows - self.damage.num_parts
 
     def _fetched(self, statement: str, watch: Watch) -> Iterator[tuple[Any, ...]]:
         while True:
@@ -228,7 +224,7 @@ def _opened(run: str, root: Place, described: RunRecord, listed: RunListing, lim
             raise StorageError(files.failure) from None
         message = first_line(error).replace(RUN_URL, "")
         raise RunError(f"the score files of {run} cannot be read: {message}") from None
-    return Run(run, root, described, listed, checked.rows_sha256, connection, files, limits, Watch(connection, limits))
+    return Run(run, root, described, listed, checked, connection, files, limits, Watch(connection, limits))
 
 
 def setup_statements(run: str) -> str:

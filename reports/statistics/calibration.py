@@ -13,7 +13,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, logit
 
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.shares import kish_size
@@ -70,6 +69,8 @@ class Platt:
     intercept: float
 
     def apply(self, probabilities: Numbers) -> Numbers:
+        from scipy.special import expit  # takes a tenth of a second to load
+
         return np.asarray(expit(self.slope * logits(probabilities) + self.intercept), dtype=np.float64)
 
     def reaching(self, share: float) -> float | None:
@@ -78,6 +79,8 @@ class Platt:
             return None
         if lowest >= share:
             return 0.0
+        from scipy.special import expit, logit  # as above
+
         return float(expit((logit(share) - self.intercept) / self.slope))
 
 
@@ -114,12 +117,16 @@ def platt(truth: Flags, probabilities: Numbers, weights: Numbers) -> Platt:
 
 def logits(probabilities: Numbers) -> Numbers:
     """Return the logits, all finite. Shape (n,) -> (n,)."""
+    from scipy.special import logit  # as above
+
     inside = np.clip(probabilities, EDGE, 1 - EDGE)
     return np.asarray(logit(inside), dtype=np.float64)
 
 
 def _logistic(columns: Numbers, targets: Numbers, weights: Numbers) -> Numbers:
     """Return the most likely logistic regression; targets in (0, 1). Shape (columns,)."""
+    from scipy.optimize import minimize  # takes half a second to load
+    from scipy.special import expit
 
     def loss(parameters: Numbers) -> tuple[float, Numbers]:
         values = columns @ parameters
@@ -131,8 +138,6 @@ def _logistic(columns: Numbers, targets: Numbers, weights: Numbers) -> Numbers:
         return np.asarray((columns * (weights * shares * (1 - shares))[:, None]).T @ columns, dtype=np.float64)
 
     start = np.zeros(columns.shape[1])
-    from scipy.optimize import minimize  # as above
-
     parameters = minimize(
         loss, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": TOLERANCE * weights.sum()}
     )

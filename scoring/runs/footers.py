@@ -89,7 +89,15 @@ class Footer:
 class CheckedFiles:
     """Summary of the footers of all score files of a run."""
 
+    num_rows: int
+    """Rows of images and of damaged parts of shards."""
+
+    reasons: Counter[str]
+    """Number of quarantined rows by reason."""
+
     num_with_column: Counter[str]
+    """Number of files that have the column."""
+
     rows_sha256: str
     """Hash of the run's rows (`scoring.runs.footers`)."""
 
@@ -199,10 +207,12 @@ def refuse_foreign(run: Place, settings: str, listed: RunListing | None = None) 
     compacted = listed.manifest
     names = listed.score_files
     all_footers = compact_footers(run, compacted) if compacted else footers(run, names, settings)
-    num_files_by_columns, total = Counter[frozenset[str]](), 0
+    num_files_by_columns, reasons, num_rows, total = Counter[frozenset[str]](), Counter[str](), 0, 0
     try:
         for name, footer in zip(names, all_footers, strict=True):
             num_files_by_columns[footer.columns] += 1
+            reasons.update(footer.reasons)
+            num_rows += footer.num_rows
             total += footer.mark(name)
     except RunError:
         if is_compacted(run) != (compacted is not None):
@@ -212,9 +222,11 @@ def refuse_foreign(run: Place, settings: str, listed: RunListing | None = None) 
     for columns, count in num_files_by_columns.items():
         num_files.update(dict.fromkeys(columns, count))
     if compacted is None:
-        return CheckedFiles(num_files, hash_of_marks(total))
-    of_older_version = hashlib.sha256(compacted.slices_sha256.encode()).hexdigest()
-    return CheckedFiles(num_files, compacted.rows_sha256 or of_older_version)
+        rows_sha256 = hash_of_marks(total)
+    else:
+        of_older_version = hashlib.sha256(compacted.slices_sha256.encode()).hexdigest()
+        rows_sha256 = compacted.rows_sha256 or of_older_version
+    return CheckedFiles(num_rows, reasons, num_files, rows_sha256)
 
 
 def _refuse_foreign(file: Place, footer: Footer, settings: str) -> None:

@@ -177,6 +177,8 @@ def turn(corpus: Path, folder: Path, with_ray: bool) -> Iterator[tuple[str, Cost
 @click.option("--ray/--no-ray", "with_ray", default=True)
 def main(num_shards: int, num_images: int, repeats: int, with_ray: bool) -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # An installed package is compiled; where this is set, each process would compile the checkout again.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     costs: dict[str, list[Cost]] = {}
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
