@@ -187,13 +187,13 @@ def test_a_reader_that_listed_the_small_files_before_they_went_opens_the_large_o
 def test_the_hash_of_the_rows_stays(tmp_path: Path) -> None:
     """An audit of the run is of its rows, however they lie."""
     run = made_run(tmp_path, SHARDS)
-    before = open_run(str(run)).rows_sha256
+    before = open_run(str(run)).checked.rows_sha256
     assert privsieve("compact", run, "--rows-per-file", "30") == 0
-    assert open_run(str(run)).rows_sha256 == before
+    assert open_run(str(run)).checked.rows_sha256 == before
     manifest = json.loads((run / MANIFEST).read_text())
     assert manifest.pop("rows_sha256") == before
     (run / MANIFEST).write_text(json.dumps(manifest))  # as an older version writes it
-    assert open_run(str(run)).rows_sha256 not in ("", before)
+    assert open_run(str(run)).checked.rows_sha256 not in ("", before)
 
 
 def test_odd_folder_names(tmp_path: Path) -> None:
