@@ -5,20 +5,25 @@
 Makes the run once and keeps it in FOLDER: few distinct answers, 365 categories, three images in a hundred quarantined.
 Each measurement has a process of its own and prints its seconds, its CPU seconds, which say more on a busy machine, the
 ratio of both to the group-by, and its peak memory.
+
+`--question diff` compares the run with a second one of the same images, of which one in five has another answer: once
+within the free room, and once within `--room-gb` of memory and temporary folder together.
 """
 
 import json
 import multiprocessing
 import resource
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from functools import cache
 from io import StringIO
 from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -26,6 +31,7 @@ import pyarrow as pa
 
 from ingest.errors import Fault
 from jobs.cli import main
+from reports.diff.compute import compare_runs
 from scoring.assessment import Assessment, View
 from scoring.engines.canned import CannedEngine
 from scoring.table import SCHEMA, Facts, to_table
@@ -37,6 +43,9 @@ NUM_CATEGORIES = 365
 QUARANTINED_SHARE = 0.03
 EXPONENT = 1.3
 """Of how often the n-th most frequent answer comes: most images show nothing, or the same few things."""
+
+OTHER, CHANGED_SHARE = "other", 0.2
+"""The second run of `diff`, and the share of its images that have another answer."""
 
 QUERIES = {
     "rates": "SELECT category, privacy_rate FROM rates ORDER BY 2 DESC LIMIT 10",
@@ -60,9 +69,9 @@ def _patterns() -> pa.Table:
     return table.combine_chunks()
 
 
-def make_run(folder: Path, num_rows: int, num_files: int) -> Path:
+def make_run(folder: Path, num_rows: int, num_files: int, name: str = "run") -> Path:
     """A finished run below `folder`, made once."""
-    run = folder / f"run-{num_rows}-{num_files}"
+    run = folder / f"{name}-{num_rows}-{num_files}"
     if (run / "run.json").exists():
         return run
     (run / "scores").mkdir(parents=True, exist_ok=True)
@@ -79,6 +88,9 @@ def _write_file(run: Path, number: int, count: int) -> None:
     weights = 1 / np.arange(1, NUM_PATTERNS + 1) ** EXPONENT
     patterns = rng.choice(NUM_PATTERNS, count, p=weights / weights.sum())
     patterns[rng.random(count) < QUARANTINED_SHARE] = NUM_PATTERNS
+    if run.name.startswith(OTHER):
+        changed = np.random.default_rng((number, 1)).random(count) < CHANGED_SHARE
+        patterns[changed] = np.roll(patterns, 1)[changed]
     categories = pa.array([f"/c/category_{n:03d}" for n in range(NUM_CATEGORIES)])
     shard = f"{number:05d}.tar"
     digests = rng.bytes(32 * count).hex()
@@ -116,7 +128,26 @@ def _polars(run: str) -> str:
     return f"{groups.height:,} groups"
 
 
-def measured(work: Callable[..., str], *arguments: str) -> tuple[float, float, float, str]:
+def _diff(run: str, other: str, room_bytes: int | None) -> str:
+    peak_bytes, is_done = 0, threading.Event()
+
+    def watch(folder: Path) -> None:
+        nonlocal peak_bytes
+        while not is_done.wait(0.1):
+            with suppress(FileNotFoundError):  # removed meanwhile
+                peak_bytes = max(peak_bytes, sum(file.stat().st_size for file in folder.rglob("*")))
+
+    with tempfile.TemporaryDirectory() as folder:
+        tempfile.tempdir = folder
+        watching = threading.Thread(target=watch, args=(Path(folder),))
+        watching.start()
+        num_pairs = compare_runs(run, other, room_bytes=room_bytes).num_pairs
+        is_done.set()
+        watching.join()
+    return f"{num_pairs:,} pairs, {peak_bytes / 1e9:.1f} GB in the temporary folder"
+
+
+def measured(work: Callable[..., str], *arguments: Any) -> tuple[float, float, float, str]:
     """Seconds, CPU seconds of all threads, peak memory in GB, and a word on the answer."""
     started, cpu_started = time.perf_counter(), time.process_time()
     answer = work(*arguments)
@@ -128,24 +159,30 @@ def measured(work: Callable[..., str], *arguments: str) -> tuple[float, float, f
 @click.option("--num-rows", default=50_000_000, show_default=True)
 @click.option("--num-files", default=500, show_default=True)
 @click.option("--folder", type=click.Path(path_type=Path), default=Path(tempfile.gettempdir()) / "privsieve-figures")
-@click.option("--question", "questions", multiple=True, help="Only these: polars, report, html, or a query's name.")
-def figures(num_rows: int, num_files: int, folder: Path, questions: tuple[str, ...]) -> None:
+@click.option(
+    "--question", "questions", multiple=True, help="Only these: polars, report, html, diff, or a query's name."
+)
+@click.option("--room-gb", default=1.0, show_default=True, help="Of the second comparison of diff.")
+def figures(num_rows: int, num_files: int, folder: Path, questions: tuple[str, ...], room_gb: float) -> None:
     run = str(make_run(folder, num_rows, num_files))
-    work: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
+    work: dict[str, tuple[Callable[..., str], tuple[Any, ...]]] = {
         "polars": (_polars, (run,)),
         "report": (_verb, ("report", run, "--format", "json")),
         "html": (_verb, ("report", run, "--html", f"{run}.html")),
         **{name: (_verb, ("sql", run, query, "--format", "csv")) for name, query in QUERIES.items()},
     }
+    if "diff" in questions:
+        other = str(make_run(folder, num_rows, num_files, OTHER))
+        work |= {"diff": (_diff, (run, other, None)), "diff in parts": (_diff, (run, other, int(room_gb * 1e9)))}
     baseline, cpu_baseline = 0.0, 0.0
     for name, (call, arguments) in work.items():
-        if questions and name not in questions:
+        if questions and name.removesuffix(" in parts") not in questions:
             continue
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
             seconds, cpu, peak_gb, answer = process.submit(measured, call, *arguments).result()
         baseline, cpu_baseline = baseline or seconds, cpu_baseline or cpu
         times = f"{seconds:7.1f} s {seconds / baseline:5.2f} x  CPU {cpu:7.1f} s {cpu / cpu_baseline:5.2f} x"
-        click.echo(f"{name:12} {times} {peak_gb:5.1f} GB  {answer}")
+        click.echo(f"{name:13} {times} {peak_gb:5.1f} GB  {answer}")
 
 
 if __name__ == "__main__":
