@@ -244,13 +244,13 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledg
     listed, or if its listing killed one worker after another.
     """
     source, attempts = settings.source, Attempts(settings.run.at(ATTEMPTS))
-    listing, watchdog, before = listing_of(shard_id_in(shard, ledger)), Watchdog(settings.stall_s), hashlib.sha256()
+    listing, before = listing_of(shard_id_in(shard, ledger)), hashlib.sha256()
     try:
         if attempts.begin(listing).deaths >= GIVE_UP_AFTER_DEATHS:
             raise StorageError(f"{printable(shard)}: its listing has killed a worker {GIVE_UP_AFTER_DEATHS} times")
         version_mark, fingerprint = source.version_mark(shard), source.fingerprint(shard)
         slices = selected(source.slices(shard), shard, None if chosen is None else chosen[shard])
-        for slice_ in watchdog.watch(slices):
+        for slice_ in watched(slices, settings.stall_s):
             after = before.copy()
             after.update(slice_.listing_json().encode())
             if not has_result(shard, slice_.number, slice_.is_last, ledger):
@@ -266,7 +266,7 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledg
 
 _lock = threading.Lock()
 _deadlines: dict[object, float] = {}
-"""Deadlines of all work that any watchdog of this process watches."""
+"""Deadlines of all that `watched` waits for in this process."""
 
 _LATE = 0.05
 """Part of the time by which the process may end later than a deadline: setting the timer starts a thread, so it is not
@@ -276,28 +276,22 @@ _fires_at = math.inf
 """When the timer ends the process; infinite while it is not set."""
 
 
-class Watchdog:
-    """Ends the process if some work makes no progress for too long.
+def watched(items: Iterable[Item], stall_s: float) -> Iterator[Item]:
+    """Yield the items as they come; end the process if one takes more than `stall_s`, without the time of the caller.
 
     The timer is C's (`faulthandler.dump_traceback_later`) and needs no Python lock, so no image can delay it. A process
     has only one; if several slices are under way, it is set to the earliest of their deadlines.
     """
-
-    def __init__(self, stall_s: float):
-        self._stall_s = stall_s
-
-    def watch(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield the items as they come. Each may take `stall_s` seconds; the time of the caller does not count."""
-        work, source = object(), iter(items)
-        while True:
-            _set(work, time.monotonic() + self._stall_s)
-            try:
-                item = next(source)
-            except StopIteration:
-                return
-            finally:
-                _set(work, None)
-            yield item
+    work, source = object(), iter(items)
+    while True:
+        _set(work, time.monotonic() + stall_s)
+        try:
+            item = next(source)
+        except StopIteration:
+            return
+        finally:
+            _set(work, None)
+        yield item
 
 
 @cache
