@@ -60,7 +60,7 @@ def labels_of(url: str) -> pa.Table:
 
 
 def tables_of(urls: Sequence[str]) -> list[tuple[str, pa.Table]]:
-    """Return `labels_of` each, with its URL. LabelsError if one is given twice: it would agree with itself."""
+    """Return each URL with its `labels_of`. LabelsError if one is given twice: it would agree with itself."""
     given = Counter(str(place(url).path) for url in urls)
     for url in urls:
         if given[place(url).path] > 1:

@@ -77,7 +77,7 @@ def on_worker(
     limit_s: float = math.inf,
     before: Callable[[], Iterator[Said]] | None = None,
 ) -> OnWorker[Found]:
-    """Run `function` once in a Ray task. Call this inside of `ray_session`.
+    """Run `function` once in a Ray task. Call this inside `ray_session`.
 
     meter: shows the phase, such as "waiting for a machine with 1 free GPU". before: what the same task does first; what
     it yields is shown. A PrivsieveError of either is raised here, with the machine's name. EngineError if the machine
@@ -87,7 +87,7 @@ def on_worker(
     import ray
     from ray import cloudpickle
 
-    remote = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=0, num_returns="streaming")(_looking())
+    remote = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=0, num_returns="streaming")(_task())
     for number in range(1, TRIES + 1):
         machine = ""
         # It first says which machine it is on, then gives the result, so that both are of one machine.
@@ -163,8 +163,8 @@ def _is_ready(task: Any) -> bool:
     return bool(ray.wait([task], timeout=1.0)[0])
 
 
-def _looking() -> Callable[[bytes, str, str], Iterator[Any]]:
-    """Return a function that Ray sends as it is, so that it also runs where privsieve cannot be imported."""
+def _task() -> Callable[[bytes, str, str], Iterator[Any]]:
+    """Return the function of the task. Ray sends it as it is, so it also runs where privsieve cannot be imported."""
     other_program = check_of_program()
 
     def look(functions: bytes, version: str, code: str) -> Iterator[Any]:

@@ -318,7 +318,7 @@ def _set(work: object, deadline: float | None) -> None:
             _fires_at = latest
 
 
-def heard(items: Iterable[Item], limit_s: float, tell: Callable[[], object]) -> Iterator[Item]:
+def noticing_silence(items: Iterable[Item], limit_s: float, tell: Callable[[], object]) -> Iterator[Item]:
     """Yield the items as they come. Call `tell`, in another thread, if the next one takes longer than `limit_s`.
 
     The driver needs it since a worker that is stopped (SIGSTOP) cannot be ended by its own watchdog.
