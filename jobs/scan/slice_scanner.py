@@ -81,7 +81,7 @@ class SliceScanner:
         on_progress: OnProgress = no_progress,
     ):
         """Load the engine. crashed: called after a crash is recorded, before `WorkerCrash`, by one thread at a time."""
-        if settings.batches_at_once == 1:  # many threads at once would wait for each other's memory
+        if settings.description.batches_at_once == 1:  # many threads at once would wait for each other's memory
             keep_freed_memory()
         self._settings = settings
         self._crashed = crashed
@@ -90,7 +90,7 @@ class SliceScanner:
         self._attempts = Attempts(settings.run.at(ATTEMPTS))
         self._flow = Flow()
         self._host = EngineHost(settings, self._flow)
-        self._room = Room(self._flow, self._host.max_pictures) if settings.batches_at_once > 1 else None
+        self._room = Room(self._flow, self._host.max_pictures) if settings.description.batches_at_once > 1 else None
         self._turns = threading.Semaphore(settings.slices_at_once)
         self._isolating = threading.Lock()
         self._crashing = threading.Lock()

@@ -26,7 +26,7 @@ from ingest.images.pixels import ImageLimits
 from ingest.sample import MAX_BYTES, Slice, cut, printable
 from ingest.storage.place import Place
 from jobs.runtime.hash_list import NOTHING, HashList
-from scoring.assessment import EngineOptions
+from scoring.assessment import EngineDescription, EngineOptions
 from scoring.runs import ATTEMPTS
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
 from scoring.runs.ledger import Ledger, file_name, has_result, shard_id_in
@@ -121,6 +121,10 @@ def selected(slices: Iterator[Slice], shard: str, indices: list[int] | None) -> 
     return cut(shard, ((locator, num_bytes) for locator, num_bytes in weighed if locator["index"] in wanted))
 
 
+PLAIN = EngineDescription(name="", protocol="", assessed=())
+"""An engine without a GPU that takes one batch at a time, no caption and any packages."""
+
+
 @dataclass(frozen=True)
 class ScanSettings:
     """Sent to each worker once."""
@@ -150,11 +154,8 @@ class ScanSettings:
 
     num_decode_threads: int = 2
 
-    batches_at_once: int = 1
-    """`EngineDescription.batches_at_once`; with one, each is decoded and scored by the thread that reads it."""
-
-    uses_caption: bool = False
-    """`EngineDescription.uses_caption` of the engine."""
+    description: EngineDescription = PLAIN
+    """The engine with which the run was begun. Every worker must have the same packages."""
 
     hash_list: HashList = NOTHING
     """Pictures that no engine may see."""
@@ -165,16 +166,10 @@ class ScanSettings:
     engine_record: Mapping[str, Any] = field(default_factory=dict)
     """The engine as run.json describes it. It says which answers are private; the guard of a screen counts these."""
 
-    versions: Mapping[str, str] = field(default_factory=dict)
-    """`EngineDescription.versions`, which every engine must have."""
-
-    has_canary: bool = False
-    """Whether the engines of the run must agree on a made picture."""
-
     @property
     def slices_at_once(self) -> int:
         """Return how many slices a worker scans at once: two if several batches are under way, to avoid gaps."""
-        return 2 if self.batches_at_once > 1 else 1
+        return 2 if self.description.batches_at_once > 1 else 1
 
 
 ShowUnderWay = Callable[[int], object]
