@@ -300,7 +300,7 @@ def _scores(assessments: Sequence[Assessment | None]) -> dict[str, object]:
     columns: dict[str, npt.NDArray[np.generic]] = {
         Col.LEVEL: severity.level_of(s_lex),
         **{f"c{n}": counts[:, n - 1] for n in (1, 2, 3, 4)},
-        "s_lex": s_lex,
+        Col.S_LEX: s_lex,
         Col.SCORE: severity.score_of(s_lex),
         Col.SCORE_HIGH: severity.score_of(s_lex_high),
         Col.LEVEL_HIGH: severity.level_of(s_lex_high),

@@ -50,19 +50,13 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
     for line in planned.cautions:
         write_line(line)
     if dry_run:
-        _print(planned.counts, planned.policy.name, planned.policy.members, "would be")
-        _print_guarantee(planned.guarantee, planned.counts)
-        _print_urls(planned.urls)
-        _print_unseen(planned.counts, planned.policy)
+        _print(planned, planned.counts, "would be")
         _print_looks(planned)
         check_destination(planned)
         return
     with command_session():
         result = carry_out(planned, resources, on_terminal(quiet))
-    _print(result.counts, result.policy, result.members, "were")
-    _print_guarantee(result.guarantee, result.counts)
-    _print_urls(result.urls)
-    _print_unseen(result.counts, planned.policy)
+    _print(planned, result.counts, "were")
     _print_left_out(result.left_out)
     for line in shift_in_words(result.shift) if result.shift is not None else ():
         write_line(f"shift: {line}")
@@ -82,17 +76,22 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
         )
 
 
-def _print(counts: Counts, policy: str, members: Members, verb: str) -> None:
+def _print(planned: FilterPlan, counts: Counts, verb: str) -> None:
+    """Print what is released and why. counts: of the plan, or as they were carried out."""
+    policy = planned.policy
     width = max((len(action) for action, _ in counts.by_rule), default=0)
     for (action, rule), count in sorted(counts.by_rule.items(), key=lambda item: (-item[1], item[0])):
         write_line(f"  {action:{width}}  {count:8,}  {rule}")
     actions = counts.actions()
     redacted = f"{actions['redact']:,} redacted, " if actions["redact"] else ""
     write_line(
-        f'policy "{policy}": of {counts.num_images:,} images {actions["keep"]:,} {verb} kept, '
+        f'policy "{policy.name}": of {counts.num_images:,} images {actions["keep"]:,} {verb} kept, '
         f"{actions['flag']:,} kept and flagged, {redacted}{actions['drop']:,} dropped"
     )
-    write_line(f"members: {members} ({MEANINGS[members]})")
+    write_line(f"members: {policy.members} ({MEANINGS[policy.members]})")
+    _print_guarantee(planned.guarantee, counts)
+    _print_urls(planned.urls)
+    _print_unseen(counts, policy)
 
 
 def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:

@@ -106,7 +106,7 @@ class Copied:
     """Why no shard can be written now."""
 
 
-class _Decided(NamedTuple):
+class _ShardDecisions(NamedTuple):
     """What was decided for one shard."""
 
     decisions: pa.Table
@@ -192,7 +192,7 @@ class ShardCopier:
         if now and scanned != {now}:
             raise changed(share.shard, "its content was replaced")
 
-    def _decided(self, share: Share) -> _Decided:
+    def _decided(self, share: Share) -> _ShardDecisions:
         """Decide for a shard. IncompleteError if the decisions are not those that were counted."""
         tables, kept, unseen = [DECISIONS_SCHEMA.empty_table()], KeptHash(share.shard), dict[int, list[str]]()
         rewriters, facts = dict[int, Mapping[str, Any]](), [SCHEMA.empty_table().select(COLUMNS)]
@@ -215,9 +215,9 @@ class ShardCopier:
         rewrite = (
             Rewriter(self.policy, rewriters, self.verify) if self.policy.writes_again and self.urls is None else None
         )
-        return _Decided(pa.concat_tables(tables), unseen, rewrite, pa.concat_tables(facts), flags)
+        return _ShardDecisions(pa.concat_tables(tables), unseen, rewrite, pa.concat_tables(facts), flags)
 
-    def _released(self, share: Share, decided: _Decided) -> Written:
+    def _released(self, share: Share, decided: _ShardDecisions) -> Written:
         """Write what is kept of a shard, and a record of it. IncompleteError if the source has changed."""
         record = _file_of(self.out, share, ".json")
         before = self._before(record) if self.resume else None
@@ -234,7 +234,7 @@ class ShardCopier:
         record.write(f"{written.to_json()}\n".encode())
         return written
 
-    def _made_from(self, share: Share, decided: _Decided) -> str:
+    def _made_from(self, share: Share, decided: _ShardDecisions) -> str:
         """Return the hash of all that the files of a shard follow from; empty if the storage cannot say whether its
         bytes have changed."""
         mark = self.corpus.content_mark(share.shard)
@@ -257,7 +257,7 @@ class ShardCopier:
         text = json.dumps(facts, default=ReviewedBox.model_dump)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def _written_anew(self, share: Share, decided: _Decided) -> Written:
+    def _written_anew(self, share: Share, decided: _ShardDecisions) -> Written:
         fault = None if share.shard == ROOT else name_fault(share.shard)
         kept = replace(
             kept_of(decided.decisions, share.is_whole),
@@ -303,7 +303,7 @@ MAX_BLOCKS = 1000
 
 
 def copied_on_ray(copier: ShardCopier, shares: Sequence[Share]) -> Iterator[Copied]:
-    """Yield copies as they are done, with Ray Data. Call this inside of `jobs.runtime.cluster.ray_session`."""
+    """Yield copies as they are done, with Ray Data. Call this inside `jobs.runtime.cluster.ray_session`."""
     import ray.data
 
     def copy(row: dict[str, Any]) -> dict[str, Any]:

@@ -329,20 +329,17 @@ def as_written(
         is_kept = pc.invert(
             pc.is_in(decisions["rule"], pa.array([NOT_LISTED, HASH_LIST, NOT_COMPARED, REMOVED_BEFORE]))
         )
-    released = [
-        rewritten.get(index, sha256) if kept else None
-        for index, sha256, kept in zip(
-            decisions["index"].to_pylist(), decisions["sha256"].to_pylist(), is_kept.to_pylist(), strict=True
-        )
-    ]
-    kinds = [
-        unseen.get(index) if kept else None
-        for index, kept in zip(decisions["index"].to_pylist(), is_kept.to_pylist(), strict=True)
-    ]
-    columns = {"released_sha256": pa.array(released, pa.string()), "unseen": pa.array(kinds, pa.list_(pa.string()))}
-    columns |= {name: pc.if_else(is_kept, decisions[name], pa.scalar(None, pa.string())) for name in _ORIGIN}
-    for name, column in columns.items():
-        decisions = decisions.set_column(DECISIONS_SCHEMA.get_field_index(name), DECISIONS_SCHEMA.field(name), column)
+    rows = list(zip(decisions["index"].to_pylist(), decisions["sha256"].to_pylist(), strict=True))
+    of_pictures = {
+        "released_sha256": [rewritten.get(index, sha256) for index, sha256 in rows],
+        "unseen": [unseen.get(index) for index, _ in rows],
+        **{name: decisions[name] for name in _ORIGIN},
+    }
+    for name, values in of_pictures.items():
+        field = DECISIONS_SCHEMA.field(name)
+        column = values if isinstance(values, pa.ChunkedArray) else pa.array(values, field.type)
+        column = pc.if_else(is_kept, column, pa.scalar(None, field.type))
+        decisions = decisions.set_column(DECISIONS_SCHEMA.get_field_index(name), field, column)
     return decisions
 
 

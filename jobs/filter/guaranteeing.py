@@ -232,8 +232,8 @@ def _of_audit(labelled: LabelledRows, is_private: Flags, is_undecided: Flags, le
 
 
 def _least_probability(design: AuditDesign, run: Place) -> float:
-    """Return the smallest probability of the run: that of the drawn pictures is larger by chance, and would make no
-    even sample."""
+    """Return the smallest inclusion probability of all pictures of the run. That of the drawn ones is larger by chance;
+    a sample thinned to it would not be even."""
     if design.least_probability is not None:
         return design.least_probability
     options = f"--n {design.num_wanted} --seed {design.seed} --for {design.purpose} --private {quote(design.private)}"

@@ -52,7 +52,7 @@ _STRICTEST = """
     )
     FROM decided LEFT JOIN strictest ON decided.{key} = strictest.k
 """
-"""Gives every row of the same key the strictest decision of these rows: that of the first row that has it."""
+"""Gives all rows with the same key the strictest decision among them; of equally strict ones, that of the first row."""
 
 
 REMEDIES: dict[GroupsBy, str] = {"phash": "scan the source into a new run", "pdq": "scan --pdq stores them"}

@@ -1,4 +1,4 @@
-"""Where a release may not be written: over other data, inside of the input, or while another filter writes there.
+"""Where a release may not be written: over other data, inside the input, or while another filter writes there.
 
 Also what to know before the counts: of which images they are, and which rules may not do what was meant.
 """

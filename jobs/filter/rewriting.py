@@ -141,8 +141,8 @@ def boxes_sha256(reviewed: ReviewedBoxes) -> str | None:
 
 
 def _judged(boxes: Sequence[Mapping[str, Any]], reviewed: Sequence[Sequence[ReviewedBox]], rule: Rule) -> Judged:
-    """Return what people say of the boxes; a box is spared if all who changed this picture removed it. boxes: of the
-    row. reviewed: as each person left them."""
+    """Return what people say of the boxes of a row. A box is spared if everyone who changed this picture removed it.
+    reviewed: the boxes as each person left them."""
     named = {*rule.cover} | ({"biometrics"} if "faces" in rule.cover else set())
     covered = [
         (box.x_min, box.y_min, box.x_max, box.y_max)
@@ -168,17 +168,11 @@ def _is_box(box: Mapping[str, Any], reviewed: ReviewedBox) -> bool:
 def rewritten_rows(rows: pa.Table, decisions: pa.Table, reviewed: ReviewedBoxes) -> dict[int, dict[str, Any]]:
     """Return `Rewriter.decisions`. rows: of one shard, as many as decisions, with what `Policy.columns` names."""
     names = [name for name in ("status", "num_frames_scanned", "boxes") if name in rows.column_names]
+    decided = decisions.select(["index", "sha256", "rule", "action"]).to_pylist()
     return {
-        index: {"rule": rule, "boxes": None, "reviewed": reviewed.get(sha256 or "", ())} | row
-        for index, sha256, rule, action, row in zip(
-            decisions["index"].to_pylist(),
-            decisions["sha256"].to_pylist(),
-            decisions["rule"].to_pylist(),
-            decisions["action"].to_pylist(),
-            rows.select(names).to_pylist(),
-            strict=True,
-        )
-        if action != "drop"
+        own["index"]: {"rule": own["rule"], "boxes": None, "reviewed": reviewed.get(own["sha256"] or "", ())} | row
+        for own, row in zip(decided, rows.select(names).to_pylist(), strict=True)
+        if own["action"] != "drop"
     }
 
 

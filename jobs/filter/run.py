@@ -179,9 +179,22 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     if proven is not None:
         proven = proven.with_price(plan.counts)
         notes += filter(None, [proven.caution, _refuse_nothing_left(proven, plan, request.accept_all)])
-    proof = None if proven is None else proven.record
-    looks = (reviewed, verify, previous, groups, urls)
-    return FilterPlan(request, run, record, corpus, policy, plan, tuple(notes), threshold, proof, *looks)
+    return FilterPlan(
+        request=request,
+        run=run,
+        record=record,
+        corpus=corpus,
+        policy=policy,
+        plan=plan,
+        cautions=tuple(notes),
+        threshold=threshold,
+        guarantee=None if proven is None else proven.record,
+        reviewed=reviewed,
+        verify=verify,
+        previous=previous,
+        groups=groups,
+        urls=urls,
+    )
 
 
 def _overruled(
@@ -262,20 +275,41 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
                 remove_half_written(out)
             out.at(UNFINISHED).write(as_json(identity.model_dump()))
             before = None if planned.previous is None else planned.previous.shards
-            more = (planned.reviewed, planned.verify, request.flag_keys, planned.urls, before)
-            made_of = (planned.run, planned.plan, policy, planned.threshold)
-            copier = ShardCopier(planned.corpus, planned.run, policy, out, request.resume, planned.threshold, *more)
+            copier = ShardCopier(
+                corpus=planned.corpus,
+                run=planned.run,
+                policy=policy,
+                out=out,
+                resume=request.resume,
+                threshold=planned.threshold,
+                reviewed=planned.reviewed,
+                verify=planned.verify,
+                flag_keys=request.flag_keys,
+                urls=planned.urls,
+                before=before,
+            )
             counts, written, shift = _copy_all(copier, planned.plan, copy, feedback, held)
             if request.urls is not None and planned.urls is not None:
-                written = [*written, write_urls(request.urls, out, *made_of, planned.urls)]
+                listed = write_urls(
+                    request.urls, out, planned.run, planned.plan, policy, planned.threshold, planned.urls
+                )
+                written = [*written, listed]
             held.confirm()
             changes = finish(
                 out, identity, planned.record, planned.plan, counts, written, shift, request.sign_key, planned.previous
             )
-    notes, promised = planned.cautions, planned.guarantee
-    counted = (left_out(written), notes, promised, changes, planned.urls, shift.as_json())
-    taken = taken_over(written) if before is not None and planned.urls is None else None
-    return FilterResult(counts, policy.name, policy.members, *counted, taken_over=taken)
+    return FilterResult(
+        counts=counts,
+        policy=policy.name,
+        members=policy.members,
+        left_out=left_out(written),
+        cautions=planned.cautions,
+        guarantee=planned.guarantee,
+        changes=changes,
+        urls=planned.urls,
+        shift=shift.as_json(),
+        taken_over=taken_over(written) if before is not None and planned.urls is None else None,
+    )
 
 
 def _identity(planned: FilterPlan) -> ReleaseRecord:

@@ -43,7 +43,7 @@ from scoring.labels.table import LabelsOrigin, attribute_values, read_judged, to
 from scoring.privacy import PRIVATE_CLASSES, private_of_labels
 from scoring.screen.model import loaded_modalities
 from scoring.sql.names import literal
-from scoring.table import Col
+from scoring.table import Col, numbers_of
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ def _accepted(request: BenchmarkRequest) -> list[_Candidate]:
     with open_run(request.run) as run:
         rows = run.rows(tuple(dict.fromkeys([*NEEDED, Col.URL_SHA256, Col.PHASH])))
     joined = join(rows, agreed(read_judged(request.accepted, is_drawn=False)).labels)
-    private = private_of_labels(joined.labels["private"].cast(pa.float32()).to_numpy(), attribute_values(joined.labels))
+    private = private_of_labels(numbers_of(joined.labels, "private"), attribute_values(joined.labels))
     columns = (joined.rows[name].to_pylist() for name in (Col.SHA256, Col.URL_SHA256, Col.PHASH))
     accepted: dict[str, _Candidate] = {}
     num_known = 0

@@ -30,7 +30,7 @@ from scoring.labels.picture_index import PictureIndex
 from scoring.labels.reviews import caution_of_chosen, is_reviews
 from scoring.labels.table import LabelsOrigin, attribute_values, contradictions, read_labels, to_labels, write_labels
 from scoring.privacy import ROW_COLUMNS, private_of_labels, private_of_rows
-from scoring.table import LISTED, Col
+from scoring.table import LISTED, Col, numbers_of
 from scoring.taxonomy import KEYS
 
 COLUMNS = tuple(dict.fromkeys([*ROW_COLUMNS, Col.SHARD, Col.KEY, Col.SHA256, Col.SCORE, Col.NUM_ASSESSED, Col.REASON]))
@@ -60,7 +60,7 @@ def labels_of(url: str) -> pa.Table:
 
 
 def tables_of(urls: Sequence[str]) -> list[tuple[str, pa.Table]]:
-    """Return `labels_of` each, with its URL. LabelsError if one is given twice: it would agree with itself."""
+    """Return each URL with its `labels_of`. LabelsError if one is given twice: it would agree with itself."""
     given = Counter(str(place(url).path) for url in urls)
     for url in urls:
         if given[place(url).path] > 1:
@@ -369,7 +369,7 @@ def run_build_balanced(request: BalancedRequest) -> tuple[int, int]:
     refuse_existing(request.out)
     labels = read_labels(request.labels)
     PictureIndex(request.labels).add_labels(labels)  # refuses several labels of a picture
-    private = private_of_labels(labels["private"].cast(pa.float32()).to_numpy(), attribute_values(labels))
+    private = private_of_labels(numbers_of(labels, "private"), attribute_values(labels))
     is_private, public = np.flatnonzero(private == 1), np.flatnonzero(private == 0)
     num_public = len(is_private) * request.public
     if not 0 < num_public <= len(public):

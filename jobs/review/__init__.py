@@ -9,7 +9,7 @@
     command.py    what is asked for; from start to end
     page/         HTML, CSS and JavaScript
 
-starlette and uvicorn (extra `review`) are imported by `server.py` and `handling.py`, and inside of
+starlette and uvicorn (extra `review`) are imported by `server.py` and `handling.py`, and inside
 functions of `command.py` and `local_server.py`.
 May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`.
 Start at: `command.py`.

@@ -1,6 +1,6 @@
 """A server for one page on this machine, for `review`, `browse` and `similarity ask`.
 
-starlette and uvicorn (extra `review`) are imported inside of the functions.
+starlette and uvicorn (extra `review`) are imported inside the functions.
 """
 
 import secrets

@@ -77,7 +77,7 @@ def on_worker(
     limit_s: float = math.inf,
     before: Callable[[], Iterator[Said]] | None = None,
 ) -> OnWorker[Found]:
-    """Run `function` once in a Ray task. Call this inside of `ray_session`.
+    """Run `function` once in a Ray task. Call this inside `ray_session`.
 
     meter: shows the phase, such as "waiting for a machine with 1 free GPU". before: what the same task does first; what
     it yields is shown. A PrivsieveError of either is raised here, with the machine's name. EngineError if the machine
@@ -87,14 +87,13 @@ def on_worker(
     import ray
     from ray import cloudpickle
 
-    wanted = WantedMachine(num_cpus, num_gpus, limit_s)
-    remote = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=0, num_returns="streaming")(_looking())
+    remote = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=0, num_returns="streaming")(_task())
     for number in range(1, TRIES + 1):
         machine = ""
         # It first says which machine it is on, then gives the result, so that both are of one machine.
         task = remote.remote(cloudpickle.dumps((before, function)), __version__, code_hash())
         try:
-            machine, other = _awaited(task, wanted, feedback, meter)
+            machine, other = _awaited(task, num_cpus, num_gpus, limit_s, feedback, meter)
             if other:
                 raise EngineError(f"machine {machine}: {other}")
             meter.phase(f"looking at machine {machine}")
@@ -114,32 +113,22 @@ def on_worker(
     raise AssertionError("the last try returns or raises")
 
 
-@dataclass(frozen=True)
-class WantedMachine:
-    """What a task asks for, and how long it waits for a machine that has it."""
-
-    num_cpus: float
-    num_gpus: float
-    limit_s: float
-
-    def __str__(self) -> str:
-        gpus = f" and {self.num_gpus:g} free GPU{'s' if self.num_gpus > 1 else ''}" if self.num_gpus else ""
-        return f"a machine with {self.num_cpus:g} free CPU{gpus}"
-
-
-def _awaited(task: Any, wanted: WantedMachine, feedback: Feedback, meter: Meter) -> tuple[str, str]:
+def _awaited(
+    task: Any, num_cpus: float, num_gpus: float, limit_s: float, feedback: Feedback, meter: Meter
+) -> tuple[str, str]:
     """Wait for a machine. Return its name, and why its program is another; empty if it is the same."""
     import ray
 
+    gpus = f" and {num_gpus:g} free GPU{'s' if num_gpus > 1 else ''}" if num_gpus else ""
+    wanted = f"a machine with {num_cpus:g} free CPU{gpus}"
     meter.phase(f"waiting for {wanted}")
     begun_s, is_told = time.monotonic(), False
     while not _is_ready(task):
-        refuse_without_room(wanted.num_cpus, wanted.num_gpus)
+        refuse_without_room(num_cpus, num_gpus)
         waited_s = time.monotonic() - begun_s
-        if waited_s > wanted.limit_s:
+        if waited_s > limit_s:
             raise EngineError(
-                f"{wanted} did not come within {wanted.limit_s / 60:.0f} min; `ray status` shows what the cluster "
-                "waits for"
+                f"{wanted} did not come within {limit_s / 60:.0f} min; `ray status` shows what the cluster waits for"
             )
         if waited_s > NOTICE_AFTER_S and not is_told:
             is_told = True
@@ -174,8 +163,8 @@ def _is_ready(task: Any) -> bool:
     return bool(ray.wait([task], timeout=1.0)[0])
 
 
-def _looking() -> Callable[[bytes, str, str], Iterator[Any]]:
-    """Return a function that Ray sends as it is, so that it also runs where privsieve cannot be imported."""
+def _task() -> Callable[[bytes, str, str], Iterator[Any]]:
+    """Return the function of the task. Ray sends it as it is, so it also runs where privsieve cannot be imported."""
     other_program = check_of_program()
 
     def look(functions: bytes, version: str, code: str) -> Iterator[Any]:

@@ -7,7 +7,8 @@ first_look.py     before the run: a machine of the cluster is asked; `--dry-run`
 slice_tasks.py    drawn samples; shards -> slices without a result; the watchdog
 on_ray.py, inline.py   the two executors, with one signature
 handed_back.py    machines of a cluster that have no engine
-slice_scanner.py  one slice -> its result file; engine_host.py, batch.py on the way
+slice_scanner.py  one slice -> its result file; engine_host.py has the engine
+batch.py          samples -> pixels -> answers -> rows, whose columns `scoring.table.to_table` fills
 isolation.py      pictures that kill or hang their worker
 
 May import: `ingest`, `reports.screening`, `scoring`, `jobs.console`, `jobs.doctor`, `jobs.runtime`.

@@ -34,10 +34,10 @@ Made = TypeVar("Made")
 
 
 class Flow:
-    """Counts where slices and pictures are. Safe to use from several threads.
+    """Counts how many slices and pictures are at each stage. Safe to use from several threads.
 
-    Places of slices: slices (under way), reading, writing, rows (waiting for answers) and memory (waiting for answers
-    while as many bytes as allowed are ahead). Place of pictures: decoding.
+    Stages of slices: slices (under way), reading, writing, rows (waiting for answers) and memory (waiting for answers
+    while no more bytes may be read ahead). Stage of pictures: decoding.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Flow:
             self._most_bytes_ahead = max(self._most_bytes_ahead, self.bytes_ahead)
 
     def now(self) -> Counter[str]:
-        """Return place -> number."""
+        """Return stage -> number."""
         with self._lock:
             return self._numbers.copy()
 

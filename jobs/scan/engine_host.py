@@ -69,17 +69,17 @@ class EngineHost:
 
     def _loaded(self) -> BatchScorer:
         if self._scorer is None:
-            _refuse_other_packages(self._settings.versions)
-            engine = engine_module(self._settings.engine).load(self._settings.options)
-            if self._settings.has_canary:
+            settings = self._settings
+            _refuse_other_packages(settings.description.versions)
+            engine = engine_module(settings.engine).load(settings.options)
+            if settings.description.num_gpus:
                 self._compare(engine)
             self._engine = engine
-            settings = self._settings
             self._scorer = BatchScorer(
                 engine,
                 settings.limits,
                 settings.num_decode_threads,
-                settings.uses_caption,
+                settings.description.uses_caption,
                 settings.hash_list,
                 self._flow,
                 settings.screen,
@@ -95,7 +95,7 @@ class EngineHost:
         engine = self._engine
         if isinstance(engine, TakesSteps):
             return STEPS_AT_ONCE * engine.requests_per_step + BATCHES_BETWEEN * BATCH_SAMPLES
-        return self._settings.slices_at_once * self._settings.batches_at_once * BATCH_SAMPLES
+        return self._settings.slices_at_once * self._settings.description.batches_at_once * BATCH_SAMPLES
 
     def built_with(self) -> BuiltWith | None:
         """Return what the engine was built with; None if it chooses nothing by its machine."""

@@ -48,7 +48,7 @@ def look(
     *,
     new_run: tuple[Source, Place] | None,
 ) -> EngineDescription:
-    """Return the engine's description, from a machine of the cluster. Call this inside of `ray_session`.
+    """Return the engine's description, from a machine of the cluster. Call this inside `ray_session`.
 
     new_run: source and folder of a run that does not exist yet; then the machine is checked. PrivsieveError with the
     machine's name and what to do if it could not scan.

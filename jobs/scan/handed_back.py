@@ -1,6 +1,6 @@
-"""Machines of a cluster without an engine, since it cannot be loaded there or the program differs.
+"""Machines of a cluster that have no engine: it cannot be loaded there, or their program is another.
 
-Each is named once, and the slices that it was given are scanned by another one.
+A notice names each of them once, and other machines scan the slices that it was given.
 
 Ray Data gives slices to an actor whose constructor has ended, and restarts actors wherever there is room. If the
 constructor of a restarted actor raises, Ray Data ends the dataset. So no constructor here raises: an actor without an

@@ -6,9 +6,9 @@ A thread of the parent serves each further process. If one dies, a new one scans
 deaths (`scoring.runs.attempts`): a slice that kills its process is isolated, and at last given up. A further process
 ends at once when its parent is gone.
 
-What kills a worker of Ray kills this process if it scans the slice itself: a picture that makes a decoder crash, or one
-that takes longer than `ScanSettings.stall_s`. The run then knows it; the second scan after that examines the slice
-image by image, in a child process that may die.
+A picture that crashes a decoder, or takes longer than `ScanSettings.stall_s`, ends the process that scans its slice,
+which may be this one. The run counts such deaths. After two of them a slice is scanned image by image, in a child
+process that may die.
 """
 
 import os

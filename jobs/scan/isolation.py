@@ -200,7 +200,9 @@ def _serve(connection: Connection) -> None:
     slice_: Slice
     settings, slice_ = connection.recv()
     engine = engine_module(settings.engine).load(settings.options)
-    scorer = BatchScorer(engine, settings.limits, 1, settings.uses_caption, settings.hash_list, screen=settings.screen)
+    scorer = BatchScorer(
+        engine, settings.limits, 1, settings.description.uses_caption, settings.hash_list, screen=settings.screen
+    )
     connection.send(True)
     try:
         for sample in settings.source.read(slice_):

@@ -111,7 +111,7 @@ def is_on_cluster(resources: ScanResources) -> bool:
 
 
 def gpus_per_engine(prepared: Prepared, resources: ScanResources) -> float:
-    """Return the GPUs that Ray reserves for an engine. Call this inside of `ray_session`."""
+    """Return the GPUs that Ray reserves for an engine. Call this inside `ray_session`."""
     request = prepared.request
     num_gpus = gpus_of_engine(request.engine, request.options, resources.engine_gpus)
     return num_gpus if resources.engine_gpus is not None else default_num_gpus(resources.ray_address, num_gpus)
@@ -193,7 +193,9 @@ def check_category(source: Source) -> str | None:
     if source.category == "cls":
         raise SourceError(f"--category cls: {probed} has a .cls member that holds anything")
     near = did_you_mean(source.category, fields)
-    raise SourceError(f'--category "{source.category}": {probed} has that JSON field{near}; {_there(fields, "their")}')
+    raise SourceError(
+        f'--category "{source.category}": {probed} has that JSON field{near}; {_fields_in_words(fields, "their")}'
+    )
 
 
 def own_names_notice(source: Source) -> str | None:
@@ -213,11 +215,10 @@ def no_category(source: Source, category: str) -> str:
     fields = [name for probe in _probes(source, 1) for name in probe.fields]
     near = "" if category in fields else did_you_mean(category, fields)
     missing = f'no sample has a text or whole number in the JSON field "{category}"{near}'
-    there = _there(fields, "the first samples'")
-    return f"{missing}; {there}"
+    return "; ".join([missing, _fields_in_words(fields, "the first samples'")])
 
 
-def _there(fields: list[str], whose: str) -> str:
+def _fields_in_words(fields: list[str], whose: str) -> str:
     return f"{whose} fields are: {', '.join(fields[:MAX_FIELDS])}" if fields else "the first have no JSON"
 
 

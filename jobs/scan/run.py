@@ -31,7 +31,7 @@ from jobs.scan.prepared import (
     refuse_other_shards,
 )
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
-from jobs.scan.slice_tasks import Chosen, ScanSettings, ShowUnderWay, SliceCounts, heard
+from jobs.scan.slice_tasks import Chosen, ScanSettings, ShowUnderWay, SliceCounts, noticing_silence
 from scoring.assessment import EngineDescription, EngineOptions, RemoteEngineModule
 from scoring.runs import ATTEMPTS, RUN_LEASE, RUN_RECORD
 from scoring.runs.attempts import Attempts, EngineTime, EngineTimeFile
@@ -244,7 +244,7 @@ class _Scan:
         return ray_session(self._resources.ray_address)
 
     def _executor(self) -> ScanSlices:
-        """Return what scans the slices that are left. Call this inside of the session."""
+        """Return what scans the slices that are left. Call this inside the session."""
         if self._resources.executor == "inline":
             number = self._resources.processes
             if number is not None:
@@ -285,10 +285,7 @@ class _Scan:
             settings_hash=begun.settings_hash(),
             code=self._record.code or "",
             stall_s=self._supervision.stall_seconds,
-            batches_at_once=description.batches_at_once,
-            uses_caption=description.uses_caption,
-            versions=description.versions,
-            has_canary=description.num_gpus > 0,
+            description=description,
             hash_list=self._prepared.hash_list,
             screen=self._prepared.screen,
             engine_record=begun.engine,
@@ -302,7 +299,7 @@ class _Scan:
         failures: list[str] = []
         num_ended = num_shards - num_left
         silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_seconds)
-        for counts in heard(scanned, silence_s, lambda: self._notice_silence(silence_s)):
+        for counts in noticing_silence(scanned, silence_s, lambda: self._notice_silence(silence_s)):
             held.check()
             if counts.built_with:
                 begun = with_built(self._request.run, begun, json.loads(counts.built_with))

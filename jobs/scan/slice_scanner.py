@@ -22,7 +22,7 @@ from ingest.sample import printable
 from jobs.scan.batch import BATCH_SAMPLES, MAX_BATCHES, SCREENED_SAMPLES, Flow, Room, batches, rows_in_order
 from jobs.scan.engine_host import EngineHost, NotLoadedError
 from jobs.scan.isolation import IsolationError, isolated_rows
-from jobs.scan.slice_tasks import ScanSettings, SliceCounts, SliceTask, Watchdog
+from jobs.scan.slice_tasks import ScanSettings, SliceCounts, SliceTask, watched
 from scoring.runs import ATTEMPTS, SCORES
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts, EngineTime
 from scoring.runs.footers import shard_text, write_result
@@ -81,17 +81,16 @@ class SliceScanner:
         on_progress: OnProgress = no_progress,
     ):
         """Load the engine. crashed: called after a crash is recorded, before `WorkerCrash`, by one thread at a time."""
-        if settings.batches_at_once == 1:  # many threads at once would wait for each other's memory
+        if settings.description.batches_at_once == 1:  # many threads at once would wait for each other's memory
             keep_freed_memory()
         self._settings = settings
         self._crashed = crashed
         self._on_progress = on_progress
         self._metrics = metrics
         self._attempts = Attempts(settings.run.at(ATTEMPTS))
-        self._watchdog = Watchdog(settings.stall_s)
         self._flow = Flow()
         self._host = EngineHost(settings, self._flow)
-        self._room = Room(self._flow, self._host.max_pictures) if settings.batches_at_once > 1 else None
+        self._room = Room(self._flow, self._host.max_pictures) if settings.description.batches_at_once > 1 else None
         self._turns = threading.Semaphore(settings.slices_at_once)
         self._isolating = threading.Lock()
         self._crashing = threading.Lock()
@@ -194,7 +193,7 @@ class SliceScanner:
             most = BATCH_SAMPLES if self._settings.screen is None else SCREENED_SAMPLES
             queued = (lambda num_images: None) if self._metrics is None else self._metrics.queued
             rows = rows_in_order(batches(samples, most), score, self._threads, self._room, self._flow, queued)
-            return list(self._counted(task, self._watchdog.watch(rows)))
+            return list(self._counted(task, watched(rows, self._settings.stall_s)))
 
     def _isolated(self, task: SliceTask) -> list[pa.Table]:
         """Scan image by image, and no other slice meanwhile: the child process needs room for an engine of its own."""

@@ -26,7 +26,7 @@ from ingest.images.pixels import ImageLimits
 from ingest.sample import MAX_BYTES, Slice, cut, printable
 from ingest.storage.place import Place
 from jobs.runtime.hash_list import NOTHING, HashList
-from scoring.assessment import EngineOptions
+from scoring.assessment import EngineDescription, EngineOptions
 from scoring.runs import ATTEMPTS
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
 from scoring.runs.ledger import Ledger, file_name, has_result, shard_id_in
@@ -121,6 +121,10 @@ def selected(slices: Iterator[Slice], shard: str, indices: list[int] | None) -> 
     return cut(shard, ((locator, num_bytes) for locator, num_bytes in weighed if locator["index"] in wanted))
 
 
+PLAIN = EngineDescription(name="", protocol="", assessed=())
+"""An engine without a GPU that takes one batch at a time, no caption and any packages."""
+
+
 @dataclass(frozen=True)
 class ScanSettings:
     """Sent to each worker once."""
@@ -150,11 +154,8 @@ class ScanSettings:
 
     num_decode_threads: int = 2
 
-    batches_at_once: int = 1
-    """`EngineDescription.batches_at_once`; with one, each is decoded and scored by the thread that reads it."""
-
-    uses_caption: bool = False
-    """`EngineDescription.uses_caption` of the engine."""
+    description: EngineDescription = PLAIN
+    """The engine with which the run was begun. Every worker must have the same packages."""
 
     hash_list: HashList = NOTHING
     """Pictures that no engine may see."""
@@ -165,16 +166,10 @@ class ScanSettings:
     engine_record: Mapping[str, Any] = field(default_factory=dict)
     """The engine as run.json describes it. It says which answers are private; the guard of a screen counts these."""
 
-    versions: Mapping[str, str] = field(default_factory=dict)
-    """`EngineDescription.versions`, which every engine must have."""
-
-    has_canary: bool = False
-    """Whether the engines of the run must agree on a made picture."""
-
     @property
     def slices_at_once(self) -> int:
         """Return how many slices a worker scans at once: two if several batches are under way, to avoid gaps."""
-        return 2 if self.batches_at_once > 1 else 1
+        return 2 if self.description.batches_at_once > 1 else 1
 
 
 ShowUnderWay = Callable[[int], object]
@@ -244,13 +239,13 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledg
     listed, or if its listing killed one worker after another.
     """
     source, attempts = settings.source, Attempts(settings.run.at(ATTEMPTS))
-    listing, watchdog, before = listing_of(shard_id_in(shard, ledger)), Watchdog(settings.stall_s), hashlib.sha256()
+    listing, before = listing_of(shard_id_in(shard, ledger)), hashlib.sha256()
     try:
         if attempts.begin(listing).deaths >= GIVE_UP_AFTER_DEATHS:
             raise StorageError(f"{printable(shard)}: its listing has killed a worker {GIVE_UP_AFTER_DEATHS} times")
         version_mark, fingerprint = source.version_mark(shard), source.fingerprint(shard)
         slices = selected(source.slices(shard), shard, None if chosen is None else chosen[shard])
-        for slice_ in watchdog.watch(slices):
+        for slice_ in watched(slices, settings.stall_s):
             after = before.copy()
             after.update(slice_.listing_json().encode())
             if not has_result(shard, slice_.number, slice_.is_last, ledger):
@@ -266,7 +261,7 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledg
 
 _lock = threading.Lock()
 _deadlines: dict[object, float] = {}
-"""Deadlines of all work that any watchdog of this process watches."""
+"""Deadlines of all that `watched` waits for in this process."""
 
 _LATE = 0.05
 """Part of the time by which the process may end later than a deadline: setting the timer starts a thread, so it is not
@@ -276,28 +271,22 @@ _fires_at = math.inf
 """When the timer ends the process; infinite while it is not set."""
 
 
-class Watchdog:
-    """Ends the process if some work makes no progress for too long.
+def watched(items: Iterable[Item], stall_s: float) -> Iterator[Item]:
+    """Yield the items as they come; end the process if one takes more than `stall_s`, without the time of the caller.
 
     The timer is C's (`faulthandler.dump_traceback_later`) and needs no Python lock, so no image can delay it. A process
     has only one; if several slices are under way, it is set to the earliest of their deadlines.
     """
-
-    def __init__(self, stall_s: float):
-        self._stall_s = stall_s
-
-    def watch(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield the items as they come. Each may take `stall_s` seconds; the time of the caller does not count."""
-        work, source = object(), iter(items)
-        while True:
-            _set(work, time.monotonic() + self._stall_s)
-            try:
-                item = next(source)
-            except StopIteration:
-                return
-            finally:
-                _set(work, None)
-            yield item
+    work, source = object(), iter(items)
+    while True:
+        _set(work, time.monotonic() + stall_s)
+        try:
+            item = next(source)
+        except StopIteration:
+            return
+        finally:
+            _set(work, None)
+        yield item
 
 
 @cache
@@ -324,7 +313,7 @@ def _set(work: object, deadline: float | None) -> None:
             _fires_at = latest
 
 
-def heard(items: Iterable[Item], limit_s: float, tell: Callable[[], object]) -> Iterator[Item]:
+def noticing_silence(items: Iterable[Item], limit_s: float, tell: Callable[[], object]) -> Iterator[Item]:
     """Yield the items as they come. Call `tell`, in another thread, if the next one takes longer than `limit_s`.
 
     The driver needs it since a worker that is stopped (SIGSTOP) cannot be ended by its own watchdog.

@@ -23,6 +23,7 @@ from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.console.request_options import Names
 from jobs.console.requests import Count, HashListUrl, Option, Url, Urls, checked_request
+from jobs.labels.run import warn_of_contradictions
 from jobs.report.run import OPTION, digest_of
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.pictures import COLUMNS, PictureRef, Pictures, clear_rows, pictures_of_run
@@ -41,7 +42,7 @@ from scoring.assessment import View
 from scoring.captions import may_repeat_text
 from scoring.endpoint import checked_url
 from scoring.engines import engine_module
-from scoring.labels.table import contradictions, labels_sha256, read_labels
+from scoring.labels.table import labels_sha256, read_labels
 from scoring.protocols import chosen_protocol
 from scoring.protocols.binary import (
     EARLIER_WORDINGS,
@@ -129,8 +130,7 @@ def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "promp
     protocols = _protocols(request, kind)
     folder = folder_of(request.out)
     labels = read_labels(request.labels)
-    if caution := contradictions(labels):
-        feedback.notice(f"caution: {request.labels}: {caution}")
+    warn_of_contradictions([(request.labels, labels)], feedback)
     runs = list[JudgedRun]()
     # The runs of the study refuse another model, adapter or text themselves.
     content = {
@@ -148,9 +148,10 @@ def run_prompts(request: PromptsRequest, feedback: Feedback, kind: Kind = "promp
                 _refuse_shared(request, run)
             runs.append(judged(run, labels))
     evaluations = [evaluation_of(each) for each in runs]
-    rejected = tuple(None if each.private is None else each.private.num_rejected for each in evaluations)
-    intervals = tuple({} if each.private is None else each.private.intervals for each in evaluations)
-    labelled = tuple(None if each.private is None else each.private.num_pictures for each in evaluations)
+    answers = [evaluation.private for evaluation in evaluations]
+    rejected = tuple(None if each is None else each.num_rejected for each in answers)
+    intervals = tuple({} if each is None else each.intervals for each in answers)
+    labelled = tuple(None if each is None else each.num_pictures for each in answers)
     spread = spread_of(evaluations)
     difference = _difference(runs, spread)
     return PromptsResult(tuple(protocols.values()), spread, rejected, intervals, difference, kind, labelled)

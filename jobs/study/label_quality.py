@@ -10,7 +10,6 @@ from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from ingest.errors import LabelsError, number_of
 from ingest.storage.place import place
@@ -22,6 +21,7 @@ from scoring.labels.judgements import Judgements, judgements
 from scoring.labels.picture_index import PictureIndex
 from scoring.labels.table import LabelsOrigin, attribute_values, read_labels, to_labels, write_labels
 from scoring.privacy import private_of_labels
+from scoring.table import numbers_of
 
 NAMES = ("sha256", "key")
 TO_LABEL = "to label"
@@ -84,8 +84,7 @@ class LabelQualityResult:
 def run_label_quality(request: LabelQualityRequest) -> LabelQualityResult:
     """Draw the sample if `out` does not exist; else compare it with the answers. LabelsError in one line."""
     labels = read_labels(request.labels)
-    given = labels["private"].cast(pa.float32()).to_numpy()
-    private = private_of_labels(given, attribute_values(labels))
+    private = private_of_labels(numbers_of(labels, "private"), attribute_values(labels))
     if not place(request.out).exists():
         if request.answers:
             raise LabelsError(f"{request.out} is not there yet; draw first, without --answers")

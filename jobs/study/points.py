@@ -18,6 +18,7 @@ from ingest.storage.place import place
 from jobs.console.engine_options import HEADING, EngineName
 from jobs.console.request_options import Numbers
 from jobs.console.requests import Below, Count, Option, Url, checked_request
+from jobs.labels.run import warn_of_contradictions
 from jobs.runtime.progress import Feedback
 from jobs.scan.request import ScanRequest, ScanResources, Supervision
 from jobs.scan.run import run_scan
@@ -29,7 +30,7 @@ from scoring.assessment import SET_BY_SCANS, EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import ENGINE
 from scoring.engines.vlm.checkpoint import checkpoint
-from scoring.labels.table import contradictions, read_labels
+from scoring.labels.table import read_labels
 from scoring.runs import SCORES
 from scoring.tuning.recipe import other_setting, recipe
 from scoring.tuning.targets import PROTOCOLS, Draw
@@ -223,8 +224,7 @@ def _fingerprint(url: str) -> str:
 
 def untuned(request: StudyRequest, folder: Path, feedback: Feedback) -> PointResult:
     """Measure the model as it is. Its run also says which pictures must not be tuned on."""
-    if caution := contradictions(read_labels(request.evaluation_labels)):
-        feedback.notice(f"caution: {request.evaluation_labels}: {caution}")
+    warn_of_contradictions([(request.evaluation_labels, read_labels(request.evaluation_labels))], feedback)
     point = PointResult(UNTUNED, 0, 0, None)
     return _measured(request, folder / UNTUNED, point, None, feedback)
 

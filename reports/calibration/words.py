@@ -6,6 +6,7 @@ from reports.calibration.results import CalibrationReport, SubjectCalibration
 from reports.labels.agreed import in_words
 from reports.statistics.calibration import ReliabilityBin
 from reports.words import Cell, Document, Table, number, table
+from scoring.table import Col
 
 
 def document(report: CalibrationReport, reliability_of: Sequence[str]) -> Document:
@@ -80,7 +81,7 @@ def notes(report: CalibrationReport) -> Iterator[str]:
 
 def use_of(threshold: float) -> str:
     """Return how to use a threshold of `prob_private`."""
-    return f"use it in evaluate --threshold {threshold:g}, or in a policy as when: prob_private >= {threshold:g}"
+    return f"use it in evaluate --threshold {threshold:g}, or in a policy as when: {Col.PROB_PRIVATE} >= {threshold:g}"
 
 
 def _row(subject: SubjectCalibration) -> list[Cell]:

@@ -109,7 +109,9 @@ def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) ->
     joined = join(rows, labels)
     answers = answers_of(joined.rows, engine, options.threshold)
     if options.threshold is not None and np.isnan(answers.prob_private).all():
-        raise LabelsError(f"{run}: there is no prob_private to compare with the threshold; only some engines give one")
+        raise LabelsError(
+            f"{run}: there is no {Col.PROB_PRIVATE} to compare with the threshold; only some engines give one"
+        )
     truth = truth_of(joined.labels)
     is_screened = pc.equal(joined.rows[Col.STATUS], SCREENED).fill_null(False).to_numpy()
     answers = replace(answers, private=np.where(is_screened, 0, answers.private))

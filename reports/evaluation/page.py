@@ -81,7 +81,7 @@ def shade(count: int, of: int) -> float:
     return round(0.75 * count / of, 3) if of else 0.0
 
 
-def bars(counts: tuple[int, ...], height: float = 60.0) -> tuple[float, ...]:
+def bars(counts: tuple[int, ...]) -> tuple[float, ...]:
     """Return the heights of a histogram's bars, in SVG units; the highest bar has the whole height."""
     most = max(counts, default=0)
-    return tuple(round(height * count / most, 2) if most else 0.0 for count in counts)
+    return tuple(round(60 * count / most, 2) if most else 0.0 for count in counts)

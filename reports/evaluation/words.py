@@ -8,6 +8,7 @@ from reports.evaluation.results import Comparison, Evaluation, PrivateResult, Ru
 from reports.statistics import binary
 from reports.statistics.intervals import NUM_FEW, Interval
 from reports.words import Document, Table, number, percent, shortened, table
+from scoring.table import Col
 
 NAMES = {
     "mcc": "MCC",
@@ -102,7 +103,7 @@ def _private(private: PrivateResult) -> Iterator[Table]:
     num_private = private.num_true_positive + private.num_false_negative
     num_public = private.num_true_negative + private.num_false_positive
     sides = f"{num_private:,} labelled private, {num_public:,} public"
-    asked = "" if private.threshold is None else f"; private from prob_private {private.threshold:g} on"
+    asked = "" if private.threshold is None else f"; private from {Col.PROB_PRIVATE} {private.threshold:g} on"
     unanswered = "none is without an answer"
     if private.num_rejected:
         are, wrong = ("is", "counts") if private.num_rejected == 1 else ("are", "count")

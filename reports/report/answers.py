@@ -234,19 +234,19 @@ def rules() -> tuple[LawRule, ...]:
     )
 
 
-def severest(run: Run, most: int = NUM_SEVEREST) -> tuple[SevereImage, ...]:
+def severest(run: Run) -> tuple[SevereImage, ...]:
     """Return the most severe images, highest `s_lex` first.
 
     Inside `run.patterns_kept` it takes one pass over few columns.
     """
     weights = " ".join(f"WHEN {level} THEN {weight}" for level, weight in enumerate(WEIGHTS.tolist(), 1))
     tallied = run.ask("s_lex", weight=f"CASE attribute_level {weights} END")
-    least = _least({row[Col.S_LEX]: row["num_images"] for row in tallied}, most)
+    least = _least({row[Col.S_LEX]: row["num_images"] for row in tallied}, NUM_SEVEREST)
     if least is None:
         return ()
     ordered = sorted(ATTRIBUTES, key=lambda attribute: attribute.level)
     shown = ", ".join(f"CASE WHEN {item.key} = 1 THEN '{item.key}' END" for item in ordered)
-    rows = run.ask("severest", attributes=f"[{shown}]", least=str(least), most=str(most))
+    rows = run.ask("severest", attributes=f"[{shown}]", least=str(least), most=str(NUM_SEVEREST))
     hides = may_hold_own_words(run.record.engine)
     return tuple(severe_image(row, hides) for row in rows)
 

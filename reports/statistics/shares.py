@@ -94,9 +94,9 @@ def z_of(confidence: float) -> float:
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
-def wilson(num_private: float, num_judged: float, z: float = z_of(CONFIDENCE)) -> Interval:
+def wilson(num_private: float, num_judged: float) -> Interval:
     """Return Wilson's score interval of num_private / num_judged. Both may be effective, not whole; num_judged > 0."""
-    share = num_private / num_judged
+    share, z = num_private / num_judged, z_of(CONFIDENCE)
     centre = share + z * z / (2 * num_judged)
     width = z * (share * (1 - share) / num_judged + (z / (2 * num_judged)) ** 2) ** 0.5
     scale = 1 + z * z / num_judged
@@ -105,7 +105,7 @@ def wilson(num_private: float, num_judged: float, z: float = z_of(CONFIDENCE)) -
     return max(0.0, low), min(1.0, high)
 
 
-def sampled(num_private: float, num_judged: float, fraction: float = 0.0, z: float = z_of(CONFIDENCE)) -> Interval:
+def sampled(num_private: float, num_judged: float, fraction: float = 0.0) -> Interval:
     """Return the interval of the share in the source, from a simple random sample; counts may be estimates.
 
     fraction: the sampled share of the source, at most 1, where there is nothing left to draw; below 0 if the sample
@@ -114,7 +114,7 @@ def sampled(num_private: float, num_judged: float, fraction: float = 0.0, z: flo
     if fraction >= 1:
         return num_private / num_judged, num_private / num_judged
     effective = 1 / (1 - fraction)
-    return wilson(num_private * effective, num_judged * effective, z)
+    return wilson(num_private * effective, num_judged * effective)
 
 
 def exact(num_private: Numbers, num_judged: Numbers, fraction: Numbers, confidence: float) -> tuple[Numbers, Numbers]:

@@ -1,13 +1,15 @@
 """The engines: one module each, all with the functions of `scoring.assessment.EngineModule`.
 
+    refuse_wrong(options)   options that are wrong on every machine: not taken by this engine, or contradicting
     describe(options)       facts that make two runs comparable
     requirements(options)   requirements of the machine     (privsieve doctor)
     preview(options)        the prompt                      (privsieve scan --dry-run)
     costs(options)          costs that are not measured     (privsieve plan)
     load(options)           starts the models
 
-Only `load` loads a model. To add an engine: write the module and name it here; nothing outside of this folder needs to
-know it. A module with files of its own keeps the engine in `engine.py`.
+Only `load` loads a model. `describe` refuses what `refuse_wrong` refuses. To add an engine: write the module and name
+it here; nothing outside of this folder needs to know it. A module with files of its own keeps the engine in
+`engine.py`.
 
 May import: `ingest`.
 """

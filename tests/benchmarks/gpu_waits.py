@@ -38,7 +38,7 @@ from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.scan.slice_scanner import SliceScanner
 from jobs.scan.slice_tasks import ScanSettings, slices_left
-from scoring.assessment import EngineOptions
+from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.runs.attempts import EngineTime
 from scoring.runs.ledger import Ledger
@@ -174,8 +174,7 @@ def feed(corpus: Path, run: Path, model: Path, images_per_s: float, cpus: int, o
         "benchmark",
         "",
         num_decode_threads=cpus,
-        batches_at_once=2,
-        has_canary=True,
+        description=EngineDescription("vllm", "", (), num_gpus=1, batches_at_once=2),
     )
     scanner = SliceScanner(settings)
     _know_prefix(scanner, engines[0])

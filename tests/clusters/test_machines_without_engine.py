@@ -24,7 +24,7 @@ from jobs.scan.request import ScanRequest, ScanResources
 from jobs.scan.run import run_scan
 from jobs.scan.slice_scanner import SliceScanner
 from jobs.scan.slice_tasks import ScanSettings, SliceCounts, SliceTask
-from scoring.assessment import EngineOptions
+from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.canned import DRILL
 from scoring.runs.attempts import Attempts
 from tests.conftest import free_ports, joined, ray_folder, ray_node
@@ -125,7 +125,9 @@ def test_an_engine_with_other_packages_than_the_run_scores_nothing(tmp_path: Pat
     same = ScanSettings(source, run, "canned", EngineOptions(), ImageLimits(), settings_hash="", code="")
     slice_ = next(iter(source.slices("00000.tar")))
     task = SliceTask(slice_, "name.parquet", "", source.version_mark("00000.tar"), "")
-    counts = SliceScanner(replace(same, versions={"numpy": "0.1"})).scan(task)
+    counts = SliceScanner(
+        replace(same, description=EngineDescription("canned", "", (), versions={"numpy": "0.1"}))
+    ).scan(task)
     assert (counts.is_handed_back, counts.num_rows) == (True, 0)
     assert counts.failure.startswith("the package numpy is 0.1 where the engine was described, and ")
     assert SliceScanner(same).scan(task).failure == ""

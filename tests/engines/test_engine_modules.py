@@ -79,5 +79,9 @@ class _NewOptions(EngineOptions):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_option_that_is_new_for_one_engine_is_refused_by_the_others(engine: str) -> None:
-    with pytest.raises(EngineError, match=f"^the {engine} engine takes no --region; leave it out or choose another"):
-        engine_module(engine).describe(_NewOptions(region="eu"))
+    module = engine_module(engine)
+    for asked in (module.refuse_wrong, module.describe):
+        with pytest.raises(
+            EngineError, match=f"^the {engine} engine takes no --region; leave it out or choose another"
+        ):
+            asked(_NewOptions(region="eu"))

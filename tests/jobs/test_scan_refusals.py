@@ -12,7 +12,7 @@ from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.scan.slice_scanner import SliceScanner
 from jobs.scan.slice_tasks import ScanSettings, SliceTask
-from scoring.assessment import EngineOptions
+from scoring.assessment import EngineDescription, EngineOptions
 from scoring.runs.ledger import file_name
 from tests.jobs.made import privsieve, rows, shard
 
@@ -108,7 +108,14 @@ def test_an_engine_that_was_refused_leaves_nothing_that_others_must_agree_with(c
     run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     source = open_source(str(corpus), None, None)
     settings = ScanSettings(
-        source, place(str(run)), "canned", EngineOptions(), ImageLimits(), settings_hash="", code="", has_canary=True
+        source,
+        place(str(run)),
+        "canned",
+        EngineOptions(),
+        ImageLimits(),
+        settings_hash="",
+        code="",
+        description=EngineDescription("canned", "", (), num_gpus=1),
     )
     slice_ = next(iter(source.slices("00000.tar")))
     task = SliceTask(slice_, file_name("00000.tar", 0, slice_.is_last), "", source.version_mark("00000.tar"), "")

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 
-from jobs.scan.slice_tasks import heard
+from jobs.scan.slice_tasks import noticing_silence
 
 
 def test_silence_is_reported_and_the_items_come_all_the_same() -> None:
@@ -14,8 +14,8 @@ def test_silence_is_reported_and_the_items_come_all_the_same() -> None:
         assert was_heard.wait(60)
         yield 2
 
-    assert list(heard(items(), 0.05, was_heard.set)) == [1, 2]
+    assert list(noticing_silence(items(), 0.05, was_heard.set)) == [1, 2]
 
 
 def test_nothing_is_printed_if_items_come_in_time() -> None:
-    assert list(heard([1, 2, 3], 60, lambda: 1 / 0)) == [1, 2, 3]
+    assert list(noticing_silence([1, 2, 3], 60, lambda: 1 / 0)) == [1, 2, 3]
