@@ -277,7 +277,7 @@ def _agreement_cells(row: Agreement) -> list[str]:
     ]
 
 
-@labels.group()
+@labels.group(cls=Commands)
 def build() -> None:
     """List pictures for benchmarks like those of the papers, or write conversations. No picture is copied."""
 
