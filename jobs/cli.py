@@ -9,9 +9,10 @@ from types import ModuleType
 import click
 
 from ingest import __version__
-from ingest.errors import PrivsieveError, did_you_mean
+from ingest.errors import PrivsieveError
 from ingest.storage.place import reason_of
 from ingest.storage.web import without_credentials
+from jobs.console.groups import Commands
 from jobs.console.settings import add_settings, by_variables
 from jobs.console.terminal import write_line
 from scoring.sql.limits import is_left_behind
@@ -111,7 +112,7 @@ def command_module(verb: str) -> ModuleType:
     return importlib.import_module(f"{module.__name__}.command") if hasattr(module, "__path__") else module
 
 
-class _Verbs(click.Group):
+class _Verbs(Commands):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
 
@@ -123,15 +124,6 @@ class _Verbs(click.Group):
         assert isinstance(command, click.Command)
         add_settings(command, (cmd_name,), VERBS, EXAMPLES.get(cmd_name, ()))
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in VERBS and not args[0].startswith("-"):
-            raise click.UsageError(
-                f'unknown command "{args[0]}"{did_you_mean(args[0], VERBS)}; there are: {", ".join(VERBS)}'
-            )
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         under = {verb for verbs in HEADINGS.values() for verb in verbs}

@@ -89,8 +89,8 @@ class EvaluateRequest:
 def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> Evaluation:
     """Evaluate a run. Nothing is written but the page.
 
-    LabelsError if the labels are wrong or belong to no picture of a run; RunError, StorageError of the runs.
-    SourceError if pictures must be compared with a hash list and cannot be read.
+    LabelsError if the labels are wrong, belong to no picture of a run, or judge none of its answers; RunError,
+    StorageError of the runs. SourceError if pictures must be compared with a hash list and cannot be read.
     """
     hash_list = hash_list_of(request.hash_list) if request.errors else NOTHING
     labels, origin = read_labels_and_origin(request.labels)
@@ -102,6 +102,11 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> Evalu
     )
     judged_run = judged(request.run, labels, options)
     evaluation = evaluation_of(judged_run, options)
+    if evaluation.private is None and evaluation.score is None and not evaluation.attributes:
+        raise LabelsError(
+            f"{request.labels}: no label says anything that {request.run} answers, so there is nothing to judge; fill "
+            "in the labels, or give those of the run's question (private or public, attributes, or a score)"
+        )
     of_labels = filter(None, (contradictions(labels), caution_of_chosen(place(request.labels))))
     evaluation = replace(evaluation, cautions=(*evaluation.cautions, *of_labels))
     if origin is not None and origin.notes:

@@ -20,6 +20,7 @@ def help(topic: str | None) -> None:
 
     TOPIC is the name of a page, such as labels or glossary. Options of a command: privsieve COMMAND --help.
     """
+    topic = topic and topic.removesuffix(".md")
     pages = resources.files("jobs") / "docs"
     about = dict[str, str]()
     for entry in _ENTRY.finditer(_text(pages, "index")):

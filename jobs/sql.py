@@ -33,8 +33,9 @@ def sql(run: str, words: tuple[str, ...], shell_setup: bool, output: str, timeou
     """Ask RUN one SELECT statement. It is read-only and reaches nothing outside the run.
 
     Views: images, scored, quarantined, attributes (one row per image and attribute), rates (one per category),
-    patterns (one per distinct set of answers, with num_images; the fast way to count attributes), corrected_rates
-    (what "audit apply" found), damaged (parts of shards that could not be read), all_rows (images and damaged).
+    patterns (one per distinct set of answers, with num_images; the fast way to count attributes), answers (images, with
+    the attributes as a list), corrected_rates (what "audit apply" found), damaged (parts of shards that could not be
+    read), all_rows (images and damaged). "privsieve help report" has their columns.
 
     stderr says after the answer whether the run is of a part of its source, not finished, or of made-up answers.
 

@@ -11,6 +11,7 @@ import yaml
 from ingest.errors import LabelsError
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
+from jobs.console.groups import Commands
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import Option, Seed, Url, checked_request, refuse_existing
 from jobs.console.terminal import write_line, write_table, wrote_json
@@ -75,7 +76,7 @@ def run_taxonomy_fit(request: TaxonomyRequest) -> TaxonomyResult:
     return TaxonomyResult(content["version"], fit)
 
 
-@click.group()
+@click.group(cls=Commands)
 def taxonomy() -> None:
     """Fit the bands of another taxonomy on labels."""
 

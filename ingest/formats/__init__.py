@@ -211,7 +211,7 @@ def _refuse_clashing_names(shards: list[str]) -> None:
 def _files(location: Place, url: str, format_name: str | None) -> tuple[str, Place, list[str]]:
     """Return format, common folder and names of the files that a path, glob or brace range names."""
     patterns = [] if location.exists() else expand_braces(location.path)
-    paths = [p for pattern in patterns for p in _matches(location, pattern)] or [location.path] * location.exists()
+    paths = [p for pattern in patterns for p in _matches(location, pattern, url)] or [location.path] * location.exists()
     if not paths:
         raise SourceError(f"{url} does not exist or matches nothing")
     kinds = {_kind(p) for p in paths}
@@ -235,11 +235,12 @@ def _files(location: Place, url: str, format_name: str | None) -> tuple[str, Pla
     return name, Place(location.fs, scheme + folder), names
 
 
-def _matches(location: Place, pattern: str) -> list[str]:
+def _matches(location: Place, pattern: str, url: str) -> list[str]:
     if any(c in pattern for c in "*?["):
         return location.matches(pattern)
     if not Place(location.fs, pattern).exists():
-        raise SourceError(f"{pattern} does not exist")
+        scheme, separator, _ = url.rpartition("://")  # without it, a path of a bucket looks like one of this machine
+        raise SourceError(f"{pattern if '://' in pattern else scheme + separator + pattern} does not exist")
     return [pattern]
 
 

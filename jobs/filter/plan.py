@@ -22,6 +22,9 @@ from scoring.runs.results import Results, RowRange, results
 from scoring.runs.rows import Damage, damage_of, is_damage
 from scoring.table import Col
 
+THEN = "wait for its scan, or run the same scan again, then filter"
+"""What to do if rows are missing: a scan may be at work, or was interrupted."""
+
 
 @dataclass(frozen=True)
 class Share:
@@ -148,7 +151,7 @@ def shard_rows(record: RunRecord, corpus: Source, listed: Results) -> Iterator[t
         if not record.is_whole and not has_any_result(shard, listed.ledger):
             continue
         if not finished(shard, listed.ledger):
-            raise RunError(f"{printable(shard)} is not scanned to its end; run the same scan again, then filter")
+            raise RunError(f"{printable(shard)} is not scanned to its end; {THEN}")
         yield shard, listed.of(shard)
 
 
@@ -170,4 +173,4 @@ def _refuse_incomplete(record: RunRecord, corpus: Source, listed: Results, num_r
         )
     if not has_all_chosen(record, num_rows, corpus.shards, listed.ledger):
         wanted = record.num_chosen
-        raise RunError(f"{num_rows} of {wanted} chosen images are scanned; run the same scan again, then filter")
+        raise RunError(f"{num_rows} of {wanted} chosen images are scanned; {THEN}")

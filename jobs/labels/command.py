@@ -3,6 +3,7 @@
 import click
 
 from ingest.errors import PrivsieveError, number_of
+from jobs.console.groups import Commands
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, Names, takes
 from jobs.console.terminal import answered_yes, write_document, write_line, write_table, wrote_json
 from jobs.labels.building import (
@@ -40,7 +41,7 @@ MAX_SHOWN = 12
 """Limit on the unmapped labels that are printed on one line; the footer of the file has them all."""
 
 
-@click.group()
+@click.group(cls=Commands)
 def labels() -> None:
     """Import, join, compare and export labels: what people, benchmarks and models say about pictures."""
 
@@ -276,7 +277,7 @@ def _agreement_cells(row: Agreement) -> list[str]:
     ]
 
 
-@labels.group()
+@labels.group(cls=Commands)
 def build() -> None:
     """List pictures for benchmarks like those of the papers, or write conversations. No picture is copied."""
 

@@ -376,7 +376,7 @@ def run_build_balanced(request: BalancedRequest) -> tuple[int, int]:
         many = "as many" if request.public == 1 else f"{request.public:,} times as many"
         raise LabelsError(
             f"{request.labels}: has {len(is_private):,} private and {len(public):,} public pictures; the draw takes "
-            f"all private ones and {many} public ones"
+            f"all private ones and {many} public ones, so add labels of what is missing"
         )
     drawn = np.random.default_rng(request.seed).choice(public, num_public, replace=False)
     chosen = labels.take(pa.array(np.sort(np.concatenate([is_private, drawn]))))

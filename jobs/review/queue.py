@@ -155,7 +155,7 @@ def _condition(text: str) -> str:
     try:
         return boolean_expression(text, IMAGE_SCHEMA)
     except QueryError as error:
-        raise QueryError(f"--queue is audit, borderline or a SQL condition; {error}") from None
+        raise QueryError(f"--queue is audit, borderline, a file of labels or a SQL condition; {error}") from None
 
 
 def _chosen(run: OpenRun, condition: str, order: str | None, count: int, seed: int) -> pa.Table:

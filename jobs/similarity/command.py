@@ -5,6 +5,7 @@ import shlex
 import click
 
 from ingest.errors import number_of
+from jobs.console.groups import Commands
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
 from jobs.console.terminal import write_document, write_line, wrote_json
 from jobs.review.local_server import refuse_missing
@@ -12,7 +13,7 @@ from jobs.runtime.progress import on_terminal
 from jobs.similarity.request import AskRequest, CompareRequest, RankRequest, SimilarityTrainRequest, VotesRequest
 
 
-@click.group()
+@click.group(cls=Commands)
 def similarity() -> None:
     """Say whether covered, blurred or otherwise changed pictures still show the same person or thing.
 

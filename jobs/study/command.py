@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import click
 
+from jobs.console.groups import Commands
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, Numbers, takes
 from jobs.console.terminal import write_line, write_table, wrote_json
 from jobs.runtime.cluster import command_session
@@ -22,7 +23,7 @@ from reports.words import number
 Result = TypeVar("Result")
 
 
-@click.group()
+@click.group(cls=Commands)
 def study() -> None:
     """Measure what tuning brings, on which classes, and what it costs."""
 

@@ -360,6 +360,9 @@ def write_numbers(numbers: Sequence[int], why: str) -> None:
 def takedown(request: TakedownRequest, quiet: bool) -> int:
     """Take the pictures on LIST out of RELEASE.
 
+    LIST names a picture on each line: by its sha256, key or SHARD/KEY, URL, "domain example.org", or "pdq" and a PDQ
+    hash. It may also be the removed.parquet of another release.
+
     Their shards are written again, decisions.parquet names the pictures with the rule "(takedown)", removed.parquet
     says when and why, and release.json counts them. Copies with the same bytes go too. A PDQ hash finds other encodings
     of a picture, also turned or mirrored ones; nothing finds crops.

@@ -158,7 +158,7 @@ def facts_in_words(explained: Explanation) -> list[tuple[str, str]]:
         ("not scanned", ", ".join(explained.unseen)),
         ("quarantined", explained.reason),
         ("screened", explained.screened),
-        ("private", explained.private),
+        ("answer", explained.private),
         ("score", own_score),
         ("probability", None if explained.prob_private is None else f"{explained.prob_private:.3f} that it is private"),
         ("level", _level(explained)),

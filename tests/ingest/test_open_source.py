@@ -118,6 +118,11 @@ def test_what_is_nothing_is_reported_in_one_line(
     assert "\n" not in str(caught.value)
 
 
+def test_what_is_missing_from_a_store_is_named_with_its_protocol() -> None:
+    with pytest.raises(SourceError, match=r"^memory://\S*nowhere/01\.tar does not exist$"):
+        open_source("memory://nowhere/{01..02}.tar", None, None)
+
+
 @pytest.mark.parametrize("category", ["", " "])
 @pytest.mark.parametrize("format_name", ["webdataset", "parquet", "tree"])
 def test_a_blank_category_is_refused(tmp_path: Path, format_name: str, category: str) -> None:

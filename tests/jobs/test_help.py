@@ -24,6 +24,20 @@ def test_every_page_can_be_shown_and_the_list_says_what_it_is_about(capsys: Capt
             assert capsys.readouterr().out == (ROOT / "docs" / f"{topic}.md").read_text()
 
 
+def test_a_page_may_be_named_by_its_file_as_other_pages_name_it(capsys: Capture) -> None:
+    assert privsieve("help", "measured/gpu.md") == 0
+    assert capsys.readouterr().out == (ROOT / "docs/measured/gpu.md").read_text()
+
+
+def test_the_help_of_a_group_says_what_each_of_its_commands_does_to_the_end(capsys: Capture) -> None:
+    assert privsieve("labels", "--help") == 0
+    commands = " ".join(capsys.readouterr().out.partition("Commands:")[2].split())
+    assert commands.startswith(
+        "agreement Show how far annotators agree: per attribute, level, private and class. build"
+    )
+    assert "..." not in commands
+
+
 @pytest.mark.parametrize("topic", ["lables", "../README", "index", "/etc/passwd", "measured", ""])
 def test_a_topic_that_is_none_is_one_line(topic: str, capsys: Capture) -> None:
     assert privsieve("help", topic) == 2

@@ -163,7 +163,9 @@ def test_all_private_pictures_and_as_many_public_ones(tmp_path: Path, capsys: py
     assert privsieve(*twice, 2, "--out", tmp_path / "twice.csv") == 0
     assert [row["private"] for row in read_labels(str(tmp_path / "twice.csv")).to_pylist()].count(0) == 6
     assert privsieve(*twice, 3, "--out", tmp_path / "no.csv") == 2
-    assert "all private ones and 3 times as many public ones" in capsys.readouterr().err
+    assert (
+        "all private ones and 3 times as many public ones, so add labels of what is missing" in capsys.readouterr().err
+    )
     few = {"key": keys[:3], "annotator": ["x"] * 3, "private": [1, 1, 0]}
     write_labels(to_labels(few, 3), str(tmp_path / "few.parquet"), LabelsOrigin("x"))  # type: ignore[arg-type]
     assert privsieve("labels", "build", "balanced", tmp_path / "few.parquet", "--out", tmp_path / "no.parquet") == 2
