@@ -7,6 +7,7 @@ which is read if it is next to the list. A file of words is CSV, `category,word`
 
 import csv
 import hashlib
+import io
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
@@ -124,10 +125,10 @@ def _text(content: bytes, url: str) -> str:
 
 def _pairs(text: str, url: str) -> Iterator[tuple[str, str, int]]:
     """Yield (name, class, line number) of each line. The separator of the first line counts for all."""
-    head = next((line for line in text.splitlines() if line.strip()), "")
+    head = next((line for line in io.StringIO(text, newline=None) if line.strip()), "")
     delimiter = "\t" if "\t" in head else "," if "," in head else None
     try:
-        lines = text.splitlines()
+        lines = io.StringIO(text, newline=None)
         cells = csv.reader(lines, delimiter=delimiter) if delimiter else (line.rsplit(None, 1) for line in lines)
         rows = ((row, number) for number, row in enumerate(cells, 1) if any(cell.strip() for cell in row))
         positions = (0, 1)
@@ -166,7 +167,7 @@ def _columns(row: Sequence[str]) -> tuple[int, int] | None:
 def _numbered(text: str, url: str) -> dict[int, str]:
     """Map each number to its class name, from lines like `/a/airfield 0`."""
     names: dict[int, str] = {}
-    for line in text.splitlines():
+    for line in io.StringIO(text, newline=None):
         name, _, number = line.strip().rpartition(" ")
         if not line.strip():
             continue
@@ -219,7 +220,9 @@ def read_keyword_list(url: str) -> KeywordList:
     content = given_content(place(url), f"--caption-words {url}", MAX_FILE_BYTES)
     words_by_category: dict[str, list[str]] = {}
     try:
-        for number, cells in enumerate(csv.reader(content.decode("utf-8-sig").splitlines(), strict=True), 1):
+        for number, cells in enumerate(
+            csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True), 1
+        ):
             row = [cell.strip() for cell in cells]
             if not any(row) or (number == 1 and tuple(cell.lower() for cell in row) == HEADS):
                 continue

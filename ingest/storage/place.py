@@ -95,15 +95,18 @@ class Place:
         """Open the file as a seekable stream. Remote files are fetched in ranges, each tried again on its own.
 
         Failures are OSError locally. Remotely they are FileNotFoundError, else StorageError, also while reading:
-        a failing store must not look like a damaged file.
+        a failing store must not look like a damaged file. StorageError for a local pipe, too, which may have no writer.
         """
         if self.is_local:
+            self.size()
             stream: BinaryIO = self.fs.open(self.path, "rb")
             return stream
         return io.BufferedReader(RangeReader(self.read_range, self.size()), BLOCK_BYTES)
 
     def content(self) -> bytes:
         """Read the whole file, for callers that handle a missing file; errors as in `open`."""
+        if self.is_local:
+            self.size()
         return bytes(self._asked("read", lambda: self.fs.cat_file(self.path)))
 
     def read(self) -> bytes:

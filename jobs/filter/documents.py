@@ -10,6 +10,7 @@ that Croissant 1.1 prescribes (docs.mlcommons.org/croissant), and the prefix of 
 import hashlib
 import json
 import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
@@ -46,6 +47,7 @@ def documents(release: Mapping[str, Any]) -> dict[str, bytes]:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )
     environment.filters |= {
+        "as_text": _as_text,
         "count": "{:,}".format,
         "counts": lambda actions: ", ".join(f"{count:,} {action}" for action, count in actions.items()),
         "json": json.dumps,
@@ -58,6 +60,11 @@ def documents(release: Mapping[str, Any]) -> dict[str, bytes]:
     for name, template in ((CARD, "card.md.j2"), (DATASHEET, "datasheet.md.j2")):
         made[name] = environment.from_string(_text(template)).render(facts)
     return {name: made[name].encode() for name in (CARD, DATASHEET, CROISSANT)}
+
+
+def _as_text(text: str) -> str:
+    """Return what comes from the corpus, such as a category, as Markdown that is no HTML and loads no picture."""
+    return re.sub(r"[\\`<|\[\]]", r"\\\g<0>", printable(text))
 
 
 def _text(name: str) -> str:

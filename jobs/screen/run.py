@@ -1,6 +1,7 @@
 """`screen fit` and `screen evaluate`, on labelled pictures that are decoded as a scan decodes them."""
 
 import hashlib
+import os
 import posixpath
 import shutil
 from collections import Counter
@@ -18,7 +19,7 @@ from ingest.images.phash import near_duplicate_groups, phash
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample, printable
 from ingest.storage.given_files import given_content
-from ingest.storage.place import place
+from ingest.storage.place import Place, place
 from jobs.console.requests import refuse_existing
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
@@ -45,6 +46,9 @@ from scoring.screen.screen_file import learnt_mark, learnt_pictures, read_screen
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 PREPROCESSORS = ("preprocessor_config.json", "processor_config.json")
 """Files of a model in the format of transformers; how a picture is prepared is in one of two."""
+
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+"""How the text begins that a clone without Git LFS has in place of a large file."""
 
 LIMITS = ImageLimits()
 ROW_COLUMNS = ("shard", "index", "key", "sha256", "status")
@@ -309,9 +313,9 @@ def encoders_of(request: SeenRequest) -> Encoders:
     for name, url in zip(ENCODERS, request.encoder, strict=False):
         of_onnx, of_transformers = MODEL_FILES[name]
         if url.lower().endswith(".onnx"):
-            contents = dict(zip(of_onnx, [given_content(place(url), url, MAX_ENCODER_BYTES)], strict=True))
-        elif place(url).at(CONFIG).exists():
-            settings = next((file for file in PREPROCESSORS if place(url).at(file).exists()), None)
+            contents = dict(zip(of_onnx, [_model_file(place(url), url)], strict=True))
+        elif _has(url, CONFIG):
+            settings = next((file for file in PREPROCESSORS if _has(url, file)), None)
             if settings is None:
                 raise EngineError(
                     f"--encoder {url}: it has neither {PREPROCESSORS[0]} nor {PREPROCESSORS[1]}, as a model of "
@@ -328,17 +332,17 @@ def encoders_of(request: SeenRequest) -> Encoders:
         encoders |= contents
     if request.text_encoder is not None:
         of_onnx, of_transformers = MODEL_FILES["text-encoder"]
-        folder = place(request.text_encoder)
-        if folder.at(CONFIG).exists() and not folder.at("model.onnx").exists():
+        folder, has_onnx = place(request.text_encoder), _has(request.text_encoder, "model.onnx")
+        if _has(request.text_encoder, CONFIG) and not has_onnx:
             files = dict(zip(of_transformers, (WEIGHTS, CONFIG, "tokenizer.json"), strict=True))
             return encoders | _contents(request.text_encoder, files)
-        if not folder.at("model.onnx").exists():
+        if not has_onnx:
             raise EngineError(
                 f"--text-encoder {request.text_encoder}: give a folder with model.onnx and tokenizer.json, or one in "
                 f"the format of transformers, with {CONFIG}, {WEIGHTS} and tokenizer.json"
             )
         for file, given in zip(of_onnx, ("model.onnx", "tokenizer.json"), strict=True):
-            encoders[file] = given_content(folder.at(given), f"{request.text_encoder}/{given}", MAX_ENCODER_BYTES)
+            encoders[file] = _model_file(folder.at(given), f"{request.text_encoder}/{given}")
     return encoders
 
 
@@ -346,16 +350,35 @@ def _contents(url: str, files: Mapping[str, str]) -> dict[str, bytes]:
     """Read a model in the format of transformers. files: name in a screen -> name in the folder. EngineError if its
     weights are in another format, or a file is a link to elsewhere: its content would become part of the screen."""
     folder = place(url)
-    if not folder.at(WEIGHTS).exists():
+    if not _has(url, WEIGHTS):
         raise EngineError(
             f"{url}: it has no {WEIGHTS}; weights in several files, or in formats that can run code when they are "
             "loaded, such as .bin, are not taken: convert them"
         )
     blobs = place(posixpath.join(url, "..", "..", "blobs"))  # where links of a snapshot in the hub's cache lead
     for given in files.values():
+        _has(url, given)
         if not (folder.at(given).is_within(folder) or folder.at(given).is_within(blobs)):
             raise EngineError(f"{url}: its {given} is a link out of the folder; give a folder with the file itself")
-    return {file: given_content(folder.at(given), f"{url}/{given}", MAX_ENCODER_BYTES) for file, given in files.items()}
+    return {file: _model_file(folder.at(given), f"{url}/{given}") for file, given in files.items()}
+
+
+def _has(url: str, name: str) -> bool:
+    """Return whether a folder has a file. EngineError if it is a link to nothing, as in an unfinished download."""
+    file = place(url).at(name)
+    if file.is_local and os.path.islink(file.path) and not file.exists():
+        raise EngineError(f"{url}/{name} is a link to a file that is not there; download the model again")
+    return file.exists()
+
+
+def _model_file(file: Place, url: str) -> bytes:
+    """Read a file of a model. EngineError if it was not downloaded."""
+    content = given_content(file, url, MAX_ENCODER_BYTES)
+    if not content:
+        raise EngineError(f"{url} is empty; download the model again")
+    if content.startswith(LFS_POINTER):
+        raise EngineError(f"{url} is only the pointer of Git LFS to the file; download the file with: git lfs pull")
+    return content
 
 
 def cache_of(request: LookRequest, names: Sequence[ModalityName]) -> Path | None:

@@ -6,6 +6,7 @@ when and why, and nothing of what they showed. Holders of older copies find thes
 apply-removals`).
 """
 
+import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ def entries_of(url: str) -> tuple[Entry, ...]:
         entries = [_entry_of(number, row) for number, row in enumerate(tombstones_of(content, url), 1)]
     else:
         try:
-            lines = content.decode("utf-8-sig").splitlines()
+            lines = io.StringIO(content.decode("utf-8-sig"), newline=None)  # a key may hold what splitlines() splits at
         except UnicodeDecodeError:
             raise PrivsieveError(f"{url} is not text in UTF-8; write one picture a line") from None
         stripped = ((number, line.strip()) for number, line in enumerate(lines, 1))

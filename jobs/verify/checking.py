@@ -65,6 +65,7 @@ class _Written(BaseModel):
     format: str | None = None  # of older versions
 
     num_images: int
+    actions: dict[str, int] | None = None
     rules: dict[str, dict[str, int]]
     sha256: dict[ReleasedName, Sha256]
     decisions_sha256: Sha256 | None = None  # of older versions
@@ -249,7 +250,11 @@ def _decisions(root: Place, written: _Written) -> tuple[pa.Table | None, list[st
         return None, [f"{DECISIONS}: it cannot be read"]
     said = {(rule, action): count for rule, actions in written.rules.items() for action, count in actions.items()}
     counted = {decided: count for decided, count in of_rules.items() if decided[0] != DAMAGED_SHARD}
-    if counted != said or sum(counted.values()) != written.num_images:
+    of_actions = Counter[str]()
+    for (_, action), count in counted.items():
+        of_actions[action] += count
+    are_actions = written.actions is None or of_actions == Counter(written.actions)
+    if counted != said or not are_actions or of_actions.total() != written.num_images:
         return table, [f"{DECISIONS}: its decisions are not those that {RELEASE} counts"]
     return table, []
 

@@ -31,7 +31,7 @@ from scoring.screen.fusion import KINDS, Fusion, FusionKind, fitted_fusion, log_
 from scoring.screen.heads import FittedHead, Head, HeadKind, fitted_heads
 from scoring.screen.modalities import Features
 from scoring.screen.model import Predictor, Vectors, curved
-from scoring.screen.record import LogisticCurve, MissBound, ModalityName, ModalityRecord, ScreenRecord
+from scoring.screen.record import OF_CAPTIONS, LogisticCurve, MissBound, ModalityName, ModalityRecord, ScreenRecord
 
 MIN_WITH_MODALITY = 10
 """Number of private, and of public, pictures that a modality needs in training and in validation."""
@@ -156,9 +156,10 @@ def _best_head(
         for is_private, what in ((True, "private"), (False, "public")):
             num = int((has & members & (pictures.is_private == is_private)).sum())
             if num < MIN_WITH_MODALITY:
+                seen = "a caption" if name in OF_CAPTIONS else "features of it"
                 raise LabelsError(
-                    f"the modality {name} needs {MIN_WITH_MODALITY} {what} pictures to {of_part} that have a {name}; "
-                    f"there are {num}; leave it out, or label more"
+                    f"the modality {name} needs {MIN_WITH_MODALITY} {what} pictures to {of_part} that have {seen}; "
+                    f"there are {num}; leave the modality out, or label more"
                 )
     vectors = _vectors(pictures, has & training, name)
     own, held = has & training, has & validation

@@ -129,9 +129,9 @@ def _text_of(file: Place, name: str) -> str:
 
 def lines_of(file: Place, name: str) -> Iterator[tuple[str, str]]:
     """Yield (file and line number, text) of each line that is not blank. LabelsError if it is not UTF-8."""
-    for number, line in enumerate(_text_of(file, name).splitlines()):
+    for number, line in enumerate(io.StringIO(_text_of(file, name), newline=None), 1):
         if line.strip():
-            yield f"{name}, line {number + 1}", line
+            yield f"{name}, line {number}", line.rstrip("\n")
 
 
 def csv_rows(file: Place, name: str) -> Iterator[tuple[str, list[str]]]:

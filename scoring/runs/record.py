@@ -298,6 +298,8 @@ def _in_short(value: Any) -> str:
     """Shorten a value for a message: hashes to their first digits."""
     if value is None:
         return "not set"
+    if isinstance(value, dict):
+        return "set"
     if isinstance(value, str):
         return f"{value[:8]}…" if re.fullmatch(r"[0-9a-f]{64}", value) else f'"{_cut(value)}"'
     return _cut(str(value))

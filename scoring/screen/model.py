@@ -143,7 +143,10 @@ def loaded_modalities(
     """
     modalities = dict[ModalityName, Modality]()
     for name in names:
-        loaded = _loaded(name, encoders)
+        try:
+            loaded = _loaded(name, encoders)
+        except EngineError as error:
+            raise EngineError(f"{name}: {error}" if name in ENCODERS[1:] else str(error)) from error
         if cache is None or name in OF_CAPTIONS:
             modalities[name] = loaded
         else:

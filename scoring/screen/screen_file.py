@@ -63,15 +63,20 @@ def read_screen(url: str) -> FittedScreen:
     """Read a screen. LabelsError in one line if it is damaged, changed or of another version."""
     root = place(url)
     if not root.at(RECORD).exists():
+        if root.exists() and not root.is_dir():
+            raise LabelsError(f"{url} is a file; give the folder of the screen, which screen fit wrote")
         raise LabelsError(f"{url} is no screen: it has no {RECORD}; make one with: privsieve screen fit")
     text = _content(root, RECORD, MAX_RECORD_BYTES, url)
     try:
         record = ScreenRecord.model_validate_json(text)
     except ValidationError:  # its text may quote the file
-        raise LabelsError(f"{url}/{RECORD} is damaged or of another version; fit the screen again") from None
+        raise LabelsError(
+            f"{url}/{RECORD} is damaged or of another version; copy the screen again, or fit it again"
+        ) from None
     if record.sha256 != _own_hash(text):
         raise LabelsError(
-            f"{url}/{RECORD} was changed after the fit, so its promise means nothing; fit the screen again"
+            f"{url}/{RECORD} was changed after the fit, so its promise means nothing; copy the screen again, or fit it "
+            "again"
         )
     named = [modality.name for modality in record.modalities if modality.name in MODEL_FILES]
     models = {file for name in named for file in model_files(name, record.files)}

@@ -123,7 +123,8 @@ class TextEncoder:
                 self._tokenizer.no_padding()
         except Exception as error:  # the edge: a foreign file makes the library raise anything
             raise EngineError(
-                f"the tokenizer.json of the text encoder cannot be read ({type(error).__name__})"
+                f"the tokenizer.json of the text encoder cannot be read ({type(error).__name__}); download it again, "
+                "or install a newer version of tokenizers"
             ) from None
         highest = max(self._tokenizer.get_vocab().values(), default=0)
         if model.num_words is not None and highest >= model.num_words:

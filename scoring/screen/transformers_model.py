@@ -123,7 +123,12 @@ class TransformersEncoder:
         """Contents of the files. EngineError if a package is missing, or the files are no encoder of pictures."""
         self._model = _Model(_OF_PICTURES, weights, config)
         self._processor = _processor(config, preprocessor)
-        self.length = len(self._embedding(np.zeros((8, 8, 3), np.uint8)))
+        try:
+            self.length = len(self._embedding(np.zeros((8, 8, 3), np.uint8)))
+        except NoFeaturesError as error:
+            raise EngineError(
+                f"{error}: its preprocessor_config.json does not fit its config.json; give both of the same model"
+            ) from None
 
     def features(self, seen: PictureView) -> Features:
         return Features(self._embedding(seen.view.pixels))
@@ -206,7 +211,8 @@ class _Model:
         except Exception as error:  # the edge: a foreign file makes the libraries raise anything
             raise EngineError(
                 f"the {role.name} cannot be loaded by transformers ({type(error).__name__}): its config.json and its "
-                "weights do not fit each other, or are damaged or of a newer version"
+                "weights do not fit each other, or are damaged or of a newer version; download the model again, or "
+                "install a newer version of transformers"
             ) from None
         self.config = self._model.config
         self._call = getattr(self._model, role.features, self._model)
@@ -295,7 +301,10 @@ def _processor(config: bytes, preprocessor: bytes) -> Any:
                 folder, backend="pil", trust_remote_code=False, local_files_only=True
             )
     except Exception as error:  # the edge: a foreign file makes the library raise anything
-        raise EngineError(f"{where} cannot be used by transformers ({type(error).__name__})") from None
+        raise EngineError(
+            f"{where} cannot be used by transformers ({type(error).__name__}); download the model again, or install "
+            "a newer version of transformers"
+        ) from None
 
 
 def _settings(content: bytes, where: str) -> dict[str, Any]:
@@ -307,7 +316,7 @@ def _settings(content: bytes, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         settings = None
     if not isinstance(settings, dict):
-        raise EngineError(f"{where} is not a JSON object")
+        raise EngineError(f"{where} is not a JSON object; download the model again")
     if "auto_map" in settings:
         raise EngineError(f"{where} asks for code of its own (auto_map), which is never run; choose another model")
     if settings.get("quantization_config"):

@@ -88,6 +88,16 @@ def test_the_datasheet_says_what_was_done_to_files_and_how_old_the_counts_of_cat
         assert "**" not in text
 
 
+def test_a_category_of_the_corpus_loads_no_picture_and_is_no_html(release: Path) -> None:
+    facts = json.loads((release / "release.json").read_text())
+    hostile = "<img src=x>![a](http://example.org/a.png)`"
+    facts["shift"] = {"categories": [[hostile, 4, 2]], "total_variation": 0.0, "captions": None}
+    shown = "\\<img src=x>!\\[a\\](http://example.org/a.png)\\`"
+    made = documents(facts)
+    assert f"| {shown} | 4 | 2 |" in made["datasheet.md"].decode()
+    assert f"; least is left of {shown} 2 of 4.\n" in made["README.md"].decode()
+
+
 def test_croissant_json_says_what_was_looked_for_and_not_that_it_is_there(release: Path) -> None:
     facts = json.loads((release / "release.json").read_text())
     facts["engine"]["assessed"] = ["gov_ids", "nudity"]

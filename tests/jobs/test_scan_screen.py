@@ -162,17 +162,17 @@ def test_ray_gives_the_same_files(made: Path, run: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("screen", "advice"),
-    [((), "give the screen with which this run began, or use"), (("other-screen",), "give the screen")],
+    ("screen", "difference"),
+    [((), "screen was set, now not set; "), (("other-screen",), "screen sha256 was ")],
 )
 def test_a_run_is_continued_with_its_own_screen_only(
-    made: Path, run: Path, screen: tuple[str, ...], advice: str, capsys: pytest.CaptureFixture[str]
+    made: Path, run: Path, screen: tuple[str, ...], difference: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     more = ("--screen", made / screen[0]) if screen else ()
     assert _scan(made, run, *more) == 2
     error = capsys.readouterr().err
-    assert "was scanned with other settings: " in error
-    assert advice in error
+    assert f"was scanned with other settings: {difference}" in error
+    assert "give the screen with which this run began, or use" in error
 
 
 def test_a_run_without_a_screen_is_not_continued_with_one(

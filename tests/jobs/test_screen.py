@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import shutil
+import tarfile
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -163,6 +164,14 @@ def test_a_label_of_no_picture_of_the_corpus_is_said(corpus: Path, tmp_path: Pat
         run_screen_fit(_asked(corpus, labels=str(labels), out=str(tmp_path / "x")))
 
 
+def test_a_corpus_without_captions_is_no_corpus_for_a_screen_of_captions(corpus: Path, tmp_path: Path) -> None:
+    for shard in (corpus / "shards").glob("*.tar"):
+        with tarfile.open(shard) as tar:
+            tar.extractall(tmp_path / "pictures", [each for each in tar if each.name.endswith(".png")], filter="data")
+    with pytest.raises(LabelsError, match=r"private pictures to learn from that have a caption; there are 0; leave"):
+        run_screen_fit(_asked(corpus, source=str(tmp_path / "pictures"), out=str(tmp_path / "screen")))
+
+
 def test_labels_that_are_not_used_are_counted(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = b"\xff\xd8 is no picture"
     shutil.copytree(corpus / "shards", tmp_path / "shards", dirs_exist_ok=True, ignore=lambda *_: ["00000.tar"])
@@ -294,7 +303,7 @@ def _model_folder(folder: Path) -> Path:
     folder.mkdir()
     for name in ("config.json", "preprocessor_config.json", "tokenizer.json"):
         (folder / name).write_text("{}")
-    (folder / "model.safetensors").write_bytes(b"")
+    (folder / "model.safetensors").write_bytes(b"weights")
     return folder
 
 
@@ -307,16 +316,39 @@ def _linked(folder: Path) -> None:
     (folder / "config.json").symlink_to(folder.parent / "elsewhere.json")
 
 
+def _not_fetched(folder: Path) -> None:
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'a' * 64}\nsize 123\n"
+    (folder / "model.safetensors").write_text(pointer)
+
+
+def _dangling(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).symlink_to("../../blobs/gone")
+
+    return change
+
+
 @pytest.mark.parametrize("option", ["--encoder", "--text-encoder"])
 @pytest.mark.parametrize(
     ("change", "error"),
     [
+        (
+            _not_fetched,
+            "model/model.safetensors is only the pointer of Git LFS to the file; download the file with: git",
+        ),
+        (
+            lambda folder: (folder / "config.json").write_text(""),
+            "model/config.json is empty; download the model again",
+        ),
+        (_dangling("config.json"), "model/config.json is a link to a file that is not there; download the model again"),
+        (_dangling("model.safetensors"), "model/model.safetensors is a link to a file that is not there; download"),
         (_linked, "its config.json is a link out of the folder; give a folder with the file itself"),
         (_pickled, "it has no model.safetensors; weights in several files, or in formats that can run code"),
         (lambda folder: None, "is in the format of transformers, which needs the package transformers: "),
         (lambda folder: (folder / "config.json").unlink(), "in the format of transformers, with config.json"),
     ],
-    ids=["a link", "pickles", "no package", "no config.json"],
+    ids=["Git LFS", "empty", "a link to nothing", "so are the weights", "a link", "pickles", "no package", "no config"],
 )
 def test_a_folder_of_transformers_that_cannot_be_used_is_one_line(
     corpus: Path,

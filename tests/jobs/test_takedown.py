@@ -84,6 +84,16 @@ def test_lines_that_find_nothing_are_named_by_their_number(tars: Path, capsys: C
     )
 
 
+@pytest.mark.parametrize("separator", ["\u2028", "\x85", "\x1c", "\x0c"])
+def test_a_line_ends_at_a_line_feed_only(tars: Path, separator: str, capsys: Capture) -> None:
+    """Else the name of one picture would be those of two others."""
+    before, requests = held(tars), asked(tars, f"a{separator}c")
+    capsys.readouterr()
+    assert privsieve("takedown", tars, requests) == 1
+    assert "1 line: no picture that the release knows (3)" in capsys.readouterr().out
+    assert held(tars) == before
+
+
 def test_a_url_and_a_domain_name_pictures(tars: Path, capsys: Capture) -> None:
     assert privsieve("takedown", tars, asked(tars, URL.format("b"))) == 0
     assert set(held(tars)) == {"c", "d", "f"}

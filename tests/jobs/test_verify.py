@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -55,6 +56,12 @@ def with_other_counts(release: Path) -> None:
     (release / "release.json").write_text(json.dumps(summary))
 
 
+def with_other_counts_of_actions(release: Path) -> None:
+    summary = json.loads((release / "release.json").read_text())
+    summary["actions"]["flag"] += 1
+    (release / "release.json").write_text(json.dumps(summary))
+
+
 def with_a_name_outside(release: Path) -> None:
     summary = json.loads((release / "release.json").read_text())
     summary["sha256"]["../secret"] = hashlib.sha256(b"").hexdigest()
@@ -80,6 +87,7 @@ def with_another_picture_and_its_hash(release: Path) -> None:
         (with_a_changed_byte, "0.tar: its content is not what was released"),
         (with_another_decision, "decisions.parquet: its content is not what was released"),
         (with_other_counts, "decisions.parquet: its decisions are not those that release.json counts"),
+        (with_other_counts_of_actions, "decisions.parquet: its decisions are not those that release.json counts"),
         (with_a_name_outside, "../secret: it is not there"),
         (with_another_picture_and_its_hash, "0.tar: its pictures are not those of decisions.parquet"),
     ],
@@ -99,6 +107,20 @@ def test_every_change_is_named(
     printed = capsys.readouterr()
     assert printed.out == f"{fault}\n"
     assert printed.err == f"privsieve: {release} is not what filter wrote: 1 fault\n"
+
+
+@pytest.mark.parametrize("name", ["0.tar", "release.json", "SHA256SUMS", "decisions.parquet"])
+def test_a_pipe_in_a_release_is_not_waited_for(
+    releases: dict[str, Path], tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release = tmp_path / "release"
+    shutil.copytree(releases["tars-as-is"], release)
+    (release / name).unlink()
+    os.mkfifo(release / name)
+    capsys.readouterr()
+    assert privsieve("verify", release) == 2
+    refusal = f"privsieve: cannot read {release / name}: it is a pipe, socket or device, not a file\n"
+    assert capsys.readouterr().err == refusal
 
 
 def test_a_release_of_an_older_version_is_verified_as_far_as_it_says(

@@ -310,7 +310,7 @@ def test_a_threshold_that_was_changed_by_hand_is_refused(tmp_path: Path, made: M
     threshold = f'"threshold": {json.loads(text)["bound"]["threshold"]}'
     assert text.count(threshold) == 1
     (tmp_path / "screen.json").write_text(text.replace(threshold, '"threshold": 0.9'))
-    with pytest.raises(LabelsError, match=r"screen\.json was changed after the fit, so its promise means nothing"):
+    with pytest.raises(LabelsError, match=r"screen\.json was changed after the fit, .* copy the screen again"):
         read_screen(str(tmp_path))
 
 
@@ -335,6 +335,9 @@ def test_weights_of_other_shapes_are_refused(tmp_path: Path, made: MadeScreen) -
 def test_a_folder_without_a_record_is_no_screen(tmp_path: Path) -> None:
     with pytest.raises(LabelsError, match="is no screen"):
         read_screen(str(tmp_path))
+    (tmp_path / "screen.json").write_text("{}")
+    with pytest.raises(LabelsError, match=r"screen\.json is a file; give the folder of the screen"):
+        read_screen(str(tmp_path / "screen.json"))
 
 
 def test_a_fusion_of_a_modality_that_is_not_there_is_refused() -> None:

@@ -229,6 +229,10 @@ WINDOWS = SwinConfig(image_size=4000, window_size=1000, embed_dim=8, depths=[1],
         (_settings("preprocessor_config.json", size={"height": 10**6, "width": 32}), "height is larger than 1,024"),
         (_settings("preprocessor_config.json", size={"height": 64, "width": 64}), "cannot look at a picture"),
         (_settings("preprocessor_config.json", image_mean="grey"), "cannot look at a picture"),
+        (
+            lambda folder: (folder / "preprocessor_config.json").write_text("{}"),
+            "its preprocessor_config.json does not fit its config.json; give both of the same model",
+        ),
         (_settings("preprocessor_config.json", image_processor_type="os"), 'no image_processor_type "os" is taken'),
         (lambda folder: (folder / "config.json").write_text("[" * 100_000), "config.json of the encoder is not a JSON"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"\x80\x04pickle"), "cannot be loaded"),
@@ -280,7 +284,9 @@ def test_odd_settings_of_a_text_encoder_are_one_line_or_do_not_matter(
 def test_a_picture_of_too_many_patches_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
     folder = _folder(tmp_path / "model", Dinov2Config(**SEES))
     _settings("preprocessor_config.json", size={"height": 1024, "width": 1024}, crop_size=None)(folder)
-    with pytest.raises(EngineError, match=r"cuts a picture into 16,384 patches, too many for memory$"):
+    with pytest.raises(
+        EngineError, match=r"cuts a picture into 16,384 patches, too many for memory: its preprocessor_config"
+    ):
         _encoder(folder)
 
 
