@@ -11,6 +11,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.progress import duration
+from reports.words import percent
 from scoring.runs import ATTEMPTS, RUN_LEASE
 from scoring.runs.attempts import Attempt, Attempts, EngineTime, engine_time
 from scoring.runs.coverage import has_all_chosen
@@ -181,10 +182,10 @@ def _engine_lines(time_: EngineTime | None) -> list[str]:
     if time_ is None or time_.share_short is None:
         return []
     parts = sorted(time_.short_s.items(), key=lambda part: -part[1])
-    why = ", ".join(f"{cause} {seconds / time_.seconds:.1%}" for cause, seconds in parts)
+    why = ", ".join(f"{cause} {percent(seconds / time_.seconds)}" for cause, seconds in parts)
     ahead = f"at most {time_.most_bytes_ahead / 2**20:,.0f} MiB ahead of one engine"
     return [
-        f"engines had fewer requests than a step takes for {time_.share_short:.1%} of {duration(time_.seconds)}"
+        f"engines had fewer requests than a step takes for {percent(time_.share_short)} of {duration(time_.seconds)}"
         f"{f' ({why})' if why else ''}; {ahead}"
     ]
 

@@ -16,6 +16,7 @@ from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import Option, Seed, Url, checked_request, refuse_existing
 from jobs.console.terminal import write_line, write_table, wrote_json
 from reports.calibration.bands import BandsFit, fitted_bands
+from reports.words import percent
 from scoring.labels.table import labels_sha256, values_of_other_taxonomy
 from scoring.runs.audit_files import SAMPLE_SCHEMA
 from scoring.table import SCHEMA
@@ -107,7 +108,7 @@ def fit(request: TaxonomyRequest, output: str) -> None:
     write_table(["level", "weight", "pictures", "combinations", "band", "sd of its lower edge"], rows, range(6))
     of = result.fit
     write_line(
-        f"{of.nearest:.1%} of the pictures are nearest to the centre of their level; loss {of.first_loss:.3f} → "
+        f"{percent(of.nearest)} of the pictures are nearest to the centre of their level; loss {of.first_loss:.3f} → "
         f"{of.last_loss:.3f}; ε {of.epsilon:.4f}"
     )
     if of.num_empty or of.num_unjudged:

@@ -3,6 +3,7 @@
 import click
 
 from ingest.errors import did_you_mean
+from jobs.console.request_options import Command
 
 SENTENCE_LENGTH = 300
 """Characters of a command's first sentence in `--help`; click would cut it at the end of the line."""
@@ -10,6 +11,8 @@ SENTENCE_LENGTH = 300
 
 class Commands(click.Group):
     """A group of commands (`cls=` of `click.group`). An unknown one is an error that says which there are."""
+
+    command_class = Command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

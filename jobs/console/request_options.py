@@ -32,19 +32,15 @@ QUIET = click.option("--quiet", is_flag=True, help="No progress.")
 
 
 class Command(click.Command):
-    """A command (`cls=` of `click.command`) with options in groups."""
+    """A command (`cls=` of `click.command`) whose `--help` puts options under the headings of its requests (`takes`).
 
-    def __init__(self, *args: Any, headings: Mapping[str, Sequence[str]] | None = None, **kwargs: Any):
-        """Group the options. headings: heading -> long names, such as `--limit`. Others come first, below "Options"."""
-        super().__init__(*args, **kwargs)
-        self._headings = headings or {}
-        known = {name for parameter in self.params for name in parameter.opts}
-        unknown = [name for names in self._headings.values() for name in names if name not in known]
-        assert not unknown, f"headings of {self.name} name no option: {unknown}"
+    Options without a heading come first, below "Options".
+    """
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        heading_of = {name: heading for heading, names in self._headings.items() for name in names}
-        records: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *self._headings)}
+        headings: dict[str, tuple[str, ...]] = getattr(self.callback, "headings", {})
+        heading_of = {name: heading for heading, names in headings.items() for name in names}
+        records: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *headings)}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if isinstance(parameter, click.Option) and record is not None:
@@ -229,15 +225,16 @@ def takes(*requests: type) -> Callable[[Function], Function]:
         for item in reversed(declared):
             command = _declared(item)(command)
         command.names_urls = True  # type: ignore[attr-defined]  # the fields of requests do it, each by its type
+        command.headings = _headings(declared)  # type: ignore[attr-defined]
         return command
 
     return decorate
 
 
-def headings(*requests: type) -> dict[str, tuple[str, ...]]:
-    """Return heading -> names of options, for `jobs.console.request_options.Command`."""
+def _headings(declared: Sequence[Parameter]) -> dict[str, tuple[str, ...]]:
+    """Return heading -> names of options."""
     by_heading: dict[str, tuple[str, ...]] = {}
-    for item in (parameter for request in requests for parameter in parameters(request)):
+    for item in declared:
         if heading := item.spelled("heading"):
             by_heading[heading] = (*by_heading.get(heading, ()), _names(item)[0].partition("/")[0])
     return by_heading

@@ -13,7 +13,7 @@ from ingest.errors import IncompleteError, PrivsieveError
 from ingest.storage.retries import RETRY_VARIABLE
 from ingest.storage.web import named
 from jobs.console.engine_options import ChosenOptions, EngineName
-from jobs.console.request_options import Command, headings, takes
+from jobs.console.request_options import Command, takes
 from jobs.console.requests import EngineCpus, EngineGpus, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.doctor.checks import (
@@ -217,7 +217,7 @@ def check_adapter(engine: str, options: EngineOptions, model: LocalModel | None)
     )
 
 
-@click.command(cls=Command, headings=headings(DoctorRequest))
+@click.command(cls=Command)
 @takes(DoctorRequest)
 def doctor(request: DoctorRequest) -> None:
     """Check versions, GPU, memory, model files and storage: one line each, with what to do."""

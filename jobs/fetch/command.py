@@ -17,7 +17,7 @@ from pydantic import Field, InstanceOf
 from ingest import __version__
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.storage.place import Place, place
-from jobs.console.request_options import QUIET, Command, headings, takes
+from jobs.console.request_options import QUIET, Command, takes
 from jobs.console.requests import Count, Name, Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.fetch.download import IMG2DATASET, LOCAL, Workers, default_folder, download, python_of, requirements
@@ -162,7 +162,7 @@ def _record(request: FetchRequest) -> FetchRecord:
     return FetchRecord(privsieve=__version__, img2dataset=IMG2DATASET, **fields)
 
 
-@click.command(cls=Command, headings=headings(FetchRequest, FetchResources))
+@click.command(cls=Command)
 @takes(FetchRequest, FetchResources)
 @QUIET
 def fetch(request: FetchRequest, resources: FetchResources, quiet: bool) -> None:

@@ -7,7 +7,7 @@ import click
 
 from ingest.errors import number_of
 from ingest.formats.members import Members
-from jobs.console.request_options import QUIET, Command, headings, takes
+from jobs.console.request_options import QUIET, Command, takes
 from jobs.console.terminal import write_line
 from jobs.filter.decisions import readable
 from jobs.filter.guaranteeing import percent
@@ -35,7 +35,7 @@ MAX_KINDS_PRINTED = 8
 """Limit on the printed kinds of members and columns that were left out."""
 
 
-@click.command(cls=Command, headings=headings(FilterRequest, FilterResources))
+@click.command(cls=Command)
 @takes(FilterRequest, FilterResources)
 @click.option("--dry-run", is_flag=True, help="Show what would be dropped and any problem with --out; write nothing.")
 @QUIET

@@ -102,7 +102,7 @@ def shift_in_words(shift: Mapping[str, Any]) -> Iterator[str]:
         least = ", ".join(f"{printable(name)} {after:,} of {before:,}" for name, before, after in lost[:MAX_SHOWN])
         moved = shift["total_variation"]
         variation = "" if moved is None else f"shares of categories differ by a total variation of {moved:.3f}; "
-        yield f"{variation}least is left of {least}"
+        yield f"{variation}categories of which least is left: {least}"
     if (captions := shift["captions"]) is not None and captions["all_after"]:
         shares = [100 * captions[when] / captions[f"all_{when}"] for when in ("before", "after")]
         yield f"with a caption: {shares[0]:.1f} % of the scanned pictures, {shares[1]:.1f} % of the released"

@@ -91,14 +91,21 @@ def consensus(request: ConsensusRequest) -> None:
     write_line(f"{number_of(num_rows, 'picture')} in {request.out}, {result.num_shared} with a row of every annotator")
     write_line(f"method {result.method}, {len(result.annotators)} annotators: {', '.join(result.annotators)}")
     for what, counts in (("values of attributes", result.num_values), ("private", result.num_private)):
-        write_line(f"{what}: " + ", ".join(f"{count:,} are {value}" for value, count in counts.items()))
+        write_line(f"{what}: " + ", ".join(f"{count:,} are {value}" for value, count in counts.items() if count))
     for name, share in result.accuracy.items():
-        write_line(f"estimated to be right: {name} {share:.1%}")
+        write_line(f"estimated to be right: {name} {percent(share)}")
 
 
 @labels.command()
 @takes(AgreementRequest)
-@click.option("--format", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["text", "json", "table"]),
+    default="text",
+    show_default=True,
+    help="table is an earlier name of text.",
+)
 def agreement(request: AgreementRequest, output: str) -> None:
     """Show how far annotators agree: per attribute, level, private and class.
 

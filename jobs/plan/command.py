@@ -15,7 +15,7 @@ from ingest.errors import EngineError, number_of
 from ingest.formats import open_source, refuse_without_pictures
 from ingest.images.pixels import ImageLimits
 from jobs.console.engine_options import ChosenOptions, EngineName
-from jobs.console.request_options import QUIET, TEXT_OR_JSON, headings, takes, with_old_spellings
+from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes, with_old_spellings
 from jobs.console.requests import Count, EngineCpus, EngineGpus, Name, Option, Seed, Url, checked_request
 from jobs.console.terminal import write_table, wrote_json
 from jobs.plan.arithmetic import Figure, PlanResult, ScreenPlan, plan_of
@@ -25,6 +25,7 @@ from jobs.runtime.machines import gpus_of_engine, share_of_gpu
 from jobs.runtime.on_worker import fetch_with_progress, on_worker
 from jobs.runtime.progress import SILENT, Feedback, on_terminal, weights_shown
 from jobs.scan.prepared import check_category, own_names_notice
+from reports.words import percent
 from scoring.assessment import Closable, EngineOptions
 from scoring.engines import DEFAULT, engine_module, placeholder_engine
 from scoring.engines.picture import max_side_px
@@ -166,9 +167,7 @@ def _engine_under_test(name: str, options: EngineOptions) -> EngineUnderTest:
         )
 
 
-@click.command(
-    cls=with_old_spellings({"--gpus": "--num-engines", "--sample-size": "--sample"}), headings=headings(PlanRequest)
-)
+@click.command(cls=with_old_spellings({"--gpus": "--num-engines", "--sample-size": "--sample"}))
 @takes(PlanRequest)
 @TEXT_OR_JSON
 @QUIET
@@ -206,7 +205,7 @@ def _write_text(result: PlanResult) -> None:
         ("per image", *_sized(result.bytes_per_image.times(1e-12)), "mean"),
         ("picture size", *_shown(result.megapixels, ",.3g", " megapixels"), "mean, and 5 to 95 % of the images"),
         ("formats", formats, "", "by content, of the sample"),
-        ("broken", f"{result.broken_share:.1%}", "", broken),
+        ("broken", percent(result.broken_share), "", broken),
         ("decoding", *_shown(result.decode_ms, ",.3g", " ms/image"), here),
         *([("downscaling", *_shown(result.downscale_ms, ",.3g", " ms/image"), here)] if result.downscale_ms else []),
         *([("preparing", *_shown(result.host_ms, ",.3g", " ms/image"), result.host_origin)] if result.host_ms else []),

@@ -8,7 +8,7 @@ from shlex import quote
 import click
 
 from ingest.errors import number_of
-from jobs.console.request_options import QUIET, headings, takes, with_old_spellings
+from jobs.console.request_options import QUIET, takes, with_old_spellings
 from jobs.console.terminal import write_line
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import duration, on_terminal, weights_shown
@@ -17,10 +17,7 @@ from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, S
 REMOVED = {"--keep-rationale": "a model's own words can repeat what a picture shows, so they are not stored any more"}
 
 
-@click.command(
-    cls=with_old_spellings({"--format": "--source-format"}, REMOVED),
-    headings=headings(ScanRequest, ScanResources, Supervision),
-)
+@click.command(cls=with_old_spellings({"--format": "--source-format"}, REMOVED))
 @takes(ScanRequest, ScanResources, Supervision)
 @QUIET
 @click.option("--dry-run", is_flag=True, help="Only show the prompt and what the first pictures cost.")

@@ -18,7 +18,7 @@ from jobs.study.points import PointResult, StudyRequest
 from jobs.study.studies import CostRequest, curve_finding, leave_one_out_finding, run_cost, run_curve, run_leave_one_out
 from reports.evaluation.words import interval_cell
 from reports.statistics.paired import interval_of_mean
-from reports.words import number
+from reports.words import number, percent
 
 Result = TypeVar("Result")
 
@@ -199,14 +199,15 @@ def cost(request: CostRequest, output: str) -> None:
         f"{result.num_pictures} pictures ({result.num_undecodable} more are missing or cannot be decoded), "
         f"{result.num_questions} questions: the next word's distribution moved by "
         f"{result.mean_kl:.4f} nats on average ({result.p95_kl:.4f} at the 95th percentile); the most probable word is "
-        f"the same for {result.same_first_token:.1%}"
+        f"the same for {percent(result.same_first_token)}"
     )
     if result.accuracy_before is not None and result.accuracy_after is not None:
         change = result.accuracy_after - result.accuracy_before
         low, high = interval_of_mean(result.num_questions, change, result.change_deviation or 0.0)
         write_line(
-            f"right answers: {result.accuracy_before:.1%} before tuning, {result.accuracy_after:.1%} after it; change "
-            f"{number(100 * change, '+.1f')} points (95 %: {number(100 * low, '+.1f')} to {number(100 * high, '+.1f')})"
+            f"right answers: {percent(result.accuracy_before)} before tuning, {percent(result.accuracy_after)} after "
+            f"it; change {number(100 * change, '+.1f')} points (95 %: {number(100 * low, '+.1f')} to "
+            f"{number(100 * high, '+.1f')})"
         )
         return
     write_line("this says that the model has changed, not that it has become worse")

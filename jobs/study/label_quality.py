@@ -17,6 +17,7 @@ from jobs.console.requests import Count, Option, Seed, Url, Urls, checked_reques
 from jobs.labels.run import labels_of
 from reports.labels.agreement import agreement
 from reports.statistics.intervals import Draws, Interval, of_share
+from reports.words import percent
 from scoring.labels.judgements import Judgements, judgements
 from scoring.labels.picture_index import PictureIndex
 from scoring.labels.table import LabelsOrigin, attribute_values, read_labels, to_labels, write_labels
@@ -159,6 +160,6 @@ def label_quality_finding(result: LabelQualityResult) -> str:
     if result.accuracy is None:
         return f"Of no drawn picture do {MIN_ANSWERS} people say the same."
     ends = result.accuracy_interval
-    interval = "" if ends is None else f" (95 %: {ends.low:.1%} to {ends.high:.1%})"
+    interval = "" if ends is None else f" (95 %: {percent(ends.low)} to {percent(ends.high)})"
     confirmed = f"{result.num_right} of {result.num_judged} pictures"
-    return f"People confirm the label of {confirmed}, {result.accuracy:.1%}{interval}."
+    return f"People confirm the label of {confirmed}, {percent(result.accuracy)}{interval}."

@@ -23,6 +23,7 @@ from jobs.console.terminal import write_line
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import Feedback, on_terminal, weights_shown
 from jobs.tune.on_ray import StepsDone, refuse_read_only, staging_folder, train_on_ray, upload
+from reports.words import percent
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import (
     BEGUN,
@@ -303,10 +304,13 @@ def _card(work: "TrainingRequest", request: TuneRequest, trained: "Trained", sec
             "make the set with --validation 0"
         )
     if trained.share_of_commonest_answer > trained.share_of_commonest_target + COLLAPSED:
+        answer, target = (
+            percent(share, decimals=0)
+            for share in (trained.share_of_commonest_answer, trained.share_of_commonest_target)
+        )
         cautions.append(
-            f"the model gives one answer to {trained.share_of_commonest_answer:.0%} of the training pictures, and it "
-            f"is right for {trained.share_of_commonest_target:.0%} at most: it has hardly learnt to tell them apart; "
-            "tune on more pictures, or with another learning_rate"
+            f"the model gives one answer to {answer} of the training pictures, and it is right for {target} at most: "
+            "it has hardly learnt to tell them apart; tune on more pictures, or with another learning_rate"
         )
     allowed = MAX_DIFFERENCE.get(trained.precision, min(MAX_DIFFERENCE.values()))
     if not difference <= allowed:

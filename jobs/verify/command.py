@@ -3,7 +3,7 @@
 import click
 
 from ingest.errors import IncompleteError, number_of
-from jobs.console.request_options import QUIET, Command, headings, takes
+from jobs.console.request_options import QUIET, Command, takes
 from jobs.console.terminal import write_line
 from jobs.runtime.progress import on_terminal
 from jobs.verify.checking import run_verify
@@ -12,7 +12,7 @@ from jobs.verify.request import VerifyRequest
 MAX_FAULTS_PRINTED = 20
 
 
-@click.command(cls=Command, headings=headings(VerifyRequest))
+@click.command(cls=Command)
 @takes(VerifyRequest)
 @QUIET
 def verify(request: VerifyRequest, quiet: bool) -> None:

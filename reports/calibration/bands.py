@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from ingest.errors import LabelsError, number_of
 from reports.statistics.binary import Numbers
+from reports.words import percent
 from scoring.taxonomy import Taxonomy
 
 NUM_DIMENSIONS = 16
@@ -114,8 +115,8 @@ def fitted_bands(values: Numbers, taxonomy: Taxonomy, seed: int) -> BandsFit:
     fit = _edges(combinations, levels, pictures, generator)
     if fit.nearest < MIN_NEAREST:
         raise LabelsError(
-            f"only {fit.nearest:.0%} of the pictures are nearest to the centre of their own level, and bands need "
-            f"{MIN_NEAREST:.0%}; label more pictures"
+            f"only {percent(fit.nearest, decimals=0)} of the pictures are nearest to the centre of their own level, "
+            f"and bands need {percent(MIN_NEAREST, decimals=0)}; label more pictures"
         )
     _refuse_degenerate(fit.edges)
     draws = [
@@ -272,6 +273,6 @@ def _refuse_unstable(edges: Numbers, deviations: Numbers) -> None:
         if is_unstable:
             raise LabelsError(
                 f"the lower edge of level {number + 1}, {edges[number]:.3f}, is unstable: over {NUM_BOOTSTRAPS} draws "
-                f"of the pictures its standard deviation is {deviations[number]:.3f}, more than {MAX_WIDTH_SHARE:.0%} "
-                "of the narrower band next to it; label more pictures"
+                f"of the pictures its standard deviation is {deviations[number]:.3f}, more than "
+                f"{percent(MAX_WIDTH_SHARE, decimals=0)} of the narrower band next to it; label more pictures"
             )

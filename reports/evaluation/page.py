@@ -13,7 +13,7 @@ from reports.evaluation.results import Evaluation
 from reports.evaluation.words import findings, notes, tables
 from reports.pages import fill
 from reports.statistics.calibration import Calibration
-from reports.words import number, shortened
+from reports.words import number, percent, shortened
 
 SIDE = 200
 """Side of a drawing without its margin, in SVG units."""
@@ -69,7 +69,7 @@ def reliability(calibration: Calibration) -> tuple[Dot, ...]:
             y=MARGIN / 2 + SIDE * (1 - bin_.share),
             radius=2.5 + 6 * (bin_.num_pictures / most) ** 0.5,
             text=f"{bin_.num_pictures:,} pictures given {bin_.mean_probability:.2f} on average: "
-            f"{bin_.share:.1%} are so",
+            f"{percent(bin_.share)} are so",
         )
         for bin_ in calibration.bins
         if bin_.mean_probability is not None and bin_.share is not None

@@ -97,8 +97,8 @@ def test_status_says_how_long_engines_had_too_few_requests(
     add_engine_time(place(str(run)), time)
     assert privsieve("status", run) == 0
     shown = capsys.readouterr().out
-    assert "engines had fewer requests than a step takes for 1.5% of " in shown
-    assert " (preparing 1.0%, reading 0.5%); at most 200 MiB ahead of one engine\n" in shown
+    assert "engines had fewer requests than a step takes for 1.5 % of " in shown
+    assert " (preparing 1.0 %, reading 0.5 %); at most 200 MiB ahead of one engine\n" in shown
     assert privsieve("status", run, "--format", "json") == 0
     assert json.loads(capsys.readouterr().out)["engine_time"]["short_s"] == {"reading": 36, "preparing": 72}
 

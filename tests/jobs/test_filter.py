@@ -352,7 +352,7 @@ def test_a_release_says_how_its_categories_and_captions_differ(
     # Kept are 0 to 3: of street 4 of 5, of office none of 3; captions have 4 of 8, then 2 of 4.
     said = capsys.readouterr().out
     differ = "shares of categories differ by a total variation of 0.375"
-    assert f"shift: {differ}; least is left of office 0 of 3, street 4 of 5\n" in said
+    assert f"shift: {differ}; categories of which least is left: office 0 of 3, street 4 of 5\n" in said
     assert "shift: with a caption: 50.0 % of the scanned pictures, 50.0 % of the released\n" in said
     assert "shift: captions by category change most in street 40.0 % → 50.0 %\n" in said
     shift = json.loads((out / "release.json").read_text())["shift"]

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from pydantic import Field
 
-from jobs.console.request_options import Command, headings, takes
+from jobs.console.request_options import Command, takes
 from jobs.console.requests import Below, Count, Option, Url
 
 
@@ -44,7 +44,7 @@ def asked(*arguments: str) -> Any:
     """The request, or what the command prints."""
     made = list[Wish]()
 
-    @click.command(cls=Command, headings=headings(Wish))
+    @click.command(cls=Command)
     @takes(Wish)
     def command(wish: Wish) -> None:
         made.append(wish)

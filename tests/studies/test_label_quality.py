@@ -64,7 +64,7 @@ def test_accuracy_is_against_what_at_least_three_people_say(tmp_path: Path, caps
     assert 0.7 < found["fleiss"] < 1
     assert privsieve("study", "label-quality", file, "--out", out, *files) == 0
     assert capsys.readouterr().out.splitlines()[:2] == [
-        "People confirm the label of 17 of 19 pictures, 89.5% (95 %: 66.9% to 98.7%).",
+        "People confirm the label of 17 of 19 pictures, 89.5 % (95 %: 66.9 % to 98.7 %).",
         "wrong: 1 labelled private, 1 labelled public; of 1 drawn pictures too few people say the same",
     ]
 

@@ -81,8 +81,8 @@ def test_a_model_that_says_one_thing_is_called_out(
 ) -> None:
     recipe = make_recipe(tmp_path / "absurd.yaml", learning_rate=0.9, epochs=1)
     assert privsieve(*tune_command(few_set, recipe, tmp_path / "out")) == 0
-    assert "caution: the model gives one answer to 100% of the training pictures" in capsys.readouterr().out
-    assert "**Caution:** the model gives one answer to 100%" in (tmp_path / "out" / "README.md").read_text()
+    assert "caution: the model gives one answer to 100 % of the training pictures" in capsys.readouterr().out
+    assert "**Caution:** the model gives one answer to 100 %" in (tmp_path / "out" / "README.md").read_text()
     assert not (tmp_path / "out" / "checkpoints").exists()
     assert list((tmp_path / "out" / "tensorboard").iterdir())
 

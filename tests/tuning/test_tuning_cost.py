@@ -9,6 +9,7 @@ import pytest
 
 from ingest.errors import LabelsError
 from jobs.study.studies import CostRequest, run_cost
+from reports.words import percent
 from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.engines.vlm.prompting import Prompter
 from scoring.protocols.interface import Generate, Image, Message, Prompt, Text
@@ -47,7 +48,8 @@ def test_answers_are_judged_before_and_after_and_missing_pictures_are_counted(
     options = ("--benchmark", "pope", "--questions", request.questions[0], "--max-pixels", MAX_PIXELS)
     assert privsieve("study", "cost", short, "--model", BASE, "--pictures", few.folder, *options) == 0
     shown = capsys.readouterr().out
-    assert f"right answers: {result.accuracy_before:.1%} before tuning, {result.accuracy_after:.1%} after it" in shown
+    before, after = percent(result.accuracy_before), percent(result.accuracy_after)
+    assert f"right answers: {before} before tuning, {after} after it" in shown
 
 
 def test_right_answers_are_those_that_people_give(short: Path, few: Pictures, tmp_path: Path) -> None:
