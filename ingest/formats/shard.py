@@ -5,7 +5,6 @@ import io
 import logging
 import os
 import posixpath
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,13 +38,8 @@ def _fault(name: str, error: OSError) -> StorageError:
 @contextmanager
 def opened(root: Place, shard: str) -> Iterator[BinaryIO]:
     """Open the shard as a seekable stream that raises StorageError, never OSError."""
-    location = root.at(shard)
     with storage_faults(shard):
-        if location.is_local and not stat.S_ISREG(
-            os.stat(location.path).st_mode
-        ):  # opening a pipe would wait for a writer
-            raise StorageError(f"cannot read {printable(shard)}: it is a pipe, socket or device, not a file")
-        stream = location.open()
+        stream = root.at(shard).open()
     with stream:
         yield cast(BinaryIO, _Guarded(stream, shard))
 

@@ -4,5 +4,5 @@ command.py      `run_plan`: the engine, or a recorded speed where it cannot run;
 measuring.py    a small random sample of a corpus is read, decoded and scored here
 arithmetic.py   measurements -> figures with ranges
 
-May import: `ingest`, `reports.statistics`, `scoring`, `jobs.console`, `jobs.runtime`, `jobs.scan`.
+May import: `ingest`, `reports`, `scoring`, `jobs.console`, `jobs.runtime`, `jobs.scan`.
 """

@@ -1,5 +1,5 @@
 """`tune`: a training set becomes an adapter of a model.
 
-May import: `ingest`, `scoring`, `jobs.console`, `jobs.runtime`.
+May import: `ingest`, `reports`, `scoring`, `jobs.console`, `jobs.runtime`.
 Start at: `command.py`.
 """

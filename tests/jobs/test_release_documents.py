@@ -95,7 +95,7 @@ def test_a_category_of_the_corpus_loads_no_picture_and_is_no_html(release: Path)
     shown = "\\<img src=x>!\\[a\\](http://example.org/a.png)\\`"
     made = documents(facts)
     assert f"| {shown} | 4 | 2 |" in made["datasheet.md"].decode()
-    assert f"; least is left of {shown} 2 of 4.\n" in made["README.md"].decode()
+    assert f"; categories of which least is left: {shown} 2 of 4.\n" in made["README.md"].decode()
 
 
 def test_croissant_json_says_what_was_looked_for_and_not_that_it_is_there(release: Path) -> None:
