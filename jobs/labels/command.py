@@ -125,8 +125,7 @@ def agreement(request: AgreementRequest, output: str) -> None:
     write_line(f"{number_of(len(result.annotators), 'annotator')}: {', '.join(result.annotators)}")
     write_line(f"{number_of(result.num_pictures, 'picture')} with rows of at least two")
     heads = ["", "items", "by a pair", "identical", "same", "Cohen", "95 %", "Fleiss", "alpha", "95 %", "ordinal alpha"]
-    rows = [_agreement_cells(row) for row in result.rows]
-    write_table(heads, rows, set(range(1, len(heads))))
+    write_table(heads, [_agreement_cells(row) for row in result.rows], set(range(1, len(heads))))
     if any(interval.is_few for row in result.rows for interval in row.intervals.values()):
         write_line(FEW_NOTE)
     if chance := [f"{row.name} ({percent(row.most_common)})" for row in result.rows if row.is_mostly_chance]:
