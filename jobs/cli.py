@@ -12,7 +12,7 @@ from ingest import __version__
 from ingest.errors import PrivsieveError
 from ingest.storage.place import reason_of
 from ingest.storage.web import without_credentials
-from jobs.console.groups import Commands
+from jobs.console.commands import Commands
 from jobs.console.settings import add_settings, by_variables
 from jobs.console.terminal import write_line
 from scoring.sql.limits import is_left_behind

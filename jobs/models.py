@@ -8,7 +8,7 @@ import click
 
 from ingest.errors import IncompleteError, RunError, number_of
 from ingest.storage.web import named
-from jobs.console.groups import Commands
+from jobs.console.commands import Commands
 from jobs.console.request_options import QUIET
 from jobs.console.terminal import write_line, write_rows, write_table
 from jobs.runtime.cluster import command_session

@@ -11,7 +11,7 @@ import yaml
 from ingest.errors import LabelsError
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
-from jobs.console.groups import Commands
+from jobs.console.commands import Commands
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.requests import Option, Seed, Url, checked_request, refuse_existing
 from jobs.console.terminal import write_line, write_table, wrote_json

@@ -6,7 +6,7 @@ import click
 
 from ingest.errors import number_of
 from jobs.audit.run import AuditApplyRequest, AuditSampleRequest, Replaced, run_audit_apply, run_audit_sample
-from jobs.console.groups import Commands
+from jobs.console.commands import Commands
 from jobs.console.request_options import takes
 from jobs.console.terminal import write_cautions, write_document, write_json, write_line, write_rows
 from jobs.runtime.progress import on_terminal

@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 from pydantic.fields import FieldInfo
 
+from jobs.console.commands import Command
 from jobs.console.requests import Parameter, asked, parameters, text_of
 from jobs.console.terminal import write_line
 
@@ -29,27 +30,6 @@ TEXT_OR_JSON = click.option(
 """For commands that print a document; JSON holds its figures in full. The function gets `output`."""
 
 QUIET = click.option("--quiet", is_flag=True, help="No progress.")
-
-
-class Command(click.Command):
-    """A command (`cls=` of `click.command`) whose `--help` puts options under the headings of its requests (`takes`).
-
-    Options without a heading come first, below "Options".
-    """
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        headings: dict[str, tuple[str, ...]] = getattr(self.callback, "headings", {})
-        heading_of = {name: heading for heading, names in headings.items() for name in names}
-        records: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *headings)}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if isinstance(parameter, click.Option) and record is not None:
-                heading = next((heading_of[name] for name in parameter.opts if name in heading_of), "Options")
-                records[heading].append(record)
-        for heading, options in records.items():
-            if options:
-                with formatter.section(heading):
-                    formatter.write_dl(options)
 
 
 class OneSource(click.Argument):

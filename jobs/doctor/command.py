@@ -12,8 +12,9 @@ import click
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.storage.retries import RETRY_VARIABLE
 from ingest.storage.web import named
+from jobs.console.commands import Command
 from jobs.console.engine_options import ChosenOptions, EngineName
-from jobs.console.request_options import Command, takes
+from jobs.console.request_options import takes
 from jobs.console.requests import EngineCpus, EngineGpus, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.doctor.checks import (

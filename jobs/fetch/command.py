@@ -17,7 +17,8 @@ from pydantic import Field, InstanceOf
 from ingest import __version__
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.storage.place import Place, place
-from jobs.console.request_options import QUIET, Command, takes
+from jobs.console.commands import Command
+from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Count, Name, Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.fetch.download import IMG2DATASET, LOCAL, Workers, default_folder, download, python_of, requirements

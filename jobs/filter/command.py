@@ -7,7 +7,8 @@ import click
 
 from ingest.errors import number_of
 from ingest.formats.members import Members
-from jobs.console.request_options import QUIET, Command, takes
+from jobs.console.commands import Command
+from jobs.console.request_options import QUIET, takes
 from jobs.console.terminal import write_line
 from jobs.filter.decisions import readable
 from jobs.filter.guaranteeing import percent

@@ -3,7 +3,7 @@
 import click
 
 from ingest.errors import PrivsieveError, number_of
-from jobs.console.groups import Commands
+from jobs.console.commands import Commands
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, Names, takes
 from jobs.console.terminal import answered_yes, write_document, write_line, write_table, wrote_json
 from jobs.labels.building import (

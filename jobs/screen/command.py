@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from jobs.console.groups import Commands
+from jobs.console.commands import Commands
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
 from jobs.console.terminal import write_document, write_json, write_line, wrote_json
 from jobs.runtime.progress import on_terminal

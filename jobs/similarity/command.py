@@ -5,7 +5,7 @@ import shlex
 import click
 
 from ingest.errors import number_of
-from jobs.console.groups import Commands
+from jobs.console.commands import Commands
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
 from jobs.console.terminal import write_document, write_line, wrote_json
 from jobs.review.local_server import refuse_missing

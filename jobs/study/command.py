@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import click
 
-from jobs.console.groups import Commands
+from jobs.console.commands import Commands
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, Numbers, takes
 from jobs.console.terminal import write_line, write_table, wrote_json
 from jobs.runtime.cluster import command_session

@@ -3,7 +3,8 @@
 import click
 
 from ingest.errors import IncompleteError, number_of
-from jobs.console.request_options import QUIET, Command, takes
+from jobs.console.commands import Command
+from jobs.console.request_options import QUIET, takes
 from jobs.console.terminal import write_line
 from jobs.runtime.progress import on_terminal
 from jobs.verify.checking import run_verify

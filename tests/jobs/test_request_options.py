@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 from pydantic import Field
 
-from jobs.console.request_options import Command, takes
+from jobs.console.commands import Command
+from jobs.console.request_options import takes
 from jobs.console.requests import Below, Count, Option, Url
 
 
