@@ -103,9 +103,11 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> Evalu
     judged_run = judged(request.run, labels, options)
     evaluation = evaluation_of(judged_run, options)
     if evaluation.private is None and evaluation.score is None and not evaluation.attributes:
+        said = " ".join(evaluation.notes)
         raise LabelsError(
-            f"{request.labels}: no label says anything that {request.run} answers, so there is nothing to judge; fill "
-            "in the labels, or give those of the run's question (private or public, attributes, or a score)"
+            f"{request.labels}: no label can be compared with an answer of {request.run}, so there is nothing to "
+            "judge; fill in the labels, or give those of the run's question (private or public, attributes, or a score)"
+            f"{f'. {said}' if said else ''}"
         )
     of_labels = filter(None, (contradictions(labels), caution_of_chosen(place(request.labels))))
     evaluation = replace(evaluation, cautions=(*evaluation.cautions, *of_labels))

@@ -10,6 +10,7 @@ import pytest
 
 from ingest.errors import Fault, LabelsError
 from ingest.storage.place import place
+from jobs.evaluate import EvaluateRequest, run_evaluate
 from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from jobs.labels.run import labels_of
 from jobs.review.command import ReviewRequest, prepared
@@ -160,6 +161,8 @@ def of_evaluate(made: Made, read: Callable[[], str]) -> States:
         labels = written(made, dict.fromkeys(made.states, label))
         code = privsieve("evaluate", made.run, "--labels", labels, "--by", "category", "--format", "json")
         if code == 2:  # labels of what is private have nothing to judge in a run that does not say it
+            with pytest.raises(LabelsError, match="no label can be compared with an answer"):
+                run_evaluate(EvaluateRequest(str(made.run), labels=str(labels)))
             return dict.fromkeys(made.states, None)
         assert code == 0
         groups = json.loads(read())["groups"]

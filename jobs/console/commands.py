@@ -38,7 +38,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         names = self.list_commands(ctx)
-        if args[0] not in names and not args[0].startswith("-"):
+        if args[0] not in names and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(
                 f'unknown command "{args[0]}"{did_you_mean(args[0], names)}; there are: {", ".join(names)}'
             )

@@ -22,7 +22,7 @@ from scoring.runs.results import Results, RowRange, results
 from scoring.runs.rows import Damage, damage_of, is_damage
 from scoring.table import Col
 
-THEN = "wait for its scan, or run the same scan again, then filter"
+THEN = "wait if a scan is at work, else run the same scan again; then filter"
 """What to do if rows are missing: a scan may be at work, or was interrupted."""
 
 

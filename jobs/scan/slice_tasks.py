@@ -155,7 +155,7 @@ class ScanSettings:
     num_decode_threads: int = 2
 
     description: EngineDescription = PLAIN
-    """The engine with which the run was begun. Every worker must have the same packages."""
+    """The engine as this scan described it. Every worker must have the same packages."""
 
     hash_list: HashList = NOTHING
     """Pictures that no engine may see."""
@@ -272,7 +272,7 @@ _fires_at = math.inf
 
 
 def watched(items: Iterable[Item], stall_s: float) -> Iterator[Item]:
-    """Yield the items as they come; end the process if one takes more than `stall_s`, without the time of the caller.
+    """Yield the items as they come; end the process if one takes more than `stall_s`. The caller's time does not count.
 
     The timer is C's (`faulthandler.dump_traceback_later`) and needs no Python lock, so no image can delay it. A process
     has only one; if several slices are under way, it is set to the earliest of their deadlines.

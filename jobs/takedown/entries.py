@@ -66,10 +66,11 @@ def entries_of(url: str) -> tuple[Entry, ...]:
         entries = [_entry_of(number, row) for number, row in enumerate(tombstones_of(content, url), 1)]
     else:
         try:
-            lines = io.StringIO(content.decode("utf-8-sig"), newline=None)  # a key may hold what splitlines() splits at
+            lines = io.StringIO(content.decode("utf-8-sig"), newline="\n")
         except UnicodeDecodeError:
             raise PrivsieveError(f"{url} is not text in UTF-8; write one picture a line") from None
-        stripped = ((number, line.strip()) for number, line in enumerate(lines, 1))
+        # A key may hold, or end in, any other character at which Python divides or strips text.
+        stripped = ((number, line.strip(" \t\r\n")) for number, line in enumerate(lines, 1))
         entries = [_entry(number, line, url) for number, line in stripped if line and not line.startswith("#")]
     if not entries:
         raise PrivsieveError(

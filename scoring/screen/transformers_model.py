@@ -127,7 +127,7 @@ class TransformersEncoder:
             self.length = len(self._embedding(np.zeros((8, 8, 3), np.uint8)))
         except NoFeaturesError as error:
             raise EngineError(
-                f"{error}: its preprocessor_config.json does not fit its config.json; give both of the same model"
+                f"{error}; give its config.json and its preprocessor of the same model, or choose another model"
             ) from None
 
     def features(self, seen: PictureView) -> Features:

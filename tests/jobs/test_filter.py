@@ -188,7 +188,7 @@ def test_only_what_was_scanned_is_released(
     capsys.readouterr()
     assert privsieve("filter", run, "--policy", policies / "keep-all.yaml", "--out", tmp_path / "other") == 2
     assert (
-        "of 11 chosen images are scanned; wait for its scan, or run the same scan again, then"
+        "of 11 chosen images are scanned; wait if a scan is at work, else run the same scan again; then"
         in capsys.readouterr().err
     )
 
@@ -264,7 +264,8 @@ def test_an_unfinished_scan_is_not_filtered(
     finally:
         finished.write_bytes(content)
     assert (
-        "00000.tar is not scanned to its end; wait for its scan, or run the same scan again" in capsys.readouterr().err
+        "00000.tar is not scanned to its end; wait if a scan is at work, else run the same scan again"
+        in capsys.readouterr().err
     )
     assert not (tmp_path / "out").exists()
 

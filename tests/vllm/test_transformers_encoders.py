@@ -231,7 +231,7 @@ WINDOWS = SwinConfig(image_size=4000, window_size=1000, embed_dim=8, depths=[1],
         (_settings("preprocessor_config.json", image_mean="grey"), "cannot look at a picture"),
         (
             lambda folder: (folder / "preprocessor_config.json").write_text("{}"),
-            "its preprocessor_config.json does not fit its config.json; give both of the same model",
+            "; give its config.json and its preprocessor of the same model, or choose another model",
         ),
         (_settings("preprocessor_config.json", image_processor_type="os"), 'no image_processor_type "os" is taken'),
         (lambda folder: (folder / "config.json").write_text("[" * 100_000), "config.json of the encoder is not a JSON"),
