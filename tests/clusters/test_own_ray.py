@@ -18,6 +18,21 @@ with ray_session("local"):
     print(*sorted({socket.laddr.ip for socket in sockets if socket.status == psutil.CONN_LISTEN}))
 """
 
+FAILS_UNHEARD = """
+import threading
+from jobs.runtime.cluster import ray_session
+with ray_session("local"):
+    import ray
+    worker, is_there = ray._private.worker.global_worker, threading.Event()
+    shows = worker.raise_errors
+    worker.raise_errors = lambda *errors: (shows(*errors), is_there.set())
+    @ray.remote
+    def fails():
+        raise ValueError("words of a picture")
+    fails.remote()
+    assert is_there.wait(600)
+"""
+
 ENDS_IN_SHUTDOWN = """
 import os, ray
 from ingest.errors import IncompleteError
@@ -53,6 +68,11 @@ def test_nothing_in_the_folder_of_the_command_is_run(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("31 images in 2 of 2 shards: 27 scored, 4 quarantined")
     assert not (tmp_path / "was_run").exists()
+
+
+def test_the_text_of_an_error_that_nobody_waits_for_is_not_shown(tmp_path: Path) -> None:
+    done = python(FAILS_UNHEARD, folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_a_ray_that_does_not_start_is_one_line_with_rays_own_reason(tmp_path: Path) -> None:
