@@ -284,7 +284,7 @@ def test_odd_settings_of_a_text_encoder_are_one_line_or_do_not_matter(
 def test_a_picture_of_too_many_patches_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
     folder = _folder(tmp_path / "model", Dinov2Config(**SEES))
     _settings("preprocessor_config.json", size={"height": 1024, "width": 1024}, crop_size=None)(folder)
-    with pytest.raises(EngineError, match="16,384 patches, too many for memory; .* or choose another model"):
+    with pytest.raises(EngineError, match=r"16,384 patches, too many for memory; .* or choose another model"):
         _encoder(folder)
 
 
