@@ -53,6 +53,9 @@ CONNECT_LIMIT_S = 5.0
 JOIN_LIMIT_S = 30.0
 """An attempt that fails after this time is the last one."""
 JOIN_PAUSE_S = 2.0
+NUM_STARTS = 3
+LATE = "timed out during startup"
+"""In the text of Ray's error if its node did not register in time."""
 REASON_LENGTH = 200
 """Characters of Ray's own last line that are shown."""
 PORT_WAIT_VARIABLE = "RAY_gcs_server_port_wait_time_s"
@@ -171,16 +174,24 @@ def default_variable(name: str, value: str) -> Iterator[None]:
 
 
 def _start() -> None:
-    """Start a Ray of this process's own. IncompleteError if it does not start, as on a machine that is too busy."""
+    """Start a Ray of this process's own. IncompleteError if it does not start, as on a machine that is too busy.
+
+    Ray gives its node 30 seconds to register, which a busy machine may exceed; the next try finds the programs in the
+    file cache. What a failed try started ends with this process.
+    """
     num_cpus = max(LOGICAL_CPUS_MIN, 2 * (os.cpu_count() or 1))
-    try:
-        with _loopback_only():
-            _init("local", num_cpus=num_cpus, include_dashboard=False)
-    except Exception as error:  # Ray raises bare exceptions here
-        raise IncompleteError(
-            f"Ray did not start on this machine ({_reason(error)}); run the same command again if the machine was "
-            "busy (scan and filter need no Ray with --executor inline)"
-        ) from None
+    for tries_left in reversed(range(NUM_STARTS)):
+        try:
+            with _loopback_only():
+                _init("local", num_cpus=num_cpus, include_dashboard=False)
+            return
+        except Exception as error:  # Ray raises bare exceptions here
+            if tries_left and LATE in str(error):
+                continue
+            raise IncompleteError(
+                f"Ray did not start on this machine ({_reason(error)}); run the same command again if the machine was "
+                "busy (scan and filter need no Ray with --executor inline)"
+            ) from None
 
 
 def _join(address: str) -> None:

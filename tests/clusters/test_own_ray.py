@@ -33,6 +33,23 @@ with ray_session("local"):
     assert is_there.wait(600)
 """
 
+STARTS_LATE = """
+import time
+from types import SimpleNamespace
+from ray._private import node, services
+from jobs.runtime import cluster
+starts, init, get_node = [], cluster._init, services.get_node
+cluster._init = lambda *address, **more: (starts.append(1), init(*address, **more))
+def knows_the_second(*arguments):
+    if len(starts) < 2:
+        raise RuntimeError("the node did not register")
+    return get_node(*arguments)
+services.get_node = knows_the_second
+node.time = SimpleNamespace(**{**vars(time), "monotonic": lambda: (30 if len(starts) < 2 else 1) * time.monotonic()})
+with cluster.ray_session("local"):
+    print(len(starts))
+"""
+
 ENDS_IN_SHUTDOWN = """
 import os, ray
 from ingest.errors import IncompleteError
@@ -73,6 +90,11 @@ def test_nothing_in_the_folder_of_the_command_is_run(tmp_path: Path) -> None:
 def test_the_text_of_an_error_that_nobody_waits_for_is_not_shown(tmp_path: Path) -> None:
     done = python(FAILS_UNHEARD, folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_ray_that_does_not_register_in_time_is_started_again(tmp_path: Path) -> None:
+    done = python(STARTS_LATE, folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "2\n", "")
 
 
 def test_a_ray_that_does_not_start_is_one_line_with_rays_own_reason(tmp_path: Path) -> None:
