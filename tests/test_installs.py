@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from ingest import __version__
+from tests.environments import BUILDS_HERE, make_environment
 
 ROOT = Path(__file__).parent.parent
 DOCKERFILE = ROOT / "jobs" / "deploy" / "Dockerfile"
@@ -134,11 +135,12 @@ def test_the_images_of_the_job_have_the_version() -> None:
 @pytest.mark.slow
 def test_the_lines_of_the_cpu_image_install_a_privsieve_that_scans(tmp_path: Path) -> None:
     """An environment stands for the image. Lines that set up the system (apt-get, useradd) are left out."""
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "image")], check=True)
+    extras = next(re.findall(r"\.\[(.*?)\]", rest)[0] for _, rest in instructions("cpu") if "pip install" in rest)
+    make_environment(tmp_path / "image", *extras.split(","))
     folder = tmp_path / "opt"
     folder.mkdir()
     environment = os.environ | {"PATH": f"{tmp_path / 'image' / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    environment["PIP_NO_COMPILE"] = "0"  # pip reads this 0 as --no-compile: most of it is never imported
+    environment |= BUILDS_HERE
     environment.pop("PYTHONPATH", None)
     num_run = 0
     for word, rest in instructions("cpu"):

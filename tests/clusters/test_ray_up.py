@@ -3,7 +3,7 @@
 Its machine is this one: an sshd that sees no processes of anybody else (`ray stop`, with which the commands begin, ends
 each Ray that it sees), on a network of its own, so that Ray's fixed ports are free. What is changed of the file: the
 provider, the login, and the types of machine, of which Ray knows none here; so there is a head and no worker. The
-packages come from a folder, since that network leads nowhere.
+packages are there before, since that network leads nowhere.
 """
 
 import getpass
@@ -23,6 +23,7 @@ import yaml
 
 from tests.clusters.submitted import rows_of
 from tests.conftest import ray_folder
+from tests.environments import BUILDS_HERE, make_environment
 
 ROOT = Path(__file__).parent.parent.parent
 SSHD = Path("/usr/sbin/sshd")
@@ -46,9 +47,8 @@ PidFile none
 
 PROFILE = """
 export PATH={python_folder}:$PATH RAY_TMPDIR={folder}/head-ray
-export PIP_NO_INDEX=1 PIP_FIND_LINKS={folder}/packages PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_COMPILE=0
+export {settings}
 """
-"""pip reads PIP_NO_COMPILE=0 as --no-compile: most of what is installed is never imported."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,8 @@ def machine() -> Iterator[Machine]:
 
 
 def _started_machine(folder: Path, started: "list[subprocess.Popen[bytes]]") -> Machine:
-    packages = [sys.executable, "-m", "pip", "download", "-q", "--dest", str(folder / "packages")]
-    extras = ".[detectors,cluster,s3,aws]"
-    subprocess.run(
-        [*packages, "-c", "constraints.txt", extras, "setuptools>=77"], cwd=ROOT, check=True, stderr=subprocess.DEVNULL
-    )
+    (folder / "head").mkdir()
+    make_environment(folder / "head" / "venv", "detectors", "cluster", "s3", "aws")
     for key in ("key", "host_key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key)], check=True)
     Path("/run/sshd").mkdir(exist_ok=True)
@@ -114,7 +111,7 @@ def _started_machine(folder: Path, started: "list[subprocess.Popen[bytes]]") -> 
         return started[-1].pid
 
     values = {"folder": folder, "address": ADDRESS, "python_folder": Path(sys.executable).parent}
-    (folder / "head").mkdir()
+    values["settings"] = " ".join(f"{name}={value}" for name, value in BUILDS_HERE.items())
     (folder / "head" / ".profile").write_text(PROFILE.format(**values))
     (folder / "head" / ".bashrc").write_text("")
     (folder / "sshd.conf").write_text(SSHD_CONFIG.format(**values))
