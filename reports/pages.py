@@ -4,12 +4,17 @@ Names of corpora and labels are hostile: Jinja escapes them, and pages may load 
 """
 
 import os
-from collections.abc import Callable, Mapping
+from base64 import b64encode
+from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingest.errors import StorageError
+from reports.words import number, percent, shortened
+
+if TYPE_CHECKING:
+    import jinja2
 
 FRAME = "frame.html.j2"
 """Head, style and tables of every page."""
@@ -20,10 +25,19 @@ def text_of(folder: str, name: str) -> str:
     return resources.files("reports").joinpath(*folder.split("/"), name).read_text(encoding="utf-8")
 
 
-def fill(folder: str, filters: Mapping[str, Callable[..., object]], **values: Any) -> str:
+def fill(folder: str, **values: Any) -> str:
     """Fill `page.html.j2` in a folder of `reports` and return the text. It extends the frame that all pages share."""
-    import jinja2
     from markupsafe import Markup
+
+    return _environment(folder).get_template("page.html.j2").render(style=Markup(text_of(".", "page.css")), **values)
+
+
+@cache
+def _environment(folder: str) -> "jinja2.Environment":
+    """Return what compiles the templates of a folder, each once."""
+    import jinja2
+
+    from ingest.sample import printable
 
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: text_of("." if name == FRAME else folder, name)),
@@ -32,8 +46,15 @@ def fill(folder: str, filters: Mapping[str, Callable[..., object]], **values: An
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count": "{:,}".format, **filters}
-    return environment.get_template("page.html.j2").render(style=Markup(text_of(".", "page.css")), **values)
+    environment.filters |= {
+        "count": "{:,}".format,
+        "jpeg": lambda content: b64encode(content).decode(),
+        "number": number,
+        "percent": percent,
+        "printable": printable,
+        "shortened": shortened,
+    }
+    return environment
 
 
 def check_path(path: Path, option: str = "--html") -> None:

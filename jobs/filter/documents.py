@@ -12,8 +12,9 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingest.errors import number_of
 from ingest.formats.released import CARD, CROISSANT, DATASHEET, DECISIONS
@@ -22,6 +23,9 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from jobs.filter.shift import shift_in_words
 from scoring.taxonomy import KEYS
+
+if TYPE_CHECKING:
+    import jinja2
 
 HUB_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 """`size_categories` of the Hugging Face hub: below this many images, this name."""
@@ -41,6 +45,15 @@ PICTURE_PATTERNS = [f"*.{extension}" for extension in ("jpg", "jpeg", "png", "we
 
 def documents(release: Mapping[str, Any]) -> dict[str, bytes]:
     """Return file name -> content. release: what `release.json` says, which has at least `engine` and `format`."""
+    facts = _facts(release)
+    made = {name: template.render(facts) for name, template in _templates().items()}
+    made[CROISSANT] = f"{json.dumps(_croissant(release), indent=2)}\n"
+    return {name: text.encode() for name, text in made.items()}
+
+
+@cache
+def _templates() -> "dict[str, jinja2.Template]":
+    """Return file name -> template, compiled once."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -55,11 +68,8 @@ def documents(release: Mapping[str, Any]) -> dict[str, bytes]:
         "printable": printable,
         "quoted": lambda keys: ", ".join(f"`{key}`" for key in keys),
     }
-    facts = _facts(release)
-    made = {CROISSANT: f"{json.dumps(_croissant(release), indent=2)}\n"}
-    for name, template in ((CARD, "card.md.j2"), (DATASHEET, "datasheet.md.j2")):
-        made[name] = environment.from_string(_text(template)).render(facts)
-    return {name: made[name].encode() for name in (CARD, DATASHEET, CROISSANT)}
+    texts = {CARD: "card.md.j2", DATASHEET: "datasheet.md.j2"}
+    return {name: environment.from_string(_text(text)) for name, text in texts.items()}
 
 
 def _as_text(text: str) -> str:

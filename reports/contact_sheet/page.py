@@ -1,15 +1,13 @@
 """Fills the page of a contact sheet. Names and reasons are hostile: Jinja escapes them, and the page runs no script."""
 
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ingest import __version__
 from ingest.errors import number_of
 from ingest.formats.released import CoverStep
-from ingest.sample import printable
 from reports.pages import fill
-from reports.words import percent, shortened
+from reports.words import percent
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,6 @@ def render(release: str, rules: Sequence[CoveredByRule], seed: int) -> str:
     """Return the contact sheet as one HTML page, which needs no other file and may load none."""
     return fill(
         "contact_sheet",
-        {"shown": lambda text: shortened(printable(text)), "jpeg": lambda content: b64encode(content).decode()},
         release=release,
         rules=rules,
         seed=seed,

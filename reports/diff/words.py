@@ -383,7 +383,6 @@ def render(difference: RunDifference) -> str:
     """Return the comparison as one HTML page, which needs no other file and may load none."""
     return fill(
         "diff",
-        {"percent": percent, "shortened": shortened},
         difference=difference,
         findings=list(findings(difference)),
         notes=list(notes(difference)),

@@ -4,7 +4,6 @@ script.
 The drawings are small SVGs, since the page has few figures: Plotly alone would make it 4 MB.
 """
 
-from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from reports.evaluation.results import Evaluation
 from reports.evaluation.words import findings, notes, tables
 from reports.pages import fill
 from reports.statistics.calibration import Calibration
-from reports.words import number, percent, shortened
+from reports.words import percent
 
 SIDE = 200
 """Side of a drawing without its margin, in SVG units."""
@@ -30,11 +29,10 @@ def render(evaluation: Evaluation, pictures: Mapping[str, bytes] = MappingProxyT
     calibrations += [(key, metrics.calibration) for key, metrics in evaluation.attributes.items()]
     return fill(
         "evaluation",
-        {"number": number, "shortened": shortened},
         evaluation=evaluation,
         tables=list(tables(evaluation)),
         findings=findings(evaluation),
-        pictures={sha256: b64encode(jpeg).decode() for sha256, jpeg in pictures.items()},
+        pictures=pictures,
         notes=notes(evaluation),
         scores=[score for score in (evaluation.score, evaluation.formula_score) if score],
         calibrations=[(title, calibration) for title, calibration in calibrations if calibration],

@@ -105,7 +105,6 @@ def _filled(report: Report, extras: Extras, most_groups: int) -> str:
     script = text_of(_TEMPLATES, "page.js")
     return fill(
         _TEMPLATES,
-        {"percent": percent, "shortened": shortened, "jpeg": lambda jpeg: base64.b64encode(jpeg).decode()},
         report=report,
         extras=extras,
         words=words,

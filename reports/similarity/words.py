@@ -198,7 +198,6 @@ def render(similarity: Similarity) -> str:
     ]
     return fill(
         "similarity",
-        {"percent": percent},
         headlines=list(headlines(similarity)),
         notes=list(notes(similarity)),
         tables=list(tables(similarity)),

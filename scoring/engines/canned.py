@@ -76,7 +76,7 @@ class CannedEngine:
                 taken = [bytearray(b"x" * 2**28)]
                 while True:
                     taken.append(taken[0][:])
-                    time.sleep(0.05)
+                    time.sleep(0.5)
             case float() | int() as seconds:
                 time.sleep(seconds)
 
