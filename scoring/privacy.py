@@ -208,10 +208,10 @@ def matches_level_0_too(sql: str) -> bool:
     facts = [Facts("", n, "", None, None, None) for n in range(3)]
     images = to_table(facts, [Assessment(row) for row in values])
     images = images.append_column(UNKNOWN_LEVEL.name, pa.nulls(3, UNKNOWN_LEVEL.type))
-    with duckdb.connect() as connection:
-        connection.register("images", images)
-        try:
-            rows = connection.execute(f'SELECT coalesce({sql}, false) FROM images ORDER BY "index"').fetchall()
-        except duckdb.Error:  # it fails on such a row; `Policy.decide` reports that if a run has one
-            return False
+    connection = row_cursor()
+    connection.register("score_rows", images)
+    try:
+        rows = connection.execute(f'SELECT coalesce({sql}, false) FROM score_rows ORDER BY "index"').fetchall()
+    except duckdb.Error:  # it fails on such a row; `Policy.decide` reports that if a run has one
+        return False
     return [bool(matches) for (matches,) in rows] == [True, True, False]

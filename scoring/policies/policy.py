@@ -301,12 +301,12 @@ class Policy:
         unknown = frozenset(KEYS) - frozenset(assessed) | (frozenset() if assessed else SEVERITY_NAMES)
         nothing = pa.table({field.name: pa.nulls(1, field.type) for field in IMAGE_SCHEMA})
         blind: dict[str, list[str]] = {}
-        with duckdb.connect() as connection:
-            connection.register("nothing", nothing)
-            for rule, sql in zip(self.rules, self.sql, strict=True):
-                used = columns_of(rule.when, IMAGE_SCHEMA)
-                if used and used <= unknown and not _may_match(connection, sql):
-                    blind[rule.name] = sorted(used)
+        connection = row_cursor()
+        connection.register("score_rows", nothing)
+        for rule, sql in zip(self.rules, self.sql, strict=True):
+            used = columns_of(rule.when, IMAGE_SCHEMA)
+            if used and used <= unknown and not _may_match(connection, sql):
+                blind[rule.name] = sorted(used)
         return blind
 
     def is_blind(self, assessed: Collection[str]) -> bool:
@@ -342,8 +342,8 @@ class Policy:
 
 
 def _may_match(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
-    """Return whether a condition can match the row `nothing`, all null. True if it fails, which `decide` reports."""
+    """Return whether a condition can match a row that is all null. True if it fails, which `decide` reports."""
     try:
-        return bool(connection.execute(f"SELECT {sql} FROM nothing").fetchall()[0][0])
+        return bool(connection.execute(f"SELECT {sql} FROM score_rows").fetchall()[0][0])
     except duckdb.Error:
         return True

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import duckdb
@@ -46,6 +46,9 @@ _HEAD = "SELECT (\n"
 _UNFINISHED = "syntax error: something is missing at the end, or a bracket is closed that was not opened"
 """DuckDB's own message would name the bracket that is appended to the text."""
 
+MAX_KEPT = 256
+"""Expressions of which is known that they are right: checking one takes longer than deciding on a picture by it."""
+
 MAX_SHOWN = 200
 """Number of characters of an expression that an error shows."""
 
@@ -63,6 +66,7 @@ def value_expression(text: str, schema: pa.Schema) -> str:
     return _checked(text, schema)[0]
 
 
+@lru_cache(MAX_KEPT)
 def columns_of(text: str, schema: pa.Schema) -> frozenset[str]:
     """Return the columns of `schema` that a checked expression uses."""
     names = frozenset(schema.names)
@@ -94,6 +98,7 @@ def shown(text: str) -> str:
     return line if len(line) <= MAX_SHOWN else f"{line[:MAX_SHOWN]}… ({len(text):,} characters)"
 
 
+@lru_cache(MAX_KEPT)
 def _checked(text: str, schema: pa.Schema) -> tuple[str, str]:
     check_characters(text)
     if _repeats_too_much(text):
