@@ -16,7 +16,7 @@ mean private is our own choice.
 """
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import duckdb
@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from scoring.assessment import Assessment
 from scoring.severity import BANDS
-from scoring.sql.expressions import boolean_expression, columns_of, row_cursor
+from scoring.sql.expressions import MAX_KEPT, boolean_expression, columns_of, row_cursor
 from scoring.table import (
     IMAGE_SCHEMA,
     SCORE_COLUMNS,
@@ -195,6 +195,7 @@ LEVEL_0_ADVICE = (
 )
 
 
+@lru_cache(MAX_KEPT)
 def matches_level_0_too(sql: str) -> bool:
     """Return whether a checked condition (`scoring.sql.expressions`) matches images of levels 0 and 1, but none of
     level 4.
