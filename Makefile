@@ -20,14 +20,14 @@ QUICK := $(if $(COVERAGE),,and not slow)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-tune papers test test-all test-slow test-browser test-ray test-ray-then-cluster test-fetch test-vllm test-cluster lint lock clean
+.PHONY: help demo demo-tune papers test test-all test-slow test-without-ray test-browser test-ray test-ray-then-cluster test-fetch test-vllm test-cluster lint lock clean
 
 help:
 	@echo "make demo   install, then scan, report and filter the bundled corpus (results in $(DEMO_OUT)/)"
 	@echo "make demo-tune   install, then tune a micro model on drawn pictures and show what it brought ($(DEMO_OUT)/tune)"
 	@echo "make papers MODEL=… PICTURES=… LABELS=…   the papers' protocols with a model (docs/papers.md; results in $(PAPERS_OUT)/)"
 	@echo "make test   install, then ruff, mypy and the quick tests, without Ray"
-	@echo "make test-all    the same, then the slow tests, those in Chromium, and those that start Ray, kill it, or need an S3 server"
+	@echo "make test-all    the same, the slow tests, those in Chromium, and those that start Ray, kill it, or need an S3 server"
 	@echo "make test-fetch  the tests of fetch with the real img2dataset (installs about 1.1 GB)"
 	@echo "make test-vllm   the tests of the vision-language engines with the real vLLM (installs about 4 GB)"
 	@echo "make test-cluster  a scan that is submitted to a head without vLLM and runs on a worker with it"
@@ -110,9 +110,12 @@ test: lint
 test-slow: $(VENV)/.installed-test
 	$(BIN)/pytest -n 4 -m "$(NOT_RUN_HERE) and not ray and slow"
 
-# Those of Ray mostly wait, and those in Chromium come when one of the others is done.
-test-all: test
-	$(MAKE) --jobs=2 --output-sync=target test-slow test-ray test-browser
+# Those of Ray often wait. The quick and the slow ones together, so that each process imports the tests once.
+test-all: $(VENV)/.installed-test
+	$(MAKE) --jobs=2 --output-sync=target lint test-ray test-without-ray test-browser
+
+test-without-ray: $(VENV)/.installed-test
+	$(BIN)/pytest -n 4 -m "$(NOT_RUN_HERE) and not ray"
 
 # Needs Chromium, as on Debian: apt-get install chromium.
 test-browser: $(VENV)/.installed-test

@@ -47,7 +47,7 @@ def test_a_submitted_scan_has_the_rows_of_a_local_one(ray_cluster: RayCluster, t
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in done.stdout
     local = {name: text for name, text in ray_cluster.environment.items() if not name.startswith("RAY_")}
-    here = scan(CORPUS, "--run", tmp_path / "here", "--num-engines", 1, environment=local)
+    here = scan(CORPUS, "--run", tmp_path / "here", "--executor", "inline", environment=local)
     assert here.returncode == 0, here.stderr
     assert rows_of(tmp_path / "there") == rows_of(tmp_path / "here")
     assert len(rows_of(tmp_path / "there")) == 31
