@@ -29,8 +29,9 @@ from reports.run.design import SAMPLES, SourceSizes, design_of
 from reports.run.warehouse import Run, open_run
 from scoring.labels.label_files import LABELS_SCHEMA, as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
+from scoring.labels.reviews import is_reviews
 from scoring.labels.table import JudgedLabels, checked, contradictions, read_judged, to_labels
-from scoring.runs import AUDIT_LEASE
+from scoring.runs import AUDIT_LEASE, REVIEWS
 from scoring.runs.audit_files import (
     AuditSample,
     LabelGaps,
@@ -279,6 +280,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
 
     Raise errors in one line; the run then keeps the rates of an earlier audit.
     """
+    _refuse_without_answers(request)
     labels = _read(request.labels, is_drawn=request.sensitivity_from is None)
     sizes = None if request.category_sizes is None else category_sizes(request.category_sizes)
     run = open_run(request.run)
@@ -311,6 +313,14 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
     corrected = audit_of_source(audit, kind, fractions)
     write_corrected_rates(run.root, as_table(audit, corrected if kind in SAMPLES else None), state)
     return corrected
+
+
+def _refuse_without_answers(request: AuditApplyRequest) -> None:
+    """Raise LabelsError for RUN/reviews of a run that nobody has reviewed yet."""
+    run = request.sensitivity_from or request.run
+    for url in request.labels:
+        if place(url).is_same(place(run).at(REVIEWS)) and not is_reviews(place(url)):
+            raise LabelsError(f"{url}: there are no answers yet; give some with privsieve review {run} --queue audit")
 
 
 def _read(urls: Sequence[str], is_drawn: bool) -> JudgedLabels:
