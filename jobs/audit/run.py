@@ -316,7 +316,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
 
 
 def _refuse_without_answers(request: AuditApplyRequest) -> None:
-    """Raise LabelsError for RUN/reviews of a run that nobody has reviewed yet."""
+    """Raise LabelsError for RUN/reviews before the first answer."""
     run = request.sensitivity_from or request.run
     for url in request.labels:
         if place(url).is_same(place(run).at(REVIEWS)) and not is_reviews(place(url)):
