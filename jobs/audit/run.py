@@ -155,10 +155,10 @@ def run_audit_sample(request: AuditSampleRequest, feedback: Feedback = SILENT) -
     if extension not in (".csv", ".json"):
         raise LabelsError(f"--out {request.out}: give a name that ends in .csv, or in .json for Label Studio")
     refuse_as_output(request.out, (request.run,))
-    second_list = f"{stem}.second.csv" if extension == ".csv" else None
-    refuse_existing(request.out, second_list or f"{stem}.xml")
     hash_list = hash_list_of(request.hash_list)
     run = open_run(request.run)
+    if has_sample(run.root):  # else a command that was killed may have left them
+        refuse_existing(request.out, f"{stem}.second.csv" if extension == ".csv" else f"{stem}.xml")
     with OpenRun(run) as opened, lease(run.root.at(AUDIT_LEASE), request.run, takeover=None) as held:
         return _sampled(request, run, opened, hash_list, held, feedback)
 
@@ -187,17 +187,22 @@ def _sampled(
     stem, extension = posixpath.splitext(request.out)
     second_list = f"{stem}.second.csv" if extension == ".csv" else None
     interface_url = None if extension == ".csv" else f"{stem}.xml"
+    if interface_url is None:
+        columns = ["key", "sha256", "private", *KEYS]
+        files = {request.out: as_csv(labels.select(columns))}
+        if second_list is not None and for_second.num_rows:
+            files[second_list] = as_csv(for_second.select(columns))
+    else:
+        paths = paths_in_tree(sample.table) if run.record.format == "tree" else {}
+        files = {interface_url: interface(labels), request.out: tasks(labels, paths, LOCAL_FILES)}
+    for url in filter(None, (request.out, second_list, interface_url)):
+        if place(url).exists() and place(url).read() != files.get(url):
+            refuse_existing(url)
     held.confirm()
     _refuse_drawn_meanwhile(request, run.root, earlier)
     # First, since its path can be wrong: the run keeps its sample and its rates until then.
-    if interface_url is None:
-        place(request.out).write(as_csv(labels.select(["key", "sha256", "private", *KEYS])))
-        if second_list is not None and for_second.num_rows:
-            place(second_list).write(as_csv(for_second.select(["key", "sha256", "private", *KEYS])))
-    else:
-        place(interface_url).write(interface(labels))
-        paths = paths_in_tree(sample.table) if run.record.format == "tree" else {}
-        place(request.out).write(tasks(labels, paths, LOCAL_FILES))
+    for url, content in files.items():
+        place(url).write(content)
     replaced = None
     if has_sample(run.root) and not is_same:
         kept = keep_as_earlier(run.root).path
