@@ -165,8 +165,9 @@ def main(args: list[str] | None = None) -> None:
     except click.ClickException as error:
         text = error.format_message()
         context = error.ctx if isinstance(error, click.UsageError) else None
-        if isinstance(error, click.MissingParameter):  # click lists the choices of an option on a line each
-            text = text.replace("\n\t", " ")
+        is_unknown = isinstance(error, click.NoSuchOption) and not error.possibilities
+        if is_unknown or isinstance(error, click.MissingParameter):
+            text = text.replace("\n\t", " ")  # click lists the choices of an option on a line each
             text = f"{text.rstrip('.')}; see {context.command_path} --help" if context else text
         message, code = f"{text}{by_variables(text, context)}", error.exit_code
     except PrivsieveError as error:

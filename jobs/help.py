@@ -10,7 +10,8 @@ from ingest.errors import QueryError, did_you_mean
 from jobs.console.terminal import write_line, write_lines
 
 _ENTRY = re.compile(r"^- \[[^\]]+\]\(([\w/]+)\.md\): (.*(?:\n  .*)*)", re.MULTILINE)
-"""A line of docs/index.md: topic, and what the page is about."""
+"""A line of docs/index.md: topic, and what the page is about. Commands that have no page of their name are in backticks
+there."""
 
 
 @click.command()
@@ -22,9 +23,10 @@ def help(topic: str | None) -> None:
     """
     topic = topic and topic.removesuffix(".md")
     pages = resources.files("jobs") / "docs"
-    about = dict[str, str]()
+    about, page_of = dict[str, str](), dict[str, str]()
     for entry in _ENTRY.finditer(_text(pages, "index")):
         about.setdefault(entry[1], " ".join(entry[2].split()))
+        page_of |= dict.fromkeys(re.findall(r"`([a-z-]+)`", entry[2]), entry[1])
     if topic is None:
         width = max(map(len, about))
         for name, words in about.items():
@@ -32,6 +34,11 @@ def help(topic: str | None) -> None:
         write_line("next: privsieve help TOPIC")
     elif topic in about:
         write_lines(_text(pages, topic))
+    elif topic in page_of:
+        raise QueryError(
+            f'no page is about "{topic}" alone; privsieve help {page_of[topic]} describes it, and privsieve {topic} '
+            "--help has its options"
+        )
     else:
         raise QueryError(
             f'no page is about "{topic}"{did_you_mean(topic, about)}; privsieve help lists the pages, and privsieve '

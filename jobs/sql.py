@@ -14,6 +14,9 @@ from jobs.console.terminal import write_cautions, write_line, write_lines, write
 MAX_TEXT_ROWS = 1_000
 """Limit on the rows of a table on a screen; csv and json give every row."""
 
+MAX_CELL_CHARACTERS = 10_000
+"""Limit on a value in such a table: the time to fold a text into a column grows with the square of its length."""
+
 
 @click.command()
 @click.argument("run")
@@ -72,7 +75,12 @@ def _write_text(names: Sequence[str], all_rows: Iterable[Sequence[Any]]) -> None
 
 
 def _cell(value: Any) -> str:
-    """Return a value for a screen: fractions with six significant digits; csv and json have all of them."""
+    """Return a value for a screen: fractions with six significant digits, the beginning of a long text; csv and json
+    have all of it."""
     if value is None:
         return "null"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    if len(text) <= MAX_CELL_CHARACTERS:
+        return text
+    more = len(text) - MAX_CELL_CHARACTERS
+    return f"{text[:MAX_CELL_CHARACTERS]}… and {more:,} more characters; --format csv or json gives all of them"

@@ -10,6 +10,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from itertools import chain
 from typing import TypeVar
 
 from ingest.errors import OutageError, StorageError
@@ -49,6 +50,9 @@ _WORDS = {
     "PartialCredentialsError": "the credentials in the environment are incomplete",
     "EndpointConnectionError": "the store cannot be reached",
     "ConnectTimeoutError": "the store cannot be reached",
+    "ClientConnectorError": "the server did not answer",
+    "ServerDisconnectedError": "the server did not answer",
+    "ClientConnectorDNSError": "no machine of that name is known",
     "ReadTimeoutError": "the store did not answer in time",
     "gaierror": "no machine of that name is known",
 }
@@ -83,12 +87,21 @@ def retried(call: Callable[[], Answer]) -> Answer:
     while True:
         try:
             return call()
-        except store_errors() as error:
+        except store_errors() as shown:
+            error = _not_masked(shown)
             wait_s = delay_s * random.uniform(0.5, 1)
             if not may_pass(error) or time.monotonic() + wait_s > give_up_s:
-                raise
+                raise error from error.__cause__  # which may have the status
         time.sleep(wait_s)
         delay_s = min(2 * delay_s, MAX_DELAY_S)
+
+
+def _not_masked(error: Exception) -> Exception:
+    """Return the error itself, or what is behind it: fsspec calls a file of a web server missing, whatever failed."""
+    cause = error.__cause__
+    if isinstance(error, FileNotFoundError) and isinstance(cause, store_errors()) and may_pass(cause):
+        return cause
+    return error
 
 
 def store_errors() -> tuple[type[Exception], ...]:
@@ -121,7 +134,7 @@ def http_status(error: BaseException | None) -> int | None:
         status_code = response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
         names = () if isinstance(error, OSError) else ("status", "status_code", "code")
         own = (getattr(error, name, None) for name in names)
-        for status in (status_code, getattr(response, "status_code", None), *own):
+        for status in chain((status_code, getattr(response, "status_code", None)), own):
             if isinstance(status, int):
                 return status
         error = error.__cause__

@@ -29,8 +29,9 @@ from reports.run.design import SAMPLES, SourceSizes, design_of
 from reports.run.warehouse import Run, open_run
 from scoring.labels.label_files import LABELS_SCHEMA, as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
+from scoring.labels.reviews import is_reviews
 from scoring.labels.table import JudgedLabels, checked, contradictions, read_judged, to_labels
-from scoring.runs import AUDIT_LEASE
+from scoring.runs import AUDIT_LEASE, REVIEWS
 from scoring.runs.audit_files import (
     AuditSample,
     LabelGaps,
@@ -154,10 +155,10 @@ def run_audit_sample(request: AuditSampleRequest, feedback: Feedback = SILENT) -
     if extension not in (".csv", ".json"):
         raise LabelsError(f"--out {request.out}: give a name that ends in .csv, or in .json for Label Studio")
     refuse_as_output(request.out, (request.run,))
-    second_list = f"{stem}.second.csv" if extension == ".csv" else None
-    refuse_existing(request.out, second_list or f"{stem}.xml")
     hash_list = hash_list_of(request.hash_list)
     run = open_run(request.run)
+    if has_sample(run.root):  # else a command that was killed may have left them
+        refuse_existing(request.out, f"{stem}.second.csv" if extension == ".csv" else f"{stem}.xml")
     with OpenRun(run) as opened, lease(run.root.at(AUDIT_LEASE), request.run, takeover=None) as held:
         return _sampled(request, run, opened, hash_list, held, feedback)
 
@@ -186,17 +187,22 @@ def _sampled(
     stem, extension = posixpath.splitext(request.out)
     second_list = f"{stem}.second.csv" if extension == ".csv" else None
     interface_url = None if extension == ".csv" else f"{stem}.xml"
+    if interface_url is None:
+        columns = ["key", "sha256", "private", *KEYS]
+        files = {request.out: as_csv(labels.select(columns))}
+        if second_list is not None and for_second.num_rows:
+            files[second_list] = as_csv(for_second.select(columns))
+    else:
+        paths = paths_in_tree(sample.table) if run.record.format == "tree" else {}
+        files = {interface_url: interface(labels), request.out: tasks(labels, paths, LOCAL_FILES)}
+    for url in filter(None, (request.out, second_list, interface_url)):
+        if place(url).exists() and place(url).read() != files.get(url):
+            refuse_existing(url)
     held.confirm()
     _refuse_drawn_meanwhile(request, run.root, earlier)
     # First, since its path can be wrong: the run keeps its sample and its rates until then.
-    if interface_url is None:
-        place(request.out).write(as_csv(labels.select(["key", "sha256", "private", *KEYS])))
-        if second_list is not None and for_second.num_rows:
-            place(second_list).write(as_csv(for_second.select(["key", "sha256", "private", *KEYS])))
-    else:
-        place(interface_url).write(interface(labels))
-        paths = paths_in_tree(sample.table) if run.record.format == "tree" else {}
-        place(request.out).write(tasks(labels, paths, LOCAL_FILES))
+    for url, content in files.items():
+        place(url).write(content)
     replaced = None
     if has_sample(run.root) and not is_same:
         kept = keep_as_earlier(run.root).path
@@ -279,6 +285,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
 
     Raise errors in one line; the run then keeps the rates of an earlier audit.
     """
+    _refuse_without_answers(request)
     labels = _read(request.labels, is_drawn=request.sensitivity_from is None)
     sizes = None if request.category_sizes is None else category_sizes(request.category_sizes)
     run = open_run(request.run)
@@ -311,6 +318,14 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
     corrected = audit_of_source(audit, kind, fractions)
     write_corrected_rates(run.root, as_table(audit, corrected if kind in SAMPLES else None), state)
     return corrected
+
+
+def _refuse_without_answers(request: AuditApplyRequest) -> None:
+    """Raise LabelsError for RUN/reviews before the first answer."""
+    run = request.sensitivity_from or request.run
+    for url in request.labels:
+        if place(url).is_same(place(run).at(REVIEWS)) and not is_reviews(place(url)):
+            raise LabelsError(f"{url}: there are no answers yet; give some with privsieve review {run} --queue audit")
 
 
 def _read(urls: Sequence[str], is_drawn: bool) -> JudgedLabels:

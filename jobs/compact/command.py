@@ -41,6 +41,7 @@ from scoring.runs.lease import Lease, lease
 from scoring.runs.ledger import Ledger, shard_id_of_result
 from scoring.runs.record import RunRecord, open_run
 from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, ResultPart, manifest, results
+from scoring.weights.cache import in_bytes
 
 ROWS_PER_FILE = 2_000_000
 """About 200 MB."""
@@ -198,4 +199,4 @@ def compact(request: CompactRequest) -> None:
     else:
         num_bytes = sum(file.num_bytes for file in made.files)
         small = "1 small one, which is" if made.num_slices == 1 else f"{made.num_slices} small ones, which are"
-        write_line(f"{what} ({num_bytes / 1e6:.1f} MB), from {small} removed")
+        write_line(f"{what} ({in_bytes(num_bytes)}), from {small} removed")

@@ -6,6 +6,7 @@ The work is in `jobs.doctor`.
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from functools import partial
+from typing import Annotated
 
 import click
 
@@ -15,7 +16,7 @@ from ingest.storage.web import named
 from jobs.console.commands import Command
 from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.request_options import takes
-from jobs.console.requests import EngineCpus, EngineGpus, Url, checked_request
+from jobs.console.requests import EngineCpus, EngineGpus, Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.doctor.checks import (
     CheckResult,
@@ -39,6 +40,8 @@ from jobs.runtime.progress import SILENT, Feedback, on_terminal, weights_shown
 from scoring.assessment import EngineOptions, RemoteEngineModule
 from scoring.engine_facts import LocalModel
 from scoring.engines import DEFAULT, engine_module
+from scoring.screen.model import FittedScreen, Screener
+from scoring.screen.screen_file import read_screen
 
 MACHINE_LIMIT_S = 900.0
 """How long a machine may take to come; those of a cloud start within minutes."""
@@ -57,6 +60,9 @@ class DoctorRequest:
 
     options: ChosenOptions = field(default_factory=EngineOptions)
     """What the engine is given."""
+
+    screen: Annotated[Url | None, Option(metavar="SCREEN")] = None
+    """Folder of a screen: can this machine load it?"""
 
     source: Url | None = None
     """A corpus: can it be listed and read?"""
@@ -95,9 +101,9 @@ def run_doctor(
     return _made([*_of_machine(request), *_of_ray(request), *_of_engine(request), *_of_storage(request)], report)
 
 
-def findings_on_machine(request: DoctorRequest) -> list[CheckResult]:
-    """Check the machine that runs this: all checks but those of Ray."""
-    return _made([*_of_machine(request), *_of_engine(request), *_of_storage(request)], lambda finding: None)
+def findings_on_machine(request: DoctorRequest, screen: FittedScreen | None) -> list[CheckResult]:
+    """Check the machine that runs this: all checks but those of Ray. screen: as a scan sends it to its workers."""
+    return _made([*_of_machine(request), *_of_engine(request, screen), *_of_storage(request)], lambda finding: None)
 
 
 def _made(checks: Sequence[Check], report: Callable[[CheckResult], None]) -> list[CheckResult]:
@@ -113,8 +119,9 @@ def _made(checks: Sequence[Check], report: Callable[[CheckResult], None]) -> lis
 def _findings_on_worker(request: DoctorRequest, feedback: Feedback) -> list[CheckResult]:
     num_gpus = gpus_of_engine(request.engine, request.options, request.engine_gpus)
     request = replace(request, options=replace(request.options, gpu_share=share_of_gpu(request.engine_gpus)))
-    checks = partial(findings_on_machine, request)
     try:
+        screen = None if request.screen is None else read_screen(request.screen)
+        checks = partial(findings_on_machine, request, screen)
         with feedback.meter("doctor", None) as progress, ray_session(request.ray_address):
             result = on_worker(checks, request.engine_cpus, num_gpus, feedback, progress, MACHINE_LIMIT_S)
     except PrivsieveError as error:
@@ -139,7 +146,7 @@ def _of_ray(request: DoctorRequest) -> list[Check]:
     return [("ray", partial(check_ray, request.ray_address)), ("executors", list_executors)]
 
 
-def _of_engine(request: DoctorRequest) -> list[Check]:
+def _of_engine(request: DoctorRequest, screen: FittedScreen | None = None) -> list[Check]:
     engine, options = request.engine, request.options
     module = engine_module(engine)
     checks: list[Check] = [("engine", partial(check_engine, engine, replace(options, adapter=None)))]
@@ -148,6 +155,8 @@ def _of_engine(request: DoctorRequest) -> list[Check]:
         checks.append(("adapter", partial(check_adapter, engine, options, model)))
     if isinstance(module, RemoteEngineModule):
         checks.append(("endpoint", partial(module.check, options)))
+    if request.screen is not None:
+        checks.append(("screen", partial(check_screen, request.screen, screen)))
     return checks
 
 
@@ -216,6 +225,13 @@ def check_adapter(engine: str, options: EngineOptions, model: LocalModel | None)
     return f"{named(options.adapter or '')}: " + (
         "fits the model" if is_compared else "is complete; whether it fits shows when the model is loaded"
     )
+
+
+def check_screen(url: str, screen: FittedScreen | None) -> str:
+    """Load the models of a screen. screen: None reads it here."""
+    screen = screen or read_screen(url)
+    Screener(screen)
+    return f"{url}: looks at {' and '.join(modality.name for modality in screen.record.modalities)}"
 
 
 @click.command(cls=Command)

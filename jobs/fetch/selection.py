@@ -288,7 +288,8 @@ def unreadable(what: str, error: Exception) -> PrivsieveError:
     if line is None and "Conversion Error" in str(error):
         return QueryError("the --where condition cannot be computed for some row: a value has another type")
     where = f" at line {line[1]}" if line else ""
-    return SourceError(f"{what} cannot be read{where} ({type(error).__name__})")
+    cure = "correct that line" if line else "write it again if it is damaged, or not of the format that its name says"
+    return SourceError(f"{what} cannot be read{where} ({type(error).__name__}); {cure}")
 
 
 def _output(name: str, new: str, kind: str) -> str:

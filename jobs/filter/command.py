@@ -168,6 +168,11 @@ def _print_looks(planned: FilterPlan) -> None:
 
 def _print_left_out(left_out: Mapping[str, int]) -> None:
     if left_out:
-        first = [f"{count} {kind}" for kind, count in left_out.items()][:MAX_KINDS_PRINTED]
+        first = [_left_out(kind, count) for kind, count in left_out.items()][:MAX_KINDS_PRINTED]
         more = f" and {len(left_out) - len(first)} more kinds" if len(left_out) > len(first) else ""
         write_line(f"left out next to the images: {', '.join(first)}{more}")
+
+
+def _left_out(kind: str, count: int) -> str:
+    """Return the number of files, or of values of a column."""
+    return f"{number_of(count, 'value')} of the {kind}" if kind.startswith("column ") else f"{count:,} {kind}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import IncompleteError, RunError, number_of
@@ -161,6 +162,14 @@ def counts_of(by_rule: Mapping[tuple[str, str], int], num_unseen: int, unseen_ki
     of_images = {decided: number for decided, number in by_rule.items() if decided != of_damage}
     kinds = dict(sorted(unseen_kinds.items(), key=lambda item: (-item[1], item[0])))
     return Counts(of_images, by_rule.get(of_damage, 0), num_unseen, kinds)
+
+
+def counts_in(decisions: pa.Table) -> Counts:
+    """Return the counts of a finished release. decisions: without a column `unseen` if an older version wrote them."""
+    has_unseen = "unseen" in decisions.column_names
+    unseen = pc.drop_null(decisions["unseen"]) if has_unseen else pa.array([], pa.list_(pa.string()))
+    kinds = Counter(pc.drop_null(pc.list_flatten(unseen)).to_pylist())
+    return counts_of(counted(decisions), len(unseen), kinds)
 
 
 def _refuse_incomplete(record: RunRecord, corpus: Source, listed: Results, num_rows: int) -> None:

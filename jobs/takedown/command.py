@@ -6,7 +6,6 @@ place as `jobs.takedown.journal` says.
 
 import hashlib
 import posixpath
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -42,10 +41,10 @@ from ingest.storage.place import Place, place
 from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
-from jobs.filter.decisions import DECISIONS_SCHEMA, counted, read_decisions
+from jobs.filter.decisions import DECISIONS_SCHEMA, read_decisions
 from jobs.filter.documents import write_documents
 from jobs.filter.finishing import ROWS_PER_GROUP, as_json
-from jobs.filter.plan import counts_of
+from jobs.filter.plan import counts_in
 from jobs.filter.previous import write_rest_made_from
 from jobs.filter.record import facts_of, signed, urls_of, write_sums
 from jobs.filter.tombstones import Why, write_tombstones
@@ -207,7 +206,7 @@ def _staged(
     tombstones = _tombstones(decisions, matches, request)
     summary["removed_sha256"] = replaced[REMOVED] = write_tombstones(root, staged, tombstones)
     summary |= {
-        **_counts(made, summary.get("files") == "clean"),
+        **counts_in(made).as_json(is_clean=summary.get("files") == "clean"),
         "sha256": hashes,
         "decisions_sha256": decisions_sha256,
     }
@@ -325,13 +324,6 @@ def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:
         column = pc.if_else(pa.array(is_taken), pa.scalar(value, field.type), decisions[name])
         decisions = decisions.set_column(DECISIONS_SCHEMA.get_field_index(name), field, column)
     return decisions
-
-
-def _counts(decisions: pa.Table, is_clean: bool) -> dict[str, Any]:
-    """Return the counts of `release.json` as they are after the takedown. is_clean: as of `Counts.as_json`."""
-    unseen = pc.drop_null(decisions["unseen"])
-    kinds = Counter(pc.list_flatten(unseen).to_pylist())
-    return counts_of(counted(decisions), len(unseen), kinds).as_json(is_clean)
 
 
 MAX_PRINTED = 20

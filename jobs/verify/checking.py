@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import posixpath
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel
 
-from ingest.errors import PrivsieveError, SourceError, number_of
+from ingest.errors import OutageError, PrivsieveError, SourceError, StorageError, number_of
 from ingest.formats import open_source
 from ingest.formats.members import name_fault
 from ingest.formats.released import (
@@ -29,10 +30,11 @@ from ingest.formats.released import (
     TAKEDOWN_STAGED,
     UNFINISHED,
 )
-from ingest.formats.shard import files_below
+from ingest.formats.shard import folders_below, storage_faults
 from ingest.sample import printable
 from ingest.storage.parquet_tables import read_checked
 from ingest.storage.place import Place, place
+from jobs.filter.plan import counts_in
 from jobs.filter.record import ReleasedName, Sha256, UrlCounts, local_file, sha256_of, signer_of, sums
 from jobs.filter.tombstones import tombstones_of
 from jobs.filter.url_list import FOLDER, url_hashes
@@ -41,11 +43,13 @@ from jobs.verify.contact_sheet import write_contact_sheet
 from jobs.verify.request import VerifyRequest
 from jobs.verify.rescan import Rescan, rescanned
 from reports.evaluation.answers import MayBeLeft, may_be_left
-from scoring.policies.policy import DAMAGED_SHARD, TAKEDOWN
+from scoring.policies.policy import TAKEDOWN
 from scoring.runs.lease import holder
 
 OF_PICTURE = ("shard", "key", "sha256")
 """Columns that name a picture, in `decisions.parquet` and in `removed.parquet`."""
+
+UNSEEN_COUNTS = ("num_unseen_kept", "unseen_kept", "num_unseen_removed")
 
 Tombstones = Sequence[Mapping[str, Any]]
 """Rows of `removed.parquet`."""
@@ -84,6 +88,11 @@ class _Written(BaseModel):
     """Name and protocol of the engine that the policy decided by; None in releases of older versions."""
 
     residual_max_level: int | None = None
+
+    files: str | None = None
+    num_unseen_kept: int | None = None  # of older versions, as the next two
+    unseen_kept: dict[str, int] | None = None
+    num_unseen_removed: int | None = None
 
     documents: dict[str, Sha256] | None = None
     """Files that were made from this one, and their hashes; None in releases of older versions."""
@@ -152,10 +161,10 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     faults += decision_faults
     for name in (REDACTIONS, REMOVED, CHANGES, MADE_FROM):
         sha256 = getattr(written, f"{name.removesuffix('.parquet')}_sha256")
-        if sha256 is not None and not root.at(name).exists():
+        if root.at(name).exists():
+            faults += _content_faults(root, name, sha256, "it is not what was released")
+        elif sha256 is not None:
             faults.append(f"{name}: it is not there")
-        elif (sha256_of(root.at(name)) if root.at(name).exists() else None) != sha256:
-            faults.append(f"{name}: it is not what was released")
     removed, removed_faults = _removed(root)
     faults += removed_faults
     if decisions is not None and not removed_faults and (removed or written.takedowns):
@@ -194,12 +203,11 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
 
 def _sums_faults(root: Place, written: _Written) -> Iterator[str]:
     """Compare `SHA256SUMS` with what it must be; all hashes have been checked before."""
-    file = root.at(SHA256SUMS)
-    if not file.exists():
-        if written.documents is not None:
-            yield f"{SHA256SUMS}: it is not there"
-    elif file.read() != sums(root.at(RELEASE).read()):
-        yield f"{SHA256SUMS}: its hashes are not those of the files"
+    if root.at(SHA256SUMS).exists():
+        sha256 = hashlib.sha256(sums(root.at(RELEASE).read())).hexdigest()
+        yield from _content_faults(root, SHA256SUMS, sha256, "its hashes are not those of the files")
+    elif written.documents is not None:
+        yield f"{SHA256SUMS}: it is not there"
 
 
 def _signer(root: Place, allowed_signers: str | None) -> tuple[str | None, tuple[str, ...]]:
@@ -213,7 +221,7 @@ def _signer(root: Place, allowed_signers: str | None) -> tuple[str | None, tuple
 
 
 def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator[str]:
-    there = set(files_below(root))
+    there = {posixpath.join(folder, name) for folder, listing in folders_below(root) for name, _ in listing.files}
     own = {RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM, SHA256SUMS, SIGNATURE, RELEASE_LEASE}
     if RELEASE_LEASE in there:
         held = holder(root.at(RELEASE_LEASE))
@@ -231,32 +239,43 @@ def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator
         for name, sha256 in written.hashes.items():
             if name_fault(name) is not None or name not in there:
                 yield f"{printable(name)}: it is not there"
-            elif sha256_of(root.at(name)) != sha256:
-                yield f"{printable(name)}: its content is not what was released"
+            else:
+                yield from _content_faults(root, name, sha256)
             meter.advance(1)
+
+
+def _content_faults(
+    root: Place, name: str, sha256: str | None, if_other: str = "its content is not what was released"
+) -> list[str]:
+    """Return no line if a file has this hash, else one. OutageError if the store does not answer."""
+    try:
+        with storage_faults(name):
+            return [] if sha256_of(root.at(name)) == sha256 else [f"{printable(name)}: {if_other}"]
+    except OutageError:
+        raise
+    except StorageError as error:  # a pipe, or not readable by this user
+        return [str(error)]
 
 
 def _decisions(root: Place, written: _Written) -> tuple[pa.Table | None, list[str]]:
     file = root.at(DECISIONS)
     if not file.exists():
         return None, [f"{DECISIONS}: it is not there"]
-    if written.decisions_sha256 not in (None, sha256_of(file)):
-        return None, [f"{DECISIONS}: its content is not what was released"]
+    if written.decisions_sha256 and (faults := _content_faults(root, DECISIONS, written.decisions_sha256)):
+        return None, faults
     try:
         named = OF_PICTURE if written.takedowns or root.at(REMOVED).exists() else ("shard",)
-        table = read_checked(file, (*named, "action", "rule", "released_sha256", "url_sha256"))
-        of_rules = Counter(zip(table["rule"].to_pylist(), table["action"].to_pylist(), strict=True))
+        table = read_checked(file, (*named, "action", "rule", "released_sha256", "url_sha256", "unseen"))
+        counts = counts_in(table)
     except (pa.ArrowException, KeyError):
         return None, [f"{DECISIONS}: it cannot be read"]
-    said = {(rule, action): count for rule, actions in written.rules.items() for action, count in actions.items()}
-    counted = {decided: count for decided, count in of_rules.items() if decided[0] != DAMAGED_SHARD}
-    of_actions = Counter[str]()
-    for (_, action), count in counted.items():
-        of_actions[action] += count
-    are_actions = written.actions is None or of_actions == Counter(written.actions)
-    if counted != said or not are_actions or of_actions.total() != written.num_images:
+    said = {(action, rule): count for rule, actions in written.rules.items() for action, count in actions.items()}
+    are_actions = written.actions is None or Counter(counts.actions()) == Counter(written.actions)
+    if counts.by_rule != said or not are_actions or counts.num_images != written.num_images:
         return table, [f"{DECISIONS}: its decisions are not those that {RELEASE} counts"]
-    return table, []
+    counted = counts.as_json(is_clean=written.files == "clean") if "unseen" in table.column_names else {}
+    names = [name for name in UNSEEN_COUNTS if name in counted and getattr(written, name) not in (None, counted[name])]
+    return table, [f"{RELEASE}: its {name} is not what {DECISIONS} counts" for name in names]
 
 
 def _removed(root: Place) -> tuple[Tombstones, list[str]]:
@@ -370,6 +389,11 @@ def _held(url: str, num_pictures: int | None, feedback: Feedback) -> Iterator[tu
     with feedback.meter("verify pictures", num_pictures) as meter:
         for shard in source.shards:
             samples = (sample for slice_ in source.slices(shard) for sample in source.read(slice_))
-            held = [hashlib.sha256(sample.encoded).hexdigest() for sample in samples]
+            try:
+                held = [hashlib.sha256(sample.encoded).hexdigest() for sample in samples]
+            except OutageError:
+                raise
+            except StorageError:  # its content has been found to be at fault
+                continue
             yield printable(shard), held
             meter.advance(len(held))

@@ -106,11 +106,16 @@ def load_mapping(name: str) -> LabelMapping:
     """Load a shipped mapping by its name, or a YAML file by its path. LabelsError if it is neither or wrong."""
     folder = resources.files("scoring.labels") / "mappings"
     content = shipped_or_given("mapping", name, SHIPPED, folder, LabelsError, MAX_MAPPING_BYTES)
+    fields = load_yaml(content, f"the mapping {name}", LabelsError)
+    if not isinstance(fields, dict):
+        raise LabelsError(
+            f"{name} is not a mapping: write it like those in scoring/labels/mappings, with the same fields"
+        )
     try:
-        return LabelMapping.model_validate(load_yaml(content, f"the mapping {name}", LabelsError))
+        return LabelMapping.model_validate(fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        position = ".".join(str(part) for part in first["loc"]) or "the file"
+        position = ".".join(str(part) for part in first["loc"])
         raise LabelsError(f'the mapping {name}: "{position:.80}": {first["msg"].lower()}') from None
 
 

@@ -23,6 +23,7 @@ from ingest.storage.parquet_tables import read_table, refuse_damage, write_table
 from ingest.storage.place import Place
 from scoring.runs import AUDIT
 from scoring.runs.record import parsed
+from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 SAMPLE = "sample.parquet"
@@ -54,7 +55,7 @@ SAMPLE_SCHEMA = pa.schema(
         pa.field("inclusion_probability", pa.float64(), nullable=False),
         # What the run answers: 1, 0, or null if it does not know, by the condition in the footer.
         pa.field("private", pa.int8()),
-        pa.field("prob_private", pa.float32()),
+        pa.field(Col.PROB_PRIVATE, pa.float32()),
         pa.field("level", pa.int8()),
         *(pa.field(key, pa.float32()) for key in KEYS),
         # The cell of the estimator (reports/audit/cells.py) of the row, for each subject.

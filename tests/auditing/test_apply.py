@@ -398,3 +398,11 @@ def test_a_run_with_as_many_images_of_each_category_is_weighted_with_their_sizes
         wrong.write_text(text)
         assert privsieve("audit", "apply", run, labels, "--category-sizes", wrong) == 2
         assert why in capsys.readouterr().err
+
+
+def test_before_any_review_the_command_that_asks_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = run / "reviews"
+    assert privsieve("audit", "apply", run, answers) == 2
+    assert capsys.readouterr().err == (
+        f"privsieve: {answers}: there are no answers yet; give some with privsieve review {run} --queue audit\n"
+    )

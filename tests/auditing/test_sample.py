@@ -214,3 +214,21 @@ def test_an_audit_of_an_older_version_is_read_and_its_sample_completed_by_drawin
     assert read_sample(place(str(run))).design == drawn.design
     assert sorted(file.name for file in (run / "audit").iterdir()) == ["corrected_rates.parquet", "sample.parquet"]
     assert privsieve("audit", "apply", run, labels) == 0
+
+
+def test_after_a_kill_before_the_sample_was_stored_the_same_command_goes_on(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The lists are there, and nothing in the run. A list that someone has filled in is not overwritten."""
+    out, second = tmp_path / "list.csv", tmp_path / "list.second.csv"
+    sample(run, out, "--n", 300)
+    written = out.read_bytes(), second.read_bytes()
+    (run / "audit" / "sample.parquet").unlink()
+    sample(run, out, "--n", 300)
+    assert (out.read_bytes(), second.read_bytes()) == written
+    (run / "audit" / "sample.parquet").unlink()
+    second.write_bytes(written[1] + b"filled in")
+    capsys.readouterr()
+    assert privsieve("audit", "sample", run, "--out", out, "--n", 300) == 2
+    assert capsys.readouterr().err == f"privsieve: {second} already exists; name another --out, or remove it\n"
+    assert not (run / "audit" / "sample.parquet").exists()

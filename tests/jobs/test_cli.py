@@ -82,6 +82,21 @@ def test_sql_shows_six_digits_of_a_fraction_and_csv_all_of_them(
     assert "0.3333333333333333,12345678," in capsys.readouterr().out
 
 
+def test_sql_shows_the_beginning_of_a_long_text_and_csv_all_of_it(
+    scanned: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table with a text of 20 million characters took longer than anyone waits."""
+    statement = "SELECT repeat('a', 20000000) AS long"
+    assert privsieve("sql", scanned, statement) == 0
+    shown = "".join(capsys.readouterr().out.split())
+    assert (
+        shown
+        == f"long{'─' * shown.count('─')}{'a' * 10_000}…and19,990,000morecharacters;--formatcsvorjsongivesallofthem"
+    )
+    assert privsieve("sql", scanned, statement, "--format", "csv") == 0
+    assert capsys.readouterr().out == f"long\n{'a' * 20_000_000}\n"
+
+
 def with_hidden(room: str, folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Runs Python where a package of another project is found before the room."""
     (folder / room).mkdir()

@@ -158,7 +158,7 @@ def test_a_table_s_other_pictures_stay_behind(tmp_path: Path, policy: Path, caps
     scan_in_process(source, run, category="scene")
     assert privsieve("filter", run, "--policy", policy, "--out", out) == 0
     assert pq.read_table(out / "a.parquet").schema.names == ["image", "scene", "caption"]
-    assert "left out next to the images: 3 column thumbnail\n" in capsys.readouterr().out
+    assert "left out next to the images: 3 values of the column thumbnail\n" in capsys.readouterr().out
     policy.write_text(f"{KEEP_ALL}members: image-only\n")
     assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "alone") == 0
     assert pq.read_table(tmp_path / "alone" / "a.parquet").schema.names == ["image", "scene"]

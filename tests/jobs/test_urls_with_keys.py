@@ -4,6 +4,7 @@ import json
 import pickle
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -145,9 +146,10 @@ def test_a_list_of_classes_may_have_a_query_too(server: str, tmp_path: Path, cap
 
 
 @pytest.mark.parametrize("field", ["password", "auth", "pwd", "jwt", "sas", "hash", "code", "sig", "x"])
-def test_no_message_has_the_query(field: str, tmp_path: Path, capsys: Capture) -> None:
+def test_no_message_has_the_query(field: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIVSIEVE_RETRY_S", "0")
     url = f"http://127.0.0.1:9/get?{field}={SECRET}&file=00000.tar"
-    assert privsieve("scan", url, "--run", tmp_path / "run", "--engine", "canned") == 2
+    assert privsieve("scan", url, "--run", tmp_path / "run", "--engine", "canned") == 1
     assert privsieve("scan", url, url, "--run", tmp_path / "run", "--engine", "canned") == 2
     assert privsieve("report", tmp_path / "run", url) == 2
     assert privsieve("scan", url, "--run", tmp_path / "run", "--limit", url) == 2
@@ -156,6 +158,26 @@ def test_no_message_has_the_query(field: str, tmp_path: Path, capsys: Capture) -
     assert len(output.err.splitlines()) == 5
     assert SECRET not in output.out + output.err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("query", ["", f"?{QUERY}"])
+def test_a_server_that_does_not_answer_is_told_from_one_that_has_no_such_file(
+    server: str, query: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIVSIEVE_RETRY_S", "0")
+    command = ("--run", tmp_path / "run", "--engine", "canned")
+    with socket.socket() as unheard:  # bound and not listening, so that no one else answers there
+        unheard.bind(("127.0.0.1", 0))
+        silent = f"http://127.0.0.1:{unheard.getsockname()[1]}"
+        assert privsieve("scan", f"{silent}/0.tar{query}", *command) == 1
+        assert privsieve("report", f"{silent}/run") == 1
+    assert privsieve("scan", f"{server}/0.tar{query}", *command) == 2
+    unanswered = "the server did not answer; tried again without success"
+    assert capsys.readouterr().err.splitlines() == [
+        f"privsieve: cannot reach {silent}/0.tar: {unanswered}",
+        f"privsieve: cannot reach {silent}/run/run.json: {unanswered}",
+        f"privsieve: {server}/0.tar does not exist",
+    ]
 
 
 @pytest.mark.parametrize(

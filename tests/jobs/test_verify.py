@@ -4,6 +4,8 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +64,26 @@ def with_other_counts_of_actions(release: Path) -> None:
     (release / "release.json").write_text(json.dumps(summary))
 
 
+def with_other_counts_of_what_was_not_scanned(release: Path) -> None:
+    """The decisions know three pictures with such content."""
+    summary = json.loads((release / "release.json").read_text())
+    assert summary["num_unseen_kept"] == 3
+    summary["num_unseen_kept"] = 0
+    (release / "release.json").write_text(json.dumps(summary))
+
+
+def with_another_kind_of_what_was_not_scanned(release: Path) -> None:
+    summary = json.loads((release / "release.json").read_text())
+    del summary["unseen_kept"]["frames"]
+    (release / "release.json").write_text(json.dumps(summary))
+
+
+def with_a_count_of_what_was_removed(release: Path) -> None:
+    summary = json.loads((release / "release.json").read_text())
+    summary["num_unseen_removed"] = 3
+    (release / "release.json").write_text(json.dumps(summary))
+
+
 def with_a_name_outside(release: Path) -> None:
     summary = json.loads((release / "release.json").read_text())
     summary["sha256"]["../secret"] = hashlib.sha256(b"").hexdigest()
@@ -88,6 +110,18 @@ def with_another_picture_and_its_hash(release: Path) -> None:
         (with_another_decision, "decisions.parquet: its content is not what was released"),
         (with_other_counts, "decisions.parquet: its decisions are not those that release.json counts"),
         (with_other_counts_of_actions, "decisions.parquet: its decisions are not those that release.json counts"),
+        (
+            with_other_counts_of_what_was_not_scanned,
+            "release.json: its num_unseen_kept is not what decisions.parquet counts",
+        ),
+        (
+            with_another_kind_of_what_was_not_scanned,
+            "release.json: its unseen_kept is not what decisions.parquet counts",
+        ),
+        (
+            with_a_count_of_what_was_removed,
+            "release.json: its num_unseen_removed is not what decisions.parquet counts",
+        ),
         (with_a_name_outside, "../secret: it is not there"),
         (with_another_picture_and_its_hash, "0.tar: its pictures are not those of decisions.parquet"),
     ],
@@ -109,18 +143,59 @@ def test_every_change_is_named(
     assert printed.err == f"privsieve: {release} is not what filter wrote: 1 fault\n"
 
 
-@pytest.mark.parametrize("name", ["0.tar", "release.json", "SHA256SUMS", "decisions.parquet"])
-def test_a_pipe_in_a_release_is_not_waited_for(
+@pytest.mark.parametrize("name", ["0.tar", "SHA256SUMS", "decisions.parquet", "made_from.parquet"])
+def test_a_pipe_in_a_release_is_a_fault_and_is_not_waited_for(
     releases: dict[str, Path], tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     release = tmp_path / "release"
     shutil.copytree(releases["tars-as-is"], release)
-    (release / name).unlink()
-    os.mkfifo(release / name)
+    with_a_pipe(release / name)
     capsys.readouterr()
-    assert privsieve("verify", release) == 2
-    refusal = f"privsieve: cannot read {release / name}: it is a pipe, socket or device, not a file\n"
+    assert privsieve("verify", release) == 1
+    printed = capsys.readouterr()
+    assert printed.out == f"cannot read {release / name}: it is a pipe, socket or device, not a file\n"
+    assert printed.err == f"privsieve: {release} is not what filter wrote: 1 fault\n"
+
+
+def test_a_pipe_in_place_of_the_record_is_refused(tars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with_a_pipe(tars / "release.json")
+    capsys.readouterr()
+    assert privsieve("verify", tars) == 2
+    refusal = f"privsieve: cannot read {tars / 'release.json'}: it is a pipe, socket or device, not a file\n"
     assert capsys.readouterr().err == refusal
+
+
+@pytest.mark.parametrize("layout", ["tars", "tree", "parquet"])
+def test_a_pipe_hides_no_other_fault(
+    releases: dict[str, Path], tmp_path: Path, layout: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also after a takedown, for which the pictures of the other shards are read."""
+    release = tmp_path / "release"
+    shutil.copytree(releases[f"{layout}-as-is"], release)
+    keys = pq.read_table(release / "decisions.parquet")["key"].to_pylist()
+    assert privsieve("takedown", release, asked(release, keys[2])) == 0
+    shard = min(name for name in json.loads((release / "release.json").read_text())["sha256"])
+    with_a_pipe(release / shard)
+    (release / "README.md").unlink()
+    (release / "z.tar").write_bytes(b"")
+    capsys.readouterr()
+    assert privsieve("verify", release) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "z.tar: release.json does not name it",
+        f"cannot read {release / shard}: it is a pipe, socket or device, not a file",
+        "README.md: it is not there",
+    ]
+
+
+def with_a_pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def test_a_hidden_file_is_told_once(tars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tars / ".DS_Store").write_bytes(b"")
+    done = subprocess.run([sys.executable, "-m", "jobs", "verify", tars], capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("being hidden")) == (0, 1)
 
 
 def test_a_release_of_an_older_version_is_verified_as_far_as_it_says(
