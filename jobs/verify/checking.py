@@ -285,6 +285,8 @@ def _removed(root: Place) -> tuple[Tombstones, list[str]]:
         return [], []
     try:
         return tombstones_of(file.read(), file.path), []
+    except OutageError:
+        raise
     except PrivsieveError:
         return [], [f"{REMOVED}: it cannot be read"]
 
