@@ -9,7 +9,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import TypeVar
 
@@ -39,6 +39,7 @@ _DRIVER_ERRORS = {
     "huggingface_hub.errors": ("HfHubHTTPError",),
     "httpx2": ("HTTPError",),
 }
+_LASTING_DRIVER_ERRORS = {"aiohttp": ("ClientSSLError",)}
 _PASSING_DRIVER_ERRORS = {
     "botocore.exceptions": ("ConnectionError", "HTTPClientError", "IncompleteReadError", "ResponseParserError"),
     "aiohttp": ("ClientConnectionError", "ClientPayloadError"),
@@ -52,6 +53,13 @@ _WORDS = {
     "ConnectTimeoutError": "the store cannot be reached",
     "ClientConnectorError": "the server did not answer",
     "ServerDisconnectedError": "the server did not answer",
+    "ClientConnectionResetError": "the server ended the connection",
+    "ClientPayloadError": "the server ended the connection",
+    "ConnectionTimeoutError": "the server did not answer in time",
+    "SocketTimeoutError": "the server did not answer in time",
+    "ServerTimeoutError": "the server did not answer in time",
+    "ClientConnectorCertificateError": "the certificate of the server is not trusted",
+    "ClientConnectorSSLError": "the server gives no encrypted connection (https)",
     "ClientConnectorDNSError": "no machine of that name is known",
     "ReadTimeoutError": "the store did not answer in time",
     "gaierror": "no machine of that name is known",
@@ -91,17 +99,20 @@ def retried(call: Callable[[], Answer]) -> Answer:
             error = _not_masked(shown)
             wait_s = delay_s * random.uniform(0.5, 1)
             if not may_pass(error) or time.monotonic() + wait_s > give_up_s:
-                raise error from error.__cause__  # which may have the status
+                raise error from error.__cause__  # whose HTTP status is shown
         time.sleep(wait_s)
         delay_s = min(2 * delay_s, MAX_DELAY_S)
 
 
 def _not_masked(error: Exception) -> Exception:
-    """Return the error itself, or what is behind it: fsspec calls a file of a web server missing, whatever failed."""
+    """Return the error itself, or what is behind it: fsspec calls a file of a web server missing, whatever failed.
+
+    Where the server refuses to answer, the file stays missing: some servers answer so for a file that is not there.
+    """
     cause = error.__cause__
-    if isinstance(error, FileNotFoundError) and isinstance(cause, store_errors()) and may_pass(cause):
-        return cause
-    return error
+    if not isinstance(error, FileNotFoundError) or not isinstance(cause, store_errors()):
+        return error
+    return cause if http_status(cause) is None or may_pass(cause) else error
 
 
 def store_errors() -> tuple[type[Exception], ...]:
@@ -111,7 +122,7 @@ def store_errors() -> tuple[type[Exception], ...]:
 
 def may_pass(error: BaseException) -> bool:
     """Return whether the same call may work a moment later. Not found, forbidden and wrong credentials never do."""
-    if isinstance(error, _LASTING):
+    if isinstance(error, (*_LASTING, *_loaded(_LASTING_DRIVER_ERRORS))):
         return False
     status = http_status(error)
     if status is not None:
@@ -159,6 +170,6 @@ def is_of_storage(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno not in (None, errno.ENOENT)
 
 
-def _loaded(names: dict[str, tuple[str, ...]]) -> tuple[type[Exception], ...]:
+def _loaded(names: Mapping[str, tuple[str, ...]]) -> tuple[type[Exception], ...]:
     modules = [(sys.modules[module], kinds) for module, kinds in names.items() if module in sys.modules]
     return tuple(getattr(module, kind) for module, kinds in modules for kind in kinds if hasattr(module, kind))

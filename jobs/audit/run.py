@@ -196,7 +196,7 @@ def _sampled(
         paths = paths_in_tree(sample.table) if run.record.format == "tree" else {}
         files = {interface_url: interface(labels), request.out: tasks(labels, paths, LOCAL_FILES)}
     for url in filter(None, (request.out, second_list, interface_url)):
-        if place(url).exists() and place(url).read() != files.get(url):
+        if not _holds(place(url), files.get(url)):
             refuse_existing(url)
     held.confirm()
     _refuse_drawn_meanwhile(request, run.root, earlier)
@@ -269,6 +269,11 @@ def _pictures(drawn: pa.Table) -> pa.Table:
     return drawn.take(pa.array(np.array(first, dtype=np.int64)))
 
 
+def _holds(file: Place, content: bytes | None) -> bool:
+    """Return whether a file has this content already, as a command that was killed leaves it."""
+    return content is not None and file.exists() and file.size() == len(content) and file.read() == content
+
+
 def _template(rows: pa.Table) -> pa.Table:
     """Return a labels table of these rows without any answer, not even the run's: people are to decide alone."""
     keys, names = rows["key"].to_pylist(), rows["name"].to_pylist()
@@ -285,10 +290,10 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
 
     Raise errors in one line; the run then keeps the rates of an earlier audit.
     """
-    _refuse_without_answers(request)
+    run = open_run(request.run)
+    _refuse_without_answers(request, run.root)
     labels = _read(request.labels, is_drawn=request.sensitivity_from is None)
     sizes = None if request.category_sizes is None else category_sizes(request.category_sizes)
-    run = open_run(request.run)
     with OpenRun(run) as opened:
         if sizes is not None and not run.record.per_category:
             raise PrivsieveError("--category-sizes is for a run of scan --sample N --per-category; leave it out")
@@ -320,12 +325,13 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
     return corrected
 
 
-def _refuse_without_answers(request: AuditApplyRequest) -> None:
+def _refuse_without_answers(request: AuditApplyRequest, root: Place) -> None:
     """Raise LabelsError for RUN/reviews before the first answer."""
-    run = request.sensitivity_from or request.run
     for url in request.labels:
-        if place(url).is_same(place(run).at(REVIEWS)) and not is_reviews(place(url)):
-            raise LabelsError(f"{url}: there are no answers yet; give some with privsieve review {run} --queue audit")
+        if place(url).is_same(root.at(REVIEWS)) and not is_reviews(place(url)):
+            raise LabelsError(
+                f"{url}: there are no answers yet; give some with privsieve review {request.run} --queue audit"
+            )
 
 
 def _read(urls: Sequence[str], is_drawn: bool) -> JudgedLabels:

@@ -229,7 +229,7 @@ def check_adapter(engine: str, options: EngineOptions, model: LocalModel | None)
 
 def check_screen(url: str, screen: FittedScreen | None) -> str:
     """Load the models of a screen. screen: None reads it here."""
-    screen = screen or read_screen(url)
+    screen = read_screen(url) if screen is None else screen
     Screener(screen)
     return f"{url}: looks at {' and '.join(modality.name for modality in screen.record.modalities)}"
 

@@ -288,8 +288,9 @@ def unreadable(what: str, error: Exception) -> PrivsieveError:
     if line is None and "Conversion Error" in str(error):
         return QueryError("the --where condition cannot be computed for some row: a value has another type")
     where = f" at line {line[1]}" if line else ""
-    cure = "correct that line" if line else "write it again if it is damaged, or not of the format that its name says"
-    return SourceError(f"{what} cannot be read{where} ({type(error).__name__}); {cure}")
+    is_content = isinstance(error, (duckdb.InvalidInputException, pa.ArrowInvalid))
+    cure = "; correct that line" if line else "; it is damaged, or its extension is wrong" if is_content else ""
+    return SourceError(f"{what} cannot be read{where} ({type(error).__name__}){cure}")
 
 
 def _output(name: str, new: str, kind: str) -> str:

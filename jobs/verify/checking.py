@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import posixpath
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -30,7 +29,7 @@ from ingest.formats.released import (
     TAKEDOWN_STAGED,
     UNFINISHED,
 )
-from ingest.formats.shard import folders_below, storage_faults
+from ingest.formats.shard import files_below, storage_faults
 from ingest.sample import printable
 from ingest.storage.parquet_tables import read_checked
 from ingest.storage.place import Place, place
@@ -221,7 +220,7 @@ def _signer(root: Place, allowed_signers: str | None) -> tuple[str | None, tuple
 
 
 def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator[str]:
-    there = {posixpath.join(folder, name) for folder, listing in folders_below(root) for name, _ in listing.files}
+    there = set(files_below(root))
     own = {RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM, SHA256SUMS, SIGNATURE, RELEASE_LEASE}
     if RELEASE_LEASE in there:
         held = holder(root.at(RELEASE_LEASE))

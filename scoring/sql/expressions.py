@@ -47,7 +47,7 @@ _UNFINISHED = "syntax error: something is missing at the end, or a bracket is cl
 """DuckDB's own message would name the bracket that is appended to the text."""
 
 MAX_KEPT = 256
-"""Expressions of which is known that they are right: checking one takes longer than deciding on a picture by it."""
+"""Checked expressions that are kept: checking one takes longer than deciding on a picture by it."""
 
 MAX_SHOWN = 200
 """Number of characters of an expression that an error shows."""

@@ -94,7 +94,8 @@ def test_the_text_of_an_error_that_nobody_waits_for_is_not_shown(tmp_path: Path)
 
 def test_a_ray_that_does_not_register_in_time_is_started_again(tmp_path: Path) -> None:
     done = python(STARTS_LATE, folder=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "2\n", "")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout in ("2\n", "3\n"), "a busy machine may be late a second time"
 
 
 def test_a_ray_that_does_not_start_is_one_line_with_rays_own_reason(tmp_path: Path) -> None:

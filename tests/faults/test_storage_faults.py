@@ -34,7 +34,7 @@ def test_a_full_disk_is_one_line_and_the_scan_goes_on_when_there_is_room(
     assert "run the same command again to continue" in err
     assert len(err.splitlines()) == 1
     subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
-    code, out, err = finish(start_scan(tmp_path / "corpus", small_disk / "run", "--executor", "inline"))
+    code, out, err = finish(start_scan(tmp_path / "corpus", small_disk / "run", "--executor", executor))
     assert (code, err) == (0, "")
     assert "320 images in 8 of 8 shards: 320 scored, 0 quarantined" in out
     assert len(rows(small_disk / "run")) == 320

@@ -165,8 +165,7 @@ def test_metadata_that_is_none_is_one_line(tmp_path: Path, foreign: Path, capsys
         ("links.parquet", "has no column of URLs (url, image_url, …); its columns are: link, TEXT"),
         (
             "cut.parquet",
-            "cut.parquet cannot be read (InvalidInputException); write it again if it is damaged, or not of the format "
-            "that its name says\n",
+            "cut.parquet cannot be read (InvalidInputException); it is damaged, or its extension is wrong\n",
         ),
         ("notes.txt", "is no metadata: .parquet, .csv or .tsv files"),
         ("nowhere.csv", "does not exist or matches nothing"),

@@ -172,11 +172,14 @@ def test_a_server_that_does_not_answer_is_told_from_one_that_has_no_such_file(
         assert privsieve("scan", f"{silent}/0.tar{query}", *command) == 1
         assert privsieve("report", f"{silent}/run") == 1
     assert privsieve("scan", f"{server}/0.tar{query}", *command) == 2
+    secure = server.replace("http:", "https:")
+    assert privsieve("scan", f"{secure}/0.tar{query}", *command) == 2
     unanswered = "the server did not answer; tried again without success"
     assert capsys.readouterr().err.splitlines() == [
         f"privsieve: cannot reach {silent}/0.tar: {unanswered}",
         f"privsieve: cannot reach {silent}/run/run.json: {unanswered}",
         f"privsieve: {server}/0.tar does not exist",
+        f"privsieve: cannot reach {secure}/0.tar: the server gives no encrypted connection (https)",
     ]
 
 

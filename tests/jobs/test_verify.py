@@ -4,8 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -190,12 +188,6 @@ def test_a_pipe_hides_no_other_fault(
 def with_a_pipe(file: Path) -> None:
     file.unlink()
     os.mkfifo(file)
-
-
-def test_a_hidden_file_is_told_once(tars: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tars / ".DS_Store").write_bytes(b"")
-    done = subprocess.run([sys.executable, "-m", "jobs", "verify", tars], capture_output=True, text=True)
-    assert (done.returncode, done.stderr.count("being hidden")) == (0, 1)
 
 
 def test_a_release_of_an_older_version_is_verified_as_far_as_it_says(
