@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ingest import __version__
 from ingest.errors import IncompleteError
@@ -68,7 +69,11 @@ class HandedBack:
 
     def __init__(self, num_cpus: float, num_gpus: float, notice: Callable[[str], None]):
         """Start the actor. num_cpus, num_gpus: of an engine."""
-        self.states = ray.remote(num_cpus=0, max_restarts=-1)(ScanStates).remote()
+        # On the machine of the driver, which the scan does not outlive anyway. Where Ray puts it elsewhere, calls wait
+        # for the next one: an error in the constructor of an engine would end the scan.
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
+        self.states = ray.remote(**options)(ScanStates).remote()
         self.numbers: set[int] = set()
         """Numbers of shards of which something was handed back in this pass."""
         self._num_cpus, self._num_gpus, self._notice = num_cpus, num_gpus, notice

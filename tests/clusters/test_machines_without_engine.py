@@ -118,6 +118,18 @@ def test_a_machine_is_tried_again_only_if_another_engine_of_it_works(head: str) 
                 handed_back.next_pass()
 
 
+@pytest.mark.ray(own=True)
+def test_a_call_waits_where_the_actor_of_the_scan_is_lost_and_started_again(head: str) -> None:
+    """An engine that is just being loaded makes such calls; were one an error, Ray Data would end the scan."""
+    with joined(head), ray_session(head), closing(HandedBack(1, 0, lambda line: None)) as handed_back:
+        node = ray.get_runtime_context().get_node_id()
+        for number in range(3):
+            ray.get(handed_back.states.report.remote("first", node, "loaded"))
+            ray.kill(handed_back.states, no_restart=False)
+            answers = [handed_back.states.report.remote(f"engine {n} of {number}", node, "loading") for n in range(100)]
+            assert ray.get(answers) == [None] * 100
+
+
 def test_an_engine_with_other_packages_than_the_run_scores_nothing(tmp_path: Path) -> None:
     make_shards(tmp_path / "corpus", 1, 5)
     source = open_source(str(tmp_path / "corpus"), None, None)
