@@ -15,6 +15,8 @@ comma := ,
 # pyproject.toml names.
 COVERAGE_OPTIONS := $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 QUICK := $(if $(COVERAGE),,and not slow)
+# A file at a time, so that each process makes what the tests of a file share only once: a tenth less CPU time.
+PARALLEL := -n 3 --dist loadfile
 
 # Installing compiles nothing, so that the first process that imports a module must be able to keep it compiled.
 unexport PYTHONDONTWRITEBYTECODE
@@ -105,17 +107,17 @@ papers:
 	$(PRIVSIEVE) study languages $(PICTURES) --labels $(LABELS) --out $(PAPERS_OUT)/languages --reading lenient $(PAPERS_ENGINE)
 
 test: lint
-	$(BIN)/pytest -n 4 -m "$(NOT_RUN_HERE) and not ray $(QUICK)" $(COVERAGE_OPTIONS)
+	$(BIN)/pytest $(PARALLEL) -m "$(NOT_RUN_HERE) and not ray $(QUICK)" $(COVERAGE_OPTIONS)
 
 test-slow: $(VENV)/.installed-test
-	$(BIN)/pytest -n 4 -m "$(NOT_RUN_HERE) and not ray and slow"
+	$(BIN)/pytest $(PARALLEL) -m "$(NOT_RUN_HERE) and not ray and slow"
 
 # Those of Ray often wait. The quick and the slow ones together, so that each process imports the tests once.
 test-all: $(VENV)/.installed-test
 	$(MAKE) --jobs=2 --output-sync=target lint test-ray test-without-ray test-browser
 
 test-without-ray: $(VENV)/.installed-test
-	$(BIN)/pytest -n 4 -m "$(NOT_RUN_HERE) and not ray"
+	$(BIN)/pytest $(PARALLEL) -m "$(NOT_RUN_HERE) and not ray"
 
 # Needs Chromium, as on Debian: apt-get install chromium.
 test-browser: $(VENV)/.installed-test

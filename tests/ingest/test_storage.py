@@ -85,12 +85,11 @@ def test_a_local_name_with_two_colons_is_no_chain_of_urls(tmp_path: Path, protoc
     ],
 )
 def test_a_missing_driver_names_its_extra(url: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
-
+    protocol = url.partition(":")[0]
     monkeypatch.setitem(sys.modules, package, None)  # Python's own way to say: not there
-    monkeypatch.setattr(importlib.import_module("fsspec.registry"), "_registry", {})
+    monkeypatch.delitem(importlib.import_module("fsspec.registry")._registry, protocol, raising=False)
     with pytest.raises(StorageError) as error:
         place(url)
-    protocol = url.partition(":")[0]
     assert str(error.value) == (
         f"cannot reach {url}: the driver for {protocol}:// is not installed; {install_command(extra)}"
     )
