@@ -15,7 +15,7 @@ comma := ,
 # pyproject.toml names.
 COVERAGE_OPTIONS := $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 QUICK := $(if $(COVERAGE),,and not slow)
-# A file at a time, so that each process makes what the tests of a file share only once: a tenth less CPU time.
+# A file at a time, so that what the tests of a file share is made once: the quick tests take a tenth less time.
 PARALLEL := -n 3 --dist loadfile
 
 # Installing compiles nothing, so that the first process that imports a module must be able to keep it compiled.
