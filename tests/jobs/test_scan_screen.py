@@ -49,16 +49,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_doctor_says_whether_a_screen_can_be_used_here(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def told(screen: Path) -> str:
+    def finding(screen: Path) -> str:
         privsieve("doctor", "--engine", "canned", "--ray-address", "127.0.0.1:1", "--screen", screen)
         return next(line for line in capsys.readouterr().out.splitlines() if line.split()[1] == "screen")
 
     capsys.readouterr()
-    assert told(made / "screen") == f"ok       screen    {made / 'screen'}: looks at caption"
+    assert finding(made / "screen") == f"ok       screen    {made / 'screen'}: looks at caption"
     none = f"{tmp_path} is no screen: it has no screen.json; make one with: privsieve screen fit"
-    assert told(tmp_path) == f"problem  screen    {none}"
+    assert finding(tmp_path) == f"problem  screen    {none}"
     monkeypatch.setattr("scoring.screen.modalities.CAPTION_VERSION", "caption-0")
-    assert told(made / "screen").startswith("problem  screen    the screen was fitted with other features of the ")
+    assert finding(made / "screen").startswith("problem  screen    the screen was fitted with other features of the ")
 
 
 def _scan(made: Path, run: Path, *more: object, source: str = "shards") -> int:
