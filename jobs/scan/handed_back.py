@@ -69,8 +69,8 @@ class HandedBack:
 
     def __init__(self, num_cpus: float, num_gpus: float, notice: Callable[[str], None]):
         """Start the actor. num_cpus, num_gpus: of an engine."""
-        # On the machine of the driver, without which the scan ends anyway. If the actor is lost all the same, calls wait
-        # until Ray has started it again: an error in the constructor of an engine would end the scan.
+        # On the machine of the driver, without which the scan ends anyway. If the actor is lost all the same, calls
+        # wait until Ray has started it again: an error in the constructor of an engine would end the scan.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         remote = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here)
         self.states = remote(ScanStates).remote()
