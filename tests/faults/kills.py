@@ -22,7 +22,7 @@ from pathlib import Path
 
 import click
 
-from tests.faults.drill import descendants, engine_actors, finish, make_shards, rows, sha256, start_scan
+from tests.faults.drill import engine_actors, finish, make_shards, rows, sha256, start_scan
 
 SLEEP_S = 0.002
 """Per image: makes the scan long enough to be hit."""
@@ -99,22 +99,18 @@ def _results(run: Path) -> dict[str, int]:
 
 @dataclass
 class _LocalCluster:
-    """A head and a second node; both are processes of a helper."""
+    """A head and a second node; their processes belong to a helper. second_raylet: process id."""
 
     address: str
-    helper: subprocess.Popen[str]
-
-    def second_raylet(self) -> int | None:
-        raylets = [pid for pid, command in descendants(self.helper.pid).items() if "raylet/raylet " in command]
-        return max(raylets) if len(raylets) > 1 else None
+    second_raylet: int
 
 
 HELPER = """
 import sys, ray
 from ray.cluster_utils import Cluster
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
-cluster.add_node(num_cpus=2)
-print(cluster.address, flush=True)
+second = cluster.add_node(num_cpus=2)
+print(cluster.address, second.all_processes["raylet"][0].process.pid, flush=True)
 sys.stdin.read()
 cluster.shutdown()
 """
@@ -128,7 +124,8 @@ def _cluster(wanted: bool) -> Iterator[_LocalCluster | None]:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     helper = subprocess.Popen([sys.executable, "-c", HELPER], text=True, **pipes)  # type: ignore[call-overload]
     try:
-        yield _LocalCluster(helper.stdout.readline().strip(), helper)
+        address, second_raylet = helper.stdout.readline().split()
+        yield _LocalCluster(address, int(second_raylet))
     finally:
         helper.communicate(timeout=1500)
 
@@ -143,7 +140,7 @@ def _kill(
             found = {
                 "driver": lambda: scan.pid,
                 "actor": lambda: rng.choice(engine_actors(scan.pid) or [0]),
-                "raylet": lambda: (cluster and cluster.second_raylet()) or 0,
+                "raylet": lambda: cluster.second_raylet if cluster else 0,
             }[victim]()
             if found:
                 os.kill(found, signal.SIGKILL)
