@@ -25,11 +25,12 @@ def text_of(folder: str, name: str) -> str:
     return resources.files("reports").joinpath(*folder.split("/"), name).read_text(encoding="utf-8")
 
 
-def fill(folder: str, **values: Any) -> str:
-    """Fill `page.html.j2` in a folder of `reports` and return the text. It extends the frame that all pages share."""
+def fill(template: str, **values: Any) -> str:
+    """Fill a template, such as `diff/page.html.j2`, and return the text. It extends the frame that all pages share."""
     from markupsafe import Markup
 
-    return _environment(folder).get_template("page.html.j2").render(style=Markup(text_of(".", "page.css")), **values)
+    folder, _, name = template.rpartition("/")
+    return _environment(folder or ".").get_template(name).render(style=Markup(text_of(".", "page.css")), **values)
 
 
 @cache

@@ -1,16 +1,19 @@
 """`verify --contact-sheet`: covered pictures as they were scanned and as they are released, side by side, by rule.
 
 The second look says that a detector finds nothing more. Whether a person does, only people can say.
+Names and reasons are hostile: Jinja escapes them, and the page runs no script.
 """
 
 import hashlib
 import heapq
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ingest import __version__
 from ingest.errors import IncompleteError, PrivsieveError, SourceError, number_of
 from ingest.formats import open_source
 from ingest.formats.released import REDACTIONS, CoverStep
@@ -23,12 +26,48 @@ from jobs.report.gallery import thumbnail
 from jobs.runtime.pictures import PictureRef, Pictures
 from jobs.runtime.progress import Feedback
 from jobs.verify.request import VerifyRequest
-from reports.contact_sheet.page import CoveredByRule, CoveredPicture, render
-from reports.pages import write_page
+from reports.pages import fill, write_page
+from reports.words import percent
 
 PER_RULE, SEED = 12, 0
 SIDE_PX, QUALITY = 480, 70
 """Longer side and JPEG quality of a picture on the page: large enough to see writing that is left."""
+
+
+@dataclass(frozen=True)
+class CoveredPicture:
+    """One picture of the sheet."""
+
+    name: str
+    """SHARD/KEY."""
+
+    before: bytes | None
+    """A JPEG; None if the source no longer holds the picture as it was scanned."""
+
+    after: bytes | None
+    """A JPEG; None if the released picture cannot be decoded."""
+
+    steps: tuple[CoverStep, ...]
+    """How it was covered; it was released as it was after the last one."""
+
+
+@dataclass(frozen=True)
+class CoveredByRule:
+    """What one rule of the policy covered."""
+
+    rule: str
+    reason: str
+
+    last_steps: Mapping[str, int]
+    """Name of the step that cleared a picture -> number of pictures."""
+
+    pictures: Sequence[CoveredPicture]
+    """Those that were drawn."""
+
+    @property
+    def num_covered(self) -> int:
+        """Return the number of released pictures that the rule covered."""
+        return sum(self.last_steps.values())
 
 
 def write_contact_sheet(request: VerifyRequest, source_url: str, format_name: str | None, feedback: Feedback) -> int:
@@ -136,3 +175,28 @@ def _cleared_by(covered: pa.Table, steps: pa.Table) -> dict[str, dict[str, int]]
     for group in sorted(groups, key=lambda group: (-group["count_all"], group["step"])):
         counts.setdefault(group["rule"], {})[group["step"]] = group["count_all"]
     return counts
+
+
+def render(release: str, rules: Sequence[CoveredByRule], seed: int) -> str:
+    """Return the contact sheet as one HTML page, which needs no other file and may load none."""
+    return fill(
+        "contact_sheet.html.j2",
+        release=release,
+        rules=rules,
+        seed=seed,
+        step_in_words=step_in_words,
+        version=__version__,
+    )
+
+
+def step_in_words(step: CoverStep) -> str:
+    """Return what a step covered, and what the second look then found.
+
+    >>> step_in_words(CoverStep("boxes", 2, 0.081, ("faces",)))
+    'boxes: 2 areas, 8.1 % of the picture; still found: faces'
+    """
+    areas = f"{step.name}: {number_of(step.num_areas, 'area')}, {percent(float(step.share_covered))} of the picture"
+    if not step.is_examined:
+        return f"{areas}; not examined afterwards"
+    left = f"still found: {', '.join(step.left)}" if step.left else "nothing found afterwards"
+    return f"{areas}; {left}"

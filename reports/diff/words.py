@@ -382,7 +382,7 @@ MINOR = frozenset(
 def render(difference: RunDifference) -> str:
     """Return the comparison as one HTML page, which needs no other file and may load none."""
     return fill(
-        "diff",
+        "diff/page.html.j2",
         difference=difference,
         findings=list(findings(difference)),
         notes=list(notes(difference)),

@@ -28,7 +28,7 @@ def render(evaluation: Evaluation, pictures: Mapping[str, bytes] = MappingProxyT
     calibrations = [("private", evaluation.private.calibration if evaluation.private else None)]
     calibrations += [(key, metrics.calibration) for key, metrics in evaluation.attributes.items()]
     return fill(
-        "evaluation",
+        "evaluation/page.html.j2",
         evaluation=evaluation,
         tables=list(tables(evaluation)),
         findings=findings(evaluation),

@@ -104,7 +104,7 @@ def _filled(report: Report, extras: Extras, most_groups: int) -> str:
 
     script = text_of(_TEMPLATES, "page.js")
     return fill(
-        _TEMPLATES,
+        f"{_TEMPLATES}/page.html.j2",
         report=report,
         extras=extras,
         words=words,

@@ -197,7 +197,7 @@ def render(similarity: Similarity) -> str:
         (of_set.name, of_set.num_nearest / of_set.num_nearest_of) for of_set in similarity.sets if of_set.num_nearest_of
     ]
     return fill(
-        "similarity",
+        "similarity/page.html.j2",
         headlines=list(headlines(similarity)),
         notes=list(notes(similarity)),
         tables=list(tables(similarity)),
