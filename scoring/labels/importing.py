@@ -108,9 +108,7 @@ def load_mapping(name: str) -> LabelMapping:
     content = shipped_or_given("mapping", name, SHIPPED, folder, LabelsError, MAX_MAPPING_BYTES)
     fields = load_yaml(content, f"the mapping {name}", LabelsError)
     if not isinstance(fields, dict):
-        raise LabelsError(
-            f"{name} is not a mapping: write it like those in scoring/labels/mappings, with the same fields"
-        )
+        raise LabelsError(f"{name} is not a mapping: write it like those in {folder}, with the same fields")
     try:
         return LabelMapping.model_validate(fields)
     except ValidationError as error:

@@ -120,10 +120,9 @@ def test_the_own_mapping_replaces_that_of_the_importer(tmp_path: Path, capsys: p
         assert message in made.refused(capsys, tmp_path, "privbench", root, "--mapping", str(mapping))
     for nothing in ("", "- passport\n"):
         mapping.write_text(nothing)
-        assert (
-            f"{mapping} is not a mapping: write it like those in scoring/labels/mappings, with the same fields"
-            in made.refused(capsys, tmp_path, "privbench", root, "--mapping", str(mapping))
-        )
+        message = made.refused(capsys, tmp_path, "privbench", root, "--mapping", str(mapping))
+        like = message.partition(f"{mapping} is not a mapping: write it like those in ")[2].partition(", with the same")
+        assert Path(like[0], "vispr.yaml").is_file()
     mapping.write_text("a: b: c")
     assert "is not valid YAML at line 1" in made.refused(capsys, tmp_path, "privbench", root, "--mapping", str(mapping))
     assert 'did you mean "vispr"?' in made.refused(capsys, tmp_path, "privbench", root, "--mapping", "vispr2")
