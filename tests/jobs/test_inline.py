@@ -41,7 +41,7 @@ def test_an_engine_that_raises_costs_one_row_and_not_the_scan(corpus: Path, tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("deed", "stall_s", "code", "reason"), [("crash", 600, -signal.SIGSEGV, "crash"), ("hang", 12, 1, "timeout")]
+    ("deed", "stall_s", "code", "reason"), [("crash", 600, -signal.SIGSEGV, "crash"), ("hang", 20, 1, "timeout")]
 )
 def test_an_image_that_ends_the_process_is_found_by_the_third_scan(
     corpus: Path, tmp_path: Path, deed: str, stall_s: int, code: int, reason: str
