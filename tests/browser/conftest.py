@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.reports.conftest import make_run
 
@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 # The sandbox needs rights that a container does not give; the others keep Chromium from asking the network.
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
 LIMIT_MS = 60_000
+expect.set_options(timeout=LIMIT_MS)  # the default of a page does not hold for it
 
 OpenPage = Callable[..., Page]
 
