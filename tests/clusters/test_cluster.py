@@ -75,7 +75,7 @@ def test_ray_address_from_the_environment_is_checked_too(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
 def test_something_else_that_answers_is_no_head(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "CONNECT_LIMIT_S", 1.0)
+    monkeypatch.setattr(cluster, "ANSWER_LIMIT_S", 1.0)
     started_s = time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as other:
         if answer:
