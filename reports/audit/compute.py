@@ -123,7 +123,7 @@ def private_rate(sample: AuditSample, num_images: Counts, judged: JudgedLabels) 
     basis = Basis(sample, labels, CellCounts((), {PRIVATE: num_images}, {}), {}, None)
     if not len(weighted(PRIVATE, basis).places):
         return Estimate()
-    return fitted(PRIVATE, basis, with_categories=False).prevalence
+    return fitted(PRIVATE, basis, with_categories=False, with_parts=False).prevalence
 
 
 def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryRates]]:

@@ -225,15 +225,16 @@ class Fit:
     """Estimates for the categories of `CellCounts.categories`; empty if they are not asked for."""
 
 
-def fitted(subject: str, basis: Basis, with_categories: bool) -> Fit:
+def fitted(subject: str, basis: Basis, with_categories: bool, with_parts: bool = True) -> Fit:
     """Estimate the rates of a subject, which must have a label.
 
+    with_parts: sensitivity and specificity too, which take most of the time.
     Undecided pictures are left out of the values. The intervals reach from the low end with none of them positive to
     the high end with all positive. Then they are widened for wrong labels and for the draw of the run.
     """
-    fits = [_fit_taking(None, subject, basis, with_categories)]
+    fits = [_fit_taking(None, subject, basis, with_categories, with_parts)]
     if basis.labels.undecided[subject].any():
-        fits += [_fit_taking(taken, subject, basis, with_categories) for taken in (0.0, 1.0)]
+        fits += [_fit_taking(taken, subject, basis, with_categories, with_parts) for taken in (0.0, 1.0)]
     fit = Fit(
         fits[0].evidence,
         _covering([taken.prevalence for taken in fits]),
@@ -246,14 +247,15 @@ def fitted(subject: str, basis: Basis, with_categories: bool) -> Fit:
     return _of_source(subject, basis, _allowing_for_wrong_labels(subject, basis, fit))
 
 
-def _fit_taking(undecided: float | None, subject: str, basis: Basis, with_categories: bool) -> Fit:
+def _fit_taking(undecided: float | None, subject: str, basis: Basis, with_categories: bool, with_parts: bool) -> Fit:
     """Estimate the rates of a subject for one value of its undecided pictures. undecided: as in `weighted`."""
     number = SUBJECTS.index(subject)
     labels = weighted(subject, basis, undecided)
     known = evidence(basis.num_images(subject), labels.cells, labels.is_there, labels.probabilities, labels.masses)
     random = np.random.default_rng([number, 0])
     rate = prevalence(known, random)
-    share_found, share_right = sensitivity(known, random), specificity(known, random)
+    share_found = sensitivity(known, random) if with_parts else Estimate()
+    share_right = specificity(known, random) if with_parts else Estimate()
     categories: list[CategoryEstimate | None] = []
     if with_categories and rate.value is not None:
         num_positive = int(labels.is_there.sum())

@@ -1,11 +1,11 @@
 """Runs commands in children that end themselves with SIGKILL before a given change of a folder.
 
-    python -m tests.faults.killing FOLDER
+    python -m tests.faults.killing
 
-Reads a line of JSON for each command, [number of the change, from 1, and the arguments], and answers with the exit code
-of the child, -9 if it was killed, and the kinds of the changes that it saw. A change is a file that is opened for
-writing, renamed or removed, or a folder that is made or removed. What a child has imported that came to its end is
-imported here, so that the next ones begin at once.
+Reads a line of JSON for each command, [the folder, number of the change, from 1, and the arguments], and answers with
+the exit code of the child, -9 if it was killed, and the kinds of the changes that it saw. A change is a file that is
+opened for writing, renamed or removed, or a folder that is made or removed. What a child has imported that came to its
+end is imported here, and the templates of releases are compiled here, so that the next ones begin at once.
 """
 
 import importlib
@@ -31,35 +31,35 @@ class Killing:
     def __init__(self, server: subprocess.Popen[str]):
         self._server = server
 
-    def run(self, number: int, *args: object) -> int:
-        """Run a command that is killed before a change, counted from 1; return its exit code."""
-        return self._ask(number, args)[0]
+    def run(self, folder: Path, number: int, *args: object) -> int:
+        """Run a command that is killed before a change of the folder, counted from 1; return its exit code."""
+        return self._ask(folder, number, args)[0]
 
-    def steps(self, *args: object) -> list[int]:
+    def steps(self, folder: Path, *args: object) -> list[int]:
         """Run a command to its end; return the numbers of the first and the last change of each kind, and one more.
 
         Kinds are what is done to which file, whatever the numbers in its name: between two changes of one kind, others
         of that kind only do the same to the next shard."""
-        code, kinds = self._ask(NEVER, args)
+        code, kinds = self._ask(folder, NEVER, args)
         assert code == 0
         assert len(kinds) > 5
         last = {kind: number for number, kind in enumerate(kinds, 1)}
         first = {kind: number for number, kind in reversed([*enumerate(kinds, 1)])}
         return sorted({*first.values(), *last.values(), len(kinds) + 1})
 
-    def _ask(self, number: int, args: Sequence[object]) -> tuple[int, list[str]]:
+    def _ask(self, folder: Path, number: int, args: Sequence[object]) -> tuple[int, list[str]]:
         assert self._server.stdin is not None
         assert self._server.stdout is not None
-        self._server.stdin.write(json.dumps([number, *map(str, args)]) + "\n")
+        self._server.stdin.write(json.dumps([str(folder), number, *map(str, args)]) + "\n")
         self._server.stdin.flush()
         code, kinds = json.loads(self._server.stdout.readline())
         return code, kinds
 
 
 @contextmanager
-def killing(folder: Path) -> Iterator[Killing]:
+def killing() -> Iterator[Killing]:
     """Start the process that makes the children."""
-    command = [sys.executable, "-m", "tests.faults.killing", str(folder)]
+    command = [sys.executable, "-m", "tests.faults.killing"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         yield Killing(server)
         assert server.stdin is not None
@@ -80,12 +80,13 @@ def _killed_at(number: int, folder: str, kinds: list[str]) -> Callable[[str, tup
     return hook
 
 
-def main(folder: str) -> None:
-
+def main() -> None:
+    from jobs.filter.documents import _templates
     from tests.jobs.made import privsieve
 
+    _templates()
     for line in sys.stdin:
-        number, *args = json.loads(line)
+        folder, number, *args = json.loads(line)
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
@@ -107,4 +108,4 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -47,10 +47,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def kills(tmp_path: Path) -> Iterator[Killing]:
-    """What is changed is in the folder `out`."""
-    with killing(tmp_path / "out") as started:
+@pytest.fixture(scope="module")
+def kills() -> Iterator[Killing]:
+    with killing() as started:
         yield started
 
 
@@ -75,9 +74,9 @@ def test_a_filter_that_is_killed_leaves_no_release_or_a_whole_one(
     whole = files(out)
     assert (out / "1.tar").samefile(made / "before" / "1.tar") if kind == "changes" else "changes.parquet" not in whole
     shutil.rmtree(out)
-    for number in kills.steps(*filtered(made, out, kind)):
+    for number in kills.steps(out, *filtered(made, out, kind)):
         shutil.rmtree(out)
-        killed = kills.run(number, *filtered(made, out, kind))
+        killed = kills.run(out, number, *filtered(made, out, kind))
         code, lines = said(out, capsys)
         if killed == 0:
             assert files(out) == whole
@@ -106,10 +105,10 @@ def test_a_filter_that_is_killed_while_it_replaces_a_release_is_ended_by_the_sam
     whole, states = files(out), list[str]()
     shutil.rmtree(out)
     shutil.copytree(old, out)
-    for number in kills.steps(*command):
+    for number in kills.steps(out, *command):
         shutil.rmtree(out)
         shutil.copytree(old, out)
-        killed = kills.run(number, *command)
+        killed = kills.run(out, number, *command)
         code, lines = said(out, capsys)
         if killed == 0:
             assert files(out) == whole
@@ -139,12 +138,12 @@ def test_a_takedown_that_is_killed_leaves_the_old_release_or_one_that_the_same_c
     assert privsieve(*filtered(made, old, kind)) == 0
     requests = asked(old, "1", "4")
     shutil.copytree(old, out)
-    steps = kills.steps("takedown", out, requests)
+    steps = kills.steps(out, "takedown", out, requests)
     new, before, states = files(out), files(old), set[str]()
     for number in steps:
         shutil.rmtree(out)
         shutil.copytree(old, out)
-        killed = kills.run(number, "takedown", out, requests)
+        killed = kills.run(out, number, "takedown", out, requests)
         code, lines = said(out, capsys)
         there = {name: content for name, content in files(out).items() if name in {*before, *new}}
         if killed == 0:

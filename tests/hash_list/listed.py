@@ -2,6 +2,7 @@
 
 import tarfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,30 +37,41 @@ def smaller_and_mirrored() -> bytes:
     return encoded(copy, "JPEG", quality=70)
 
 
-SHOWING: dict[str, Callable[[], bytes]] = {
-    "plain.png": lambda: encoded(picture(LISTED), "PNG"),
-    "smaller.jpg": smaller_and_mirrored,
-    "frames.gif": lambda: second_frame("GIF"),
-    "frames.png": lambda: second_frame("PNG"),
-    "frames.webp": lambda: second_frame("WEBP", quality=90),
-    "frames.avif": lambda: second_frame("AVIF", quality=90),
-    "pages.tiff": lambda: second_frame("TIFF"),
-    "two.jpg": lambda: mpo(picture(2), picture(LISTED)),
-    "thumbnail.jpg": lambda: jpeg(exif=b"Exif\0\0" + exif(encoded(picture(LISTED).resize((160, 135)), "JPEG"))),
-    "behind.jpg": lambda: jpeg() + encoded(picture(LISTED), "PNG"),
-}
+def made_once(makers: dict[str, Callable[[], bytes]]) -> dict[str, Callable[[], bytes]]:
+    """To encode them takes a second, and many tests ask for their hashes."""
+    return {name: cache(make) for name, make in makers.items()}
+
+
+SHOWING = made_once(
+    {
+        "plain.png": lambda: encoded(picture(LISTED), "PNG"),
+        "smaller.jpg": smaller_and_mirrored,
+        "frames.gif": lambda: second_frame("GIF"),
+        "frames.png": lambda: second_frame("PNG"),
+        "frames.webp": lambda: second_frame("WEBP", quality=90),
+        "frames.avif": lambda: second_frame("AVIF", quality=90),
+        "pages.tiff": lambda: second_frame("TIFF"),
+        "two.jpg": lambda: mpo(picture(2), picture(LISTED)),
+        "thumbnail.jpg": lambda: jpeg(exif=b"Exif\0\0" + exif(encoded(picture(LISTED).resize((160, 135)), "JPEG"))),
+        "behind.jpg": lambda: jpeg() + encoded(picture(LISTED), "PNG"),
+    }
+)
 """Every file shows the listed picture somewhere."""
 
-CLEAR: dict[str, Callable[[], bytes]] = {
-    "other.png": lambda: encoded(picture(3), "PNG"),
-    "other.gif": lambda: encoded(picture(2), "GIF", save_all=True, append_images=[picture(3)]),
-    "other.jpg": lambda: jpeg(exif=b"Exif\0\0" + exif(encoded(picture(4).resize((160, 135)), "JPEG"))),
-}
-UNKNOWN: dict[str, Callable[[], bytes]] = {
-    "long.gif": lambda: frames(17, "GIF"),
-    "inner.jpg": HIDING["jxl_in_comment.jpg"][0],
-    "broken.png": lambda: encoded(picture(5), "PNG")[:400],
-}
+CLEAR = made_once(
+    {
+        "other.png": lambda: encoded(picture(3), "PNG"),
+        "other.gif": lambda: encoded(picture(2), "GIF", save_all=True, append_images=[picture(3)]),
+        "other.jpg": lambda: jpeg(exif=b"Exif\0\0" + exif(encoded(picture(4).resize((160, 135)), "JPEG"))),
+    }
+)
+UNKNOWN = made_once(
+    {
+        "long.gif": lambda: frames(17, "GIF"),
+        "inner.jpg": HIDING["jxl_in_comment.jpg"][0],
+        "broken.png": lambda: encoded(picture(5), "PNG")[:400],
+    }
+)
 """What cannot be compared: a frame after the first 16, an inner picture of another format, damage."""
 
 

@@ -227,13 +227,18 @@ def test_a_run_behind_a_url(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 # ---- killed at any moment ---------------------------------------------------------------------------------------
 
-NUM_SHARDS, SLICES, ROWS = 40, 3, 20
-ROWS_PER_FILE = 240
+NUM_SHARDS, SLICES, ROWS = 20, 3, 20
+ROWS_PER_FILE = 120
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_run(tmp_path_factory.mktemp("large"), [(ROWS,) * SLICES] * NUM_SHARDS)
+
+
+@pytest.fixture(scope="module")
+def rows_of_large(large: Path) -> pa.Table:
+    return _all(large).sort_by([("shard", "ascending"), ("index", "ascending")])
 
 
 def _num_files(folder: Path) -> int:
@@ -250,7 +255,9 @@ def _num_files(folder: Path) -> int:
         pytest.param(lambda run: (run / MANIFEST).exists(), id="slices are being removed"),
     ],
 )
-def test_killed_and_continued(large: Path, tmp_path: Path, moment: Callable[[Path], bool]) -> None:
+def test_killed_and_continued(
+    large: Path, rows_of_large: pa.Table, tmp_path: Path, moment: Callable[[Path], bool]
+) -> None:
     run = tmp_path / "run"
     shutil.copytree(large, run)
     expected = [(NUM_SHARDS * SLICES * ROWS, NUM_SHARDS * SLICES * ROWS, NUM_SHARDS * SLICES * ROWS // 10)]
@@ -271,12 +278,14 @@ def test_killed_and_continued(large: Path, tmp_path: Path, moment: Callable[[Pat
     assert kept == made  # what was finished is not done again
     assert sorted(path.name[:6] for path in (run / "compact").iterdir()) == [f"{n:05d}-" for n in range(10)]
     assert list((run / "scores").iterdir()) == []
-    assert _all(run).equals(_all(large).sort_by([("shard", "ascending"), ("index", "ascending")]))
+    assert _all(run).equals(rows_of_large)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows_per_file", [ROWS_PER_FILE, 360])
-def test_a_second_one_takes_over_while_the_first_works(large: Path, tmp_path: Path, rows_per_file: int) -> None:
+@pytest.mark.parametrize("rows_per_file", [ROWS_PER_FILE, 180])
+def test_a_second_one_takes_over_while_the_first_works(
+    large: Path, rows_of_large: pa.Table, tmp_path: Path, rows_per_file: int
+) -> None:
     run = tmp_path / "run"
     shutil.copytree(large, run)
     command = [sys.executable, "-m", "jobs", "compact", str(run), "--takeover", "--rows-per-file"]
@@ -285,7 +294,7 @@ def test_a_second_one_takes_over_while_the_first_works(large: Path, tmp_path: Pa
         time.sleep(0.0005)
     assert privsieve(*command[3:], rows_per_file) == 0
     first.communicate(timeout=1500)
-    assert _all(run).equals(_all(large).sort_by([("shard", "ascending"), ("index", "ascending")]))
+    assert _all(run).equals(rows_of_large)
     where = place(str(run))
     known = results(where)
     for n in range(NUM_SHARDS):

@@ -1,10 +1,6 @@
 """A column of the row with a new name: one line in scoring/table.py, and older runs are read under that name."""
 
-import json
-import os
-import shutil
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,45 +9,37 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.jobs.made import privsieve, shard
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.older_runs.changed_tree import ChangedTree, changed_tree
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChangedTree]:
     """privsieve with the name chance_private for prob_private."""
-    folder = tmp_path_factory.mktemp("tree")
-    for room in ("ingest", "scoring", "reports", "jobs", "privsieve"):
-        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
-    row = folder / "scoring" / "table.py"
-    text = row.read_text(encoding="utf-8")
-    for old, new in (
-        ('PROB_PRIVATE: Final = "prob_private"', 'PROB_PRIVATE: Final = "chance_private"'),
-        ('the binary protocol, null if the engine gives none")', 'the protocol", formerly="prob_private")'),
-    ):
-        assert old in text
-        text = text.replace(old, new)
-    row.write_text(text, encoding="utf-8")
-    return folder
+
+    def change(folder: Path) -> None:
+        row = folder / "scoring" / "table.py"
+        text = row.read_text(encoding="utf-8")
+        for old, new in (
+            ('PROB_PRIVATE: Final = "prob_private"', 'PROB_PRIVATE: Final = "chance_private"'),
+            ('the binary protocol, null if the engine gives none")', 'the protocol", formerly="prob_private")'),
+        ):
+            assert old in text
+            text = text.replace(old, new)
+        row.write_text(text, encoding="utf-8")
+
+    with changed_tree(tmp_path_factory.mktemp("tree"), change) as changed:
+        yield changed
 
 
-def _run(tree: Path, *args: object) -> str:
-    """Run a command of the tree and return what it printed."""
-    env = {**os.environ, "PYTHONPATH": str(tree)}
-    command = [sys.executable, "-m", "jobs", *map(str, args)]
-    done = subprocess.run(command, env=env, cwd=tree, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def _asked(tree: ChangedTree, run: Path) -> Any:
+    return tree.json(
+        "sql", run, "SELECT count(*) AS n, count(chance_private) AS p, max(chance_private) AS most FROM images"
+    )
 
 
-def _asked(tree: Path, run: Path) -> Any:
-    question = "SELECT count(*) AS n, count(chance_private) AS p, max(chance_private) AS most FROM images"
-    return json.loads(_run(tree, "sql", run, question, "--format", "json"))
-
-
-def test_an_older_run_is_read_continued_and_compacted_under_the_new_name(tree: Path, tmp_path: Path) -> None:
+def test_an_older_run_is_read_continued_and_compacted_under_the_new_name(tree: ChangedTree, tmp_path: Path) -> None:
     corpus, run = tmp_path / "corpus", tmp_path / "run"
     corpus.mkdir()
     shard(corpus / "0.tar", 1, 6)
@@ -62,11 +50,11 @@ def test_an_older_run_is_read_continued_and_compacted_under_the_new_name(tree: P
         pq.write_table(rows.set_column(rows.column_names.index("prob_private"), "prob_private", chances), file)
 
     assert _asked(tree, run) == [{"n": 6, "p": 6, "most": 0.25}]
-    assert "0.250 that it is private" in _run(tree, "explain", run, "000000001")
+    assert "0.250 that it is private" in tree.run("explain", run, "000000001")
     shard(corpus / "1.tar", 8, 6)
-    _run(tree, "scan", corpus, "--run", run, "--engine", "canned", "--executor", "inline", "--quiet")
+    tree.run("scan", corpus, "--run", run, "--engine", "canned", "--executor", "inline", "--quiet")
     assert _asked(tree, run) == [{"n": 12, "p": 6, "most": 0.25}]
-    assert "12 rows of 2 shards" in _run(tree, "compact", run)
+    assert "12 rows of 2 shards" in tree.run("compact", run)
     assert _asked(tree, run) == [{"n": 12, "p": 6, "most": 0.25}]
     names = {name for file in (run / "compact").glob("*.parquet") for name in pq.read_schema(file).names}
     assert ("chance_private" in names, "prob_private" in names) == (True, False)

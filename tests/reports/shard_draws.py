@@ -1,10 +1,12 @@
 """Sources made of shards that differ, and samples of them drawn in two stages: shards first, images afterwards."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from reports.run.drawn_shards import NUM_TABULATED, degrees_sql, effective_size_sql, of_t
 from reports.statistics.shares import wilson
@@ -41,35 +43,51 @@ def intervals(
     of: ShardedSource, num_shards: int, num_images: int, num_draws: int, seed: int = 2
 ) -> list[tuple[float, float] | None]:
     """Of the rate, from each of so many draws, as a report gives them; None where it gives none."""
-    random, found = np.random.default_rng(seed), list[tuple[float, float] | None]()
+    random, draws = np.random.default_rng(seed), list[tuple[Counts, Counts, ShardDraw]]()
+    for _ in range(num_draws):
+        shards = random.choice(len(of.sizes), num_shards, replace=False)
+        sizes, num_private = of.sizes[shards], of.num_private[shards]
+        n = random.multivariate_hypergeometric(sizes, num_images)
+        k = random.hypergeometric(num_private, sizes - num_private, n)
+        draws.append((k, n, ShardDraw(num_shards, len(of.sizes), num_images, int(sizes.sum()))))
+    return intervals_of(draws)
+
+
+def intervals_of(draws: Sequence[tuple[npt.ArrayLike, npt.ArrayLike, ShardDraw]]) -> list[tuple[float, float] | None]:
+    """Of each draw of as many shards and images: k of n images of each drawn shard."""
+    rows = dict[int, dict[str, float]]()
+    for number, (k, n, draw) in enumerate(draws):
+        counts = np.stack([np.asarray(k, np.float64), np.asarray(n, np.float64)])
+        num_private, num_judged = counts[:, counts[1] > 0]
+        if len(num_judged) < 2:
+            continue
+        k_all, n_all = float(num_private.sum()), float(num_judged.sum())
+        residuals = (num_private - k_all / n_all * num_judged) / (1 - num_judged / n_all)
+        rows[number] = {"num_shards": float(len(num_judged)), "k": k_all, "n": n_all}
+        rows[number] |= {"squares": float((residuals**2).sum()), "fourths": float((residuals**4).sum())}
+        rows[number] |= {"of_images": _of_images(draw)}
+    found: list[tuple[float, float] | None] = [None] * len(draws)
+    if not rows:
+        return found
+    # A statement takes 2 ms, so there is one for all draws: what differs in their SQL is a column.
+    draw = draws[0][2]
+    written = effective_size_sql(draw)
+    assert written.count(repr(_of_images(draw))) == 1
+    columns = pa.Table.from_pylist(list(rows.values()))  # noqa: F841  # DuckDB finds it by its name
+    sized = (
+        f"SELECT k, n, {written.replace(repr(_of_images(draw)), 'of_images')} AS size, {degrees_sql()} AS degrees "
+        "FROM columns"
+    )
     with duckdb.connect() as database:
-        for _ in range(num_draws):
-            shards = random.choice(len(of.sizes), num_shards, replace=False)
-            sizes, num_private = of.sizes[shards], of.num_private[shards]
-            n = random.multivariate_hypergeometric(sizes, num_images)
-            k = random.hypergeometric(num_private, sizes - num_private, n)
-            draw = ShardDraw(num_shards, len(of.sizes), num_images, int(sizes.sum()))
-            found.append(interval(database, k, n, draw))
+        for number, (k_all, n_all, size, degrees) in zip(rows, database.execute(sized).fetchall(), strict=True):
+            size *= of_t(min(degrees, NUM_TABULATED))
+            found[number] = wilson(k_all / n_all * size, size)
     return found
 
 
-def interval(
-    database: duckdb.DuckDBPyConnection, k: npt.ArrayLike, n: npt.ArrayLike, draw: ShardDraw
-) -> tuple[float, float] | None:
-    """k of n images of each drawn shard."""
-    counts = np.stack([np.asarray(k, np.float64), np.asarray(n, np.float64)])
-    num_private, num_judged = counts[:, counts[1] > 0]
-    if len(num_judged) < 2:
-        return None
-    k_all, n_all = float(num_private.sum()), float(num_judged.sum())
-    residuals = (num_private - k_all / n_all * num_judged) / (1 - num_judged / n_all)
-    columns = {"num_shards": float(len(num_judged)), "k": k_all, "n": n_all}
-    columns |= {"squares": float((residuals**2).sum()), "fourths": float((residuals**4).sum())}
-    given = ", ".join(f"{value!r}::DOUBLE AS {name}" for name, value in columns.items())
-    sized = f"SELECT {effective_size_sql(draw)} AS size, {degrees_sql()} AS degrees FROM (SELECT {given})"
-    ((size, degrees),) = database.execute(sized).fetchall()
-    size *= of_t(min(degrees, NUM_TABULATED))
-    return wilson(k_all / n_all * size, size)
+def _of_images(draw: ShardDraw) -> float:
+    """What `effective_size_sql` writes of the draw of images."""
+    return draw.num_shards / draw.num_source_shards * (1 - draw.num_images / draw.num_in_shards)
 
 
 def coverage(of: ShardedSource, num_shards: int, num_images: int, num_draws: int, seed: int = 2) -> float:

@@ -22,7 +22,7 @@ from scoring.runs.record import ShardDraw
 from scoring.table import Facts, Verdict, to_table
 from tests.records import run_record, write_result
 from tests.reports.conftest import answer
-from tests.reports.shard_draws import coverage, interval, intervals, source
+from tests.reports.shard_draws import coverage, intervals, intervals_of, source
 
 PRIVATE, PUBLIC = answer(gov_ids=1), answer()
 BROKEN = Fault("truncated", "the file ends early")
@@ -147,8 +147,7 @@ def test_t_is_that_of_scipy_where_it_is_tabulated_and_more_careful_beyond() -> N
 
 def test_nothing_is_known_of_a_group_without_an_effective_size() -> None:
     assert fraction_of(10, None, None) == -math.inf
-    with duckdb.connect() as database:
-        assert interval(database, [3], [10], ShardDraw(1, 5, 10, 100)) is None
+    assert intervals_of([([3], [10], ShardDraw(1, 5, 10, 100))]) == [None]
 
 
 @pytest.mark.slow
