@@ -50,6 +50,8 @@ def refuse_address(executor: Executor | None, ray_address: str | None) -> None:
 LOGICAL_CPUS_MIN = 4
 """Two logical CPUs would admit only one reader next to an actor; readers mostly wait, so they share the cores."""
 CONNECT_LIMIT_S = 5.0
+ANSWER_LIMIT_S = 30.0
+"""A head on a busy machine takes connections at once, but answers late."""
 JOIN_LIMIT_S = 30.0
 """An attempt that fails after this time is the last one."""
 JOIN_PAUSE_S = 2.0
@@ -120,6 +122,7 @@ def _speaks_http2(connection: socket.socket) -> bool:
     """Return whether the other side answers as a gRPC server does, with a frame of settings. Always true with TLS."""
     if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
         return True
+    connection.settimeout(ANSWER_LIMIT_S)
     connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, HTTP2_SETTINGS, 0, 0, 0, 0, 0]))
     try:
         answer = connection.recv(9)
