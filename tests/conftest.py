@@ -3,6 +3,7 @@
 `ray stop` would end every cluster of the machine, so the processes started here are ended by their process group.
 """
 
+import json
 import os
 import secrets
 import shutil
@@ -38,6 +39,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # A killed process loses nothing that it has written. Only a power cut would, which no test makes.
 os.fsync = lambda fd: None
 
+NODE_OPTIONS = (
+    *("--object-store-memory", "100000000", "--min-worker-port", "0", "--max-worker-port", "0"),
+    *("--dashboard-agent-listen-port", "0", "--include-log-monitor", "false"),
+)
+"""For nodes beside others on this machine. A log monitor sends drivers what workers print, which ours do not show."""
+
+NODE_LIMITS = {"RAY_health_check_timeout_ms": "300000", "RAY_worker_register_timeout_seconds": "1500"}
+"""A busy machine is not a lost one. Processes that have ended are noticed without these limits."""
+
 START_LIMIT_S = 1500.0
 START_TRIES = 3
 
@@ -45,14 +55,28 @@ STARTING_RAY = ("clusters",)
 """Folders of which every test is marked `ray`."""
 
 
+def _may_start_ray(file: Path) -> bool:
+    return file.parent.name in STARTING_RAY or "mark.ray" in file.read_text()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """If only tests of Ray are wanted, leave out the other files: each process would spend 8 s on importing them."""
+    wanted = config.getoption("markexpr")
+    is_only_ray = "ray" in wanted.split(" and ") and " or " not in wanted
+    is_left_out = is_only_ray and collection_path.match("test_*.py") and not _may_start_ray(collection_path)
+    return True if is_left_out else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name in STARTING_RAY:
             item.add_marker(pytest.mark.ray)
+        elif item.get_closest_marker("ray") is not None and not _may_start_ray(item.path):
+            raise pytest.UsageError(f"{item.nodeid}: the mark `ray` must be in its own file, or `-m ray` leaves it out")
 
 
-HEAD_CPUS = 3
-"""Two engines and a slicer, as on two cores without a head."""
+HEAD_CPUS = 2
+"""One engine, unless --num-engines says two. Each more takes 2 s of CPU time to start."""
 
 GROUP = '("$@"; kill -KILL 0) & read -r _; kill -KILL 0'
 """A shell that ends its process group when the command ends, or the process at the other end of its input."""
@@ -101,14 +125,15 @@ def _started_node(
     options: list[str], environment: Mapping[str, str], log: Path, python: str, folder: Path | None
 ) -> subprocess.Popen[bytes]:
     """Tried again where Ray gives up by itself: it waits 30 s for its own parts, which a busy machine may need."""
-    node_memory = ["--object-store-memory", "100000000", "--min-worker-port", "0", "--max-worker-port", "0"]
-    command = [python, "-m", "ray.scripts.scripts", "start", "--block", *node_memory, *options]
+    command = [python, "-m", "ray.scripts.scripts", "start", "--block", *NODE_OPTIONS, *options]
+    if "--head" in options:
+        command += ["--ray-client-server-port", str(free_ports(1)[0])]
     for _ in range(START_TRIES):
         with log.open("wb") as output:
             node = subprocess.Popen(
                 ["sh", "-c", GROUP, "ray", *command],
                 cwd=folder,
-                env=environment,
+                env=NODE_LIMITS | dict(environment),
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -140,27 +165,50 @@ def ray_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def ray_head(more: Mapping[str, str]) -> Iterator[str]:
+def ray_head(more: Mapping[str, str], num_cpus: int = HEAD_CPUS) -> Iterator[str]:
     """The address of a head of its own. Workers have its environment, not that of who joins: `more` is added to ours.
 
     It ends by itself what it started: tests that kill processes of Ray look among those of their own scan.
     """
-    port, client = free_ports(2)
+    (port,) = free_ports(1)
     environment = {name: text for name, text in os.environ.items() if name != "RAY_ADDRESS"} | dict(more)
     environment["RAY_USAGE_STATS_ENABLED"] = "0"
     with ray_folder() as folder:
-        options = ["--head", "--num-cpus", str(HEAD_CPUS), "--temp-dir", str(folder), "--port", str(port)]
-        options += ["--include-dashboard", "false", "--dashboard-agent-listen-port", "0"]
-        options += ["--ray-client-server-port", str(client)]
+        options = ["--head", "--num-cpus", str(num_cpus), "--temp-dir", str(folder), "--port", str(port)]
+        options += ["--include-dashboard", "false"]
         with ray_node(options, environment, folder / "head.log"):
             yield f"127.0.0.1:{port}"
 
 
 @pytest.fixture(scope="session")
-def head() -> Iterator[str]:
+def _drills(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("drills") / "drill.json"
+
+
+@pytest.fixture(scope="session")
+def head(_drills: Path) -> Iterator[str]:
     """The address of a head for all tests that need nothing of it but that it runs."""
-    with ray_head({}) as address:
+    _drills.write_text("{}")
+    with ray_head({"PRIVSIEVE_DRILL": str(_drills)}) as address:
         yield address
+
+
+@pytest.fixture
+def joining_head(head: str) -> Iterator[None]:
+    """The test joins the head."""
+    with joined(head):
+        yield
+
+
+@pytest.fixture
+def drill_of_head(head: str, _drills: Path) -> Iterator[Callable[[Mapping[str, object]], None]]:
+    """Gives a drill to the engines that the head starts from then on, until the test ends."""
+
+    def give(drill: Mapping[str, object]) -> None:
+        _drills.write_text(json.dumps(drill))
+
+    yield give
+    give({})
 
 
 @contextmanager

@@ -51,8 +51,7 @@ LOGICAL_CPUS_MIN = 4
 """Two logical CPUs would admit only one reader next to an actor; readers mostly wait, so they share the cores."""
 CONNECT_LIMIT_S = 5.0
 ANSWER_LIMIT_S = 30.0
-"""A busy head accepts a connection at once and answers late."""
-
+"""A head on a busy machine takes connections at once, but answers late."""
 JOIN_LIMIT_S = 30.0
 """An attempt that fails after this time is the last one."""
 JOIN_PAUSE_S = 2.0

@@ -75,7 +75,7 @@ class CannedEngine:
             case "memory":
                 taken = [bytearray(b"x" * 2**28)]
                 while True:
-                    taken.append(taken[0][:])
+                    taken.append(taken[0][: 2**26])
                     time.sleep(0.5)
             case float() | int() as seconds:
                 time.sleep(seconds)

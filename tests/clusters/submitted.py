@@ -1,14 +1,11 @@
-"""A scan that is submitted to a head as a job."""
+"""What is scanned on clusters, and what came of it."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 ROOT = Path(__file__).parent.parent.parent
-
 
 CORPUS = ROOT / "jobs" / "demo" / "corpus" / "shards"
 
@@ -18,14 +15,3 @@ def rows_of(run: Path) -> list[dict[str, Any]]:
         row for file in sorted((run / "scores").rglob("*.parquet")) for row in pq.ParquetFile(file).read().to_pylist()
     ]
     return sorted(rows, key=lambda row: (row["shard"], row["index"]))
-
-
-def command(*words: object, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "jobs", *map(str, words)],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=1500,
-    )

@@ -1,9 +1,11 @@
 """How many engines a cluster holds, and what a wrong address is answered with."""
 
+import os
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -137,13 +139,17 @@ def test_the_command_ends_with_one_line(tmp_path: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_the_pool_grows_while_slices_wait(tmp_path: Path) -> None:
+def test_the_pool_grows_while_slices_wait(
+    joining_head: None, drill_of_head: Callable[[Mapping[str, object]], None], tmp_path: Path
+) -> None:
     make_shards(tmp_path / "corpus", 8, 10)
-    alone = ("--num-engines", "1", "--max-engines", "2", "--ray-address", "local")
-    scan = start_scan(tmp_path / "corpus", tmp_path / "run", *alone, drill={"*": 0.3})
+    drill_of_head({"*": 0.3})
+    while engine_actors(os.getpid()):  # of a scan before, which has ended
+        time.sleep(0.1)
+    scan = start_scan(tmp_path / "corpus", tmp_path / "run", "--num-engines", "1", "--max-engines", "2")
     most = 0
     while scan.poll() is None:
-        most = max(most, len(engine_actors(scan.pid)))
+        most = max(most, len(engine_actors(os.getpid())))
         time.sleep(0.1)
     assert finish(scan) == (0, "80 images in 8 of 8 shards: 80 scored, 0 quarantined\n", "")
     assert most == 2

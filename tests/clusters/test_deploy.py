@@ -1,6 +1,5 @@
 """The files for Kubernetes and Slurm: what they ask for, and that they run."""
 
-import json
 import os
 import re
 import shlex
@@ -9,9 +8,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
 import jsonschema
 import pytest
@@ -20,7 +19,6 @@ import yaml
 
 from jobs.scan.command import scan
 from scoring.engines.canned import DRILL
-from tests.clusters.conftest import RayCluster
 from tests.conftest import free_ports, ray_folder
 
 ROOT = Path(__file__).parent.parent.parent
@@ -131,74 +129,55 @@ def slurm(tmp_path: Path) -> Iterator[dict[str, str]]:
         }
 
 
-def _task(number: str, folder: Path, environment: dict[str, str], *options: str) -> "subprocess.Popen[str]":
+@contextmanager
+def _task(number: str, folder: Path, environment: dict[str, str]) -> "Iterator[subprocess.Popen[bytes]]":
+    """A task of the array, which ends with the block."""
     corpus, run = ROOT / "jobs" / "demo" / "corpus" / "shards", folder / "run"
-    script = ["bash", str(DEPLOY / "slurm.sh"), str(corpus), "--run", str(run), "--engine", "canned", *options]
+    script = ["bash", str(DEPLOY / "slurm.sh"), str(corpus), "--run", str(run), "--engine", "canned"]
     own = {"SLURM_ARRAY_TASK_ID": number, "SLURM_JOB_ID": f"100{number}"}
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen(script, cwd=folder, env=environment | own, **pipes)
-
-
-def test_the_tasks_of_a_slurm_array_scan_together(tmp_path: Path, slurm: dict[str, str]) -> None:
-    """Both tasks run on this machine."""
-    (tmp_path / "drill.json").write_text('{"*": 2}')  # seconds an image, so that the other task is there before the end
-    tasks = [_task(number, tmp_path, slurm, "--num-engines", "2") for number in ("1", "0")]
+    with (folder / f"{number}.log").open("ab") as log:
+        task = subprocess.Popen(
+            [*script, "--num-engines", "1"],
+            cwd=folder,
+            env=environment | own,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
-        other, head = (task.communicate(timeout=1500)[0] for task in tasks)
+        yield task
     finally:
-        for task in tasks:
-            task.kill()
-    assert [task.returncode for task in tasks] == [0, 0], head[-2000:] + other[-2000:]
-    assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in head
-    assert "Ray runtime started" in other
-    assert (tmp_path / "scancel.called").read_text() == f"--state=PENDING {slurm['SLURM_ARRAY_JOB_ID']}\n"
-    assert not (tmp_path / "scontrol.called").exists()
-    assert not list(tmp_path.glob(".privsieve-*"))
+        with suppress(ProcessLookupError):  # all of it has ended
+            os.killpg(task.pid, signal.SIGKILL)
+        task.wait()
 
 
-def test_a_head_near_its_time_limit_requeues_itself_and_goes_on(tmp_path: Path, slurm: dict[str, str]) -> None:
+def test_a_slurm_array_scans_and_its_head_near_the_time_limit_requeues_itself_and_goes_on(
+    tmp_path: Path, slurm: dict[str, str]
+) -> None:
+    """Two tasks, both on this machine."""
+
+    def said(number: str) -> str:
+        return (tmp_path / f"{number}.log").read_text()
+
     (tmp_path / "drill.json").write_text('{"*": 600}')  # it would take hours
-    first = _task("0", tmp_path, slurm, "--num-engines", "1")
-    try:
-        while not list((tmp_path / "run").glob("run.json")) and first.poll() is None:
-            time.sleep(0.5)
-        first.send_signal(signal.SIGUSR1)
-        said = first.communicate(timeout=1500)[0]
-    finally:
-        first.kill()
-    assert first.returncode == 0, said[-3000:]
-    assert "the time limit is near, so this task is requeued" in said
+    with _task("1", tmp_path, slurm) as other:
+        with _task("0", tmp_path, slurm) as head:
+            while not (tmp_path / "run" / "run.json").exists() or "Ray runtime started" not in said("1"):
+                assert head.poll() is None, said("0")
+                time.sleep(0.5)
+            head.send_signal(signal.SIGUSR1)
+            assert head.wait(1500) == 0, said("0")
+        assert "the time limit is near, so this task is requeued" in said("0")
+        assert (tmp_path / "scontrol.called").read_text() == "requeue 1000\n"
+        assert not (tmp_path / "scancel.called").exists()
+        assert other.poll() is None, "the other stays, and waits for the head"
+
+        (tmp_path / "drill.json").write_text("{}")
+        with _task("0", tmp_path, slurm | {"SLURM_RESTART_COUNT": "1"}) as head:
+            assert head.wait(1500) == 0, said("0")
+        assert other.wait(1500) == 0, said("1")
+    assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in said("0")
     assert (tmp_path / "scontrol.called").read_text() == "requeue 1000\n"
-    assert not (tmp_path / "scancel.called").exists()  # the others stay, and wait for it
-
-    (tmp_path / "drill.json").write_text("{}")
-    again = _task("0", tmp_path, slurm | {"SLURM_RESTART_COUNT": "1"}, "--num-engines", "1")
-    try:
-        said = again.communicate(timeout=1500)[0]
-    finally:
-        again.kill()
-    assert again.returncode == 0, said[-3000:]
-    assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in said
-
-
-def test_a_refused_command_stops_its_job_and_another_failure_fails_it(ray_cluster: RayCluster) -> None:
-    """KubeRay tries failed jobs again, and lets stopped ones be."""
-    wrapper = ["env", f"DASHBOARD={ray_cluster.dashboard_url}", "bash", str(DEPLOY / "stop_if_refused.sh")]
-    for code in ("0", "1", "2"):
-        entrypoint = shlex.join([*wrapper, "python", "-c", f"raise SystemExit({code})"])
-        _jobs(ray_cluster, {"entrypoint": entrypoint, "submission_id": f"exits-with-{code}"})
-    states: dict[str, str] = {}
-    while not {"SUCCEEDED", "FAILED", "STOPPED"}.issuperset(states.values()) or len(states) < 3:
-        time.sleep(0.5)
-        all_states = {job["submission_id"]: job["status"] for job in _jobs(ray_cluster)}
-        states = {job: state for job, state in all_states.items() if job and job.startswith("exits-with-")}
-    assert states == {"exits-with-0": "SUCCEEDED", "exits-with-1": "FAILED", "exits-with-2": "STOPPED"}
-
-
-def _jobs(cluster: RayCluster, new: dict[str, str] | None = None) -> Any:
-    """The jobs of a head; with `new`, the answer to a job that is submitted."""
-    request = Request(f"{cluster.dashboard_url}/api/jobs/", None if new is None else json.dumps(new).encode())
-    request.add_header("Authorization", f"Bearer {cluster.environment['RAY_AUTH_TOKEN']}")
-    request.add_header("Content-Type", "application/json")
-    with urlopen(request, timeout=300) as answer:
-        return json.load(answer)
+    assert (tmp_path / "scancel.called").read_text() == f"--state=PENDING {slurm['SLURM_ARRAY_JOB_ID']}\n"
+    assert not list(tmp_path.glob(".privsieve-*"))

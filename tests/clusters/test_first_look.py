@@ -12,33 +12,30 @@ from jobs.runtime import on_worker as module
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.on_worker import Said, on_worker
 from jobs.runtime.progress import SILENT
-from tests.clusters.conftest import RayCluster
-from tests.clusters.submitted import CORPUS, command
-from tests.conftest import joined
+from tests.clusters.submitted import CORPUS
+from tests.conftest import HEAD_CPUS, joined
+from tests.jobs.made import privsieve
 from tests.recorded import RecordedMeter
 
-pytestmark = pytest.mark.ray(own=True)
+Capture = pytest.CaptureFixture[str]
 
 
-def test_a_model_that_the_workers_lack_is_named_with_the_machine(ray_cluster: RayCluster, tmp_path: Path) -> None:
+def test_a_model_that_the_workers_lack_is_named_with_the_machine(head: str, tmp_path: Path, capsys: Capture) -> None:
     engine = ("--engine", "transformers", "--model", "/no/such", "--engine-gpus", 0)
-    asked = ("scan", CORPUS, "--run", tmp_path / "run", *engine, "--quiet", "--ray-address", ray_cluster.address)
-    done = command(*asked, environment=ray_cluster.environment)
-    assert done.returncode == 2
-    assert done.stderr.splitlines() == [
+    with joined(head):
+        assert privsieve("scan", CORPUS, "--run", tmp_path / "run", *engine, "--quiet") == 2
+    assert capsys.readouterr().err.splitlines() == [
         f'privsieve: machine {platform.node()}: the model folder "/no/such" does not exist; give a folder, a hub name '
         "such as owner/name, or a URL"
     ]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_that_the_workers_do_not_see_is_refused(ray_cluster: RayCluster) -> None:
-    asked = ("scan", CORPUS, "--run", "memory://here-alone", "--engine", "canned", "--quiet")
-    environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.address}
-    done = command(*asked, environment=environment)
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert "here-alone is another folder here than where the command was given: give --run as a URL" in done.stderr
+def test_a_run_that_the_workers_do_not_see_is_refused(head: str, capsys: Capture) -> None:
+    with joined(head):
+        assert privsieve("scan", CORPUS, "--run", "memory://here-alone", "--engine", "canned", "--quiet") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "here-alone is another folder here than where the command was given: give --run as a URL" in line
 
 
 def test_another_program_on_the_workers_is_refused(head: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,37 +84,37 @@ def test_a_look_that_kills_its_process_is_tried_twice_and_no_more(head: str, tmp
     assert tries.read_text() == "xx"
 
 
-def test_what_no_machine_has_is_refused_at_once_where_none_is_started(ray_cluster: RayCluster, tmp_path: Path) -> None:
-    environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.address}
+def test_what_no_machine_has_is_refused_at_once_where_none_is_started(
+    head: str, tmp_path: Path, capsys: Capture
+) -> None:
     asked = ("--engine", "canned", "--engine-gpus", "1")
     refusal = (
-        "no machine of the cluster has 1 CPUs and 1 GPUs for an engine (the most are 2 CPUs and 0 GPUs), and the "
-        "cluster starts none that has: give less with --engine-cpus and --engine-gpus, or add a machine with `ray "
-        "start --address`"
+        f"no machine of the cluster has 1 CPUs and 1 GPUs for an engine (the most are {HEAD_CPUS} CPUs and 0 GPUs), "
+        "and the cluster starts none that has: give less with --engine-cpus and --engine-gpus, or add a machine with "
+        "`ray start --address`"
     )
-    scan = command("scan", CORPUS, "--run", tmp_path / "run", *asked, "--quiet", environment=environment)
-    assert (scan.returncode, scan.stderr) == (2, f"privsieve: {refusal}\n")
-    assert list(tmp_path.iterdir()) == []
-    plan = command("plan", CORPUS, *asked, "--quiet", environment=environment)
-    assert (plan.returncode, plan.stderr) == (2, f"privsieve: {refusal}\n")
-    doctor = command("doctor", *asked, environment=environment)
-    assert doctor.returncode == 1
-    assert f"problem  worker    {refusal}" in doctor.stdout
-    assert "waiting for a machine with 1 free CPU and 1 free GPU" in doctor.stderr
+    with joined(head):
+        for command in (("scan", CORPUS, "--run", tmp_path / "run"), ("plan", CORPUS)):
+            assert privsieve(*command, *asked, "--quiet") == 2
+            assert capsys.readouterr().err == f"privsieve: {refusal}\n"
+        assert list(tmp_path.iterdir()) == []
+        assert privsieve("doctor", *asked) == 1
+    shown = capsys.readouterr()
+    assert f"problem  worker    {refusal}" in shown.out
+    assert "waiting for a machine with 1 free CPU and 1 free GPU" in shown.err
 
 
-def test_dry_run_plan_and_doctor_look_at_a_worker(ray_cluster: RayCluster, tmp_path: Path) -> None:
+def test_dry_run_plan_and_doctor_look_at_a_worker(head: str, tmp_path: Path, capsys: Capture) -> None:
     """RAY_ADDRESS names the cluster, as it does in a submitted job."""
-    environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.address}
     canned = ("--engine", "canned")
-    dry = command("scan", CORPUS, "--run", tmp_path / "run", *canned, "--dry-run", environment=environment)
-    assert dry.returncode == 0, dry.stderr
-    assert "pictures   the first 4:" in dry.stdout
-    assert not (tmp_path / "run").exists()
-    plan = command("plan", CORPUS, *canned, "--quiet", environment=environment)
-    assert plan.returncode == 0, plan.stderr
-    assert "images" in plan.stdout
-    doctor = command("doctor", *canned, "--source", CORPUS, environment=environment)
-    assert f"ok       worker    {platform.node()}; what follows (*) was found there" in doctor.stdout
-    assert "ok       engine*   canned" in doctor.stdout
-    assert "ok       source*   webdataset, 2 shards; the first sample can be read" in doctor.stdout
+    with joined(head):
+        assert privsieve("scan", CORPUS, "--run", tmp_path / "run", *canned, "--dry-run") == 0
+        assert "pictures   the first 4:" in capsys.readouterr().out
+        assert not (tmp_path / "run").exists()
+        assert privsieve("plan", CORPUS, *canned, "--quiet") == 0
+        assert "images" in capsys.readouterr().out
+        privsieve("doctor", *canned, "--source", CORPUS)
+    shown = capsys.readouterr().out
+    assert f"ok       worker    {platform.node()}; what follows (*) was found there" in shown
+    assert "ok       engine*   canned" in shown
+    assert "ok       source*   webdataset, 2 shards; the first sample can be read" in shown

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,7 @@ from tests.conftest import free_ports, joined, ray_folder, ray_node
 from tests.faults.drill import make_shards, rows
 
 ROOT = Path(__file__).parents[2]
+REFUSES = {"load": "refuse"}
 REFUSED = f"machine {platform.node()}: this is a drill: the canned engine cannot be loaded here"
 
 
@@ -46,47 +47,51 @@ def scan(corpus: Path, run: Path, address: str) -> "subprocess.CompletedProcess[
     )
 
 
-@pytest.fixture
-def two_machines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Two nodes that hold an engine each. The parameter: on how many of them no engine can be loaded."""
-    (tmp_path / "refuse.json").write_text(json.dumps({"load": "refuse"}))
-    (tmp_path / "slow.json").write_text(json.dumps({"*": 0.5}))  # the other machine gets something, too
+@dataclass(frozen=True)
+class TwoMachines:
+    address: str
+
+    first_drill: Path
+    """What engines do on the first of them; on the second none can be loaded."""
+
+
+@pytest.fixture(scope="module")
+def two_machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoMachines]:
+    """Two nodes that hold an engine each."""
+    first, second = (tmp_path_factory.mktemp("drills") / f"{name}.json" for name in ("first", "second"))
+    second.write_text(json.dumps(REFUSES))
     (port,) = free_ports(1)
     environment = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
     environment |= {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
-    drills = [environment | {DRILL: str(tmp_path / f"{name}.json")} for name in ("slow", "refuse")]
     with ray_folder() as folder, ExitStack() as stack:
         head = ["--head", "--num-cpus", "1", "--temp-dir", str(folder), "--port", str(port)]
         head += ["--include-dashboard", "false"]
-        second = ["--address", f"127.0.0.1:{port}", "--num-cpus", "1", "--temp-dir", str(folder / "second")]
-        stack.enter_context(ray_node(head, drills[request.param - 1], folder / "head.log"))
-        stack.enter_context(ray_node(second, drills[1], folder / "second.log"))
-        yield f"127.0.0.1:{port}"
+        other = ["--address", f"127.0.0.1:{port}", "--num-cpus", "1", "--temp-dir", str(folder / "second")]
+        stack.enter_context(ray_node(head, environment | {DRILL: str(first)}, folder / "head.log"))
+        stack.enter_context(ray_node(other, environment | {DRILL: str(second)}, folder / "second.log"))
+        yield TwoMachines(f"127.0.0.1:{port}", first)
 
 
-@pytest.mark.ray(own=True)
-@pytest.mark.parametrize("two_machines", [1], indirect=True)
-def test_the_other_machine_scans_what_it_was_given(two_machines: str, tmp_path: Path) -> None:
+def test_the_other_machine_scans_what_it_was_given(two_machines: TwoMachines, tmp_path: Path) -> None:
+    two_machines.first_drill.write_text(json.dumps({"*": 0.5}))  # the other machine gets something, too
     make_shards(tmp_path / "corpus", 8, 5)
-    done = scan(tmp_path / "corpus", tmp_path / "run", two_machines)
+    done = scan(tmp_path / "corpus", tmp_path / "run", two_machines.address)
     assert (done.returncode, done.stdout) == (0, "40 images in 8 of 8 shards: 40 scored, 0 quarantined\n"), done.stderr
     assert done.stderr == f"{REFUSED}; other machines scan what it was given\n"
     assert len(rows(tmp_path / "run")) == 40
     assert Attempts(place(str(tmp_path / "run" / "attempts"))).all() == []
 
 
-@pytest.mark.ray(own=True)
-@pytest.mark.parametrize("two_machines", [2], indirect=True)
-def test_where_none_has_an_engine_the_scan_ends_in_one_line(two_machines: str, tmp_path: Path) -> None:
+def test_where_none_has_an_engine_the_scan_ends_in_one_line(two_machines: TwoMachines, tmp_path: Path) -> None:
+    two_machines.first_drill.write_text(json.dumps(REFUSES))
     make_shards(tmp_path / "corpus", 6, 5)
-    done = scan(tmp_path / "corpus", tmp_path / "run", two_machines)
+    done = scan(tmp_path / "corpus", tmp_path / "run", two_machines.address)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1] == f"privsieve: {REFUSED}; run the same command again to continue"
     assert "Traceback" not in done.stderr
     assert Attempts(place(str(tmp_path / "run" / "attempts"))).all() == []
 
 
-@pytest.mark.ray(own=True)
 def test_a_machine_with_another_program_gets_nothing(
     head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +105,6 @@ def test_a_machine_with_another_program_gets_nothing(
     assert rows(tmp_path / "run") == []
 
 
-@pytest.mark.ray(own=True)
 def test_a_machine_is_tried_again_only_if_another_engine_of_it_works(head: str) -> None:
     """One of its engines was still being loaded when the other handed its slice back."""
     with joined(head), ray_session(head):
@@ -118,7 +122,6 @@ def test_a_machine_is_tried_again_only_if_another_engine_of_it_works(head: str) 
                 handed_back.next_pass()
 
 
-@pytest.mark.ray(own=True)
 def test_a_call_waits_where_the_actor_of_the_scan_is_lost_and_started_again(head: str) -> None:
     """An engine that is just being loaded makes such calls; were one an error, Ray Data would end the scan."""
     with joined(head), ray_session(head), closing(HandedBack(1, 0, lambda line: None)) as handed_back:

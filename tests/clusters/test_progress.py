@@ -173,7 +173,7 @@ def on_a_terminal(command: list[str]) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", written.decode())
 
 
-def test_a_scan_on_a_terminal_shows_the_bar(tmp_path: Path) -> None:
+def test_a_scan_on_a_terminal_shows_the_bar(joining_head: None, tmp_path: Path) -> None:
     scan = [sys.executable, "-m", "jobs", "scan", str(CORPUS), "--run", str(tmp_path / "run"), "--engine", "canned"]
     text = on_a_terminal([*scan, "--limit", "20", "--num-engines", "1"])
     shown = [line.rstrip() for line in re.split(r"[\r\n]+", text) if line.startswith("scan ")]

@@ -1,23 +1,76 @@
 """Scans on a cluster as users start them, on a real head with a second node."""
 
+import json
+import os
 import re
+import secrets
+import shlex
 import shutil
 import subprocess
 import sys
 import time
-import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
 from scoring.taxonomy import TAXONOMY_VARIABLE
-from tests.clusters.conftest import RayCluster
-from tests.clusters.submitted import CORPUS, ROOT, command, rows_of
+from tests.clusters.submitted import CORPUS, ROOT, rows_of
+from tests.conftest import free_ports, ray_folder, ray_node
+from tests.jobs.made import privsieve
 from tests.records import SHOP_KEYS, fitted_taxonomy
 
 
+@dataclass(frozen=True)
+class RayCluster:
+    """environment: what a user of the cluster has set, the token among it, for `subprocess`."""
+
+    address: str
+    dashboard_url: str
+    metrics_url: str
+    environment: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def ray_cluster() -> Iterator[RayCluster]:
+    """A head and a second node with two CPUs each; token authentication as on a cluster that others can reach."""
+    port, dashboard, metrics = free_ports(3)
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
+    environment |= {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(20),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_metrics_report_interval_ms": "500",
+    }
+    with ray_folder() as folder:
+        head = ["--head", "--num-cpus", "2", "--temp-dir", str(folder), "--port", str(port)]
+        head += ["--dashboard-port", str(dashboard), "--metrics-export-port", str(metrics)]
+        second = ["--address", f"127.0.0.1:{port}", "--num-cpus", "2", "--temp-dir", str(folder / "second")]
+        with (
+            ray_node(head, environment, folder / "head.log"),
+            ray_node(second, environment, folder / "second.log"),
+        ):
+            yield RayCluster(
+                address=f"127.0.0.1:{port}",
+                dashboard_url=f"http://127.0.0.1:{dashboard}",
+                metrics_url=f"http://127.0.0.1:{metrics}/metrics",
+                environment=environment,
+            )
+
+
 def scan(*more: object, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    return command("scan", *more, "--engine", "canned", "--quiet", environment=environment)
+    words = ["scan", *map(str, more), "--engine", "canned", "--quiet"]
+    return _python("-m", "jobs", *words, environment=environment)
+
+
+def _python(*words: str, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1500
+    )
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +99,7 @@ def test_a_submitted_scan_has_the_rows_of_a_local_one(ray_cluster: RayCluster, t
     done = submit(ray_cluster, tree, f"python -m jobs scan {CORPUS} {options}")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "31 images in 2 of 2 shards: 27 scored, 4 quarantined" in done.stdout
-    local = {name: text for name, text in ray_cluster.environment.items() if not name.startswith("RAY_")}
-    here = scan(CORPUS, "--run", tmp_path / "here", "--executor", "inline", environment=local)
-    assert here.returncode == 0, here.stderr
+    assert privsieve("scan", CORPUS, "--run", tmp_path / "here", "--engine", "canned") == 0
     assert rows_of(tmp_path / "there") == rows_of(tmp_path / "here")
     assert len(rows_of(tmp_path / "there")) == 31
 
@@ -64,26 +115,14 @@ def test_a_wrong_command_fails_the_job_with_its_line_in_the_log(
     assert not (tmp_path / "run").exists()
 
 
-def test_an_address_joins_the_cluster_from_one_of_its_machines(ray_cluster: RayCluster, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    done = scan(CORPUS, "--run", run, "--ray-address", ray_cluster.address, environment=ray_cluster.environment)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(rows_of(run)) == 31
-
-
-def test_machines_of_the_cluster_need_no_file_of_the_taxonomy(ray_cluster: RayCluster, tmp_path: Path) -> None:
+def test_an_address_joins_the_cluster_whose_machines_need_no_file_of_the_taxonomy(
+    ray_cluster: RayCluster, tmp_path: Path
+) -> None:
     file = fitted_taxonomy(tmp_path / "fitted.yaml")
     program = f"import os, scoring.taxonomy; os.remove({str(file)!r}); from jobs.cli import main; main()"
-    words = [str(CORPUS), "--run", str(tmp_path / "run"), "--engine", "canned", "--quiet"]
-    environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.address, TAXONOMY_VARIABLE: str(file)}
-    done = subprocess.run(
-        [sys.executable, "-c", program, "scan", *words],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=1500,
-    )
+    words = [str(CORPUS), "--run", str(tmp_path / "run"), "--engine", "canned", "--quiet", "--num-engines", "1"]
+    environment = ray_cluster.environment | {TAXONOMY_VARIABLE: str(file)}
+    done = _python("-c", program, "scan", *words, "--ray-address", ray_cluster.address, environment=environment)
     assert (done.returncode, done.stderr) == (0, "")
     written = rows_of(tmp_path / "run")
     assert len(written) == 31
@@ -104,10 +143,9 @@ def test_another_token_is_refused_in_one_line(ray_cluster: RayCluster, tmp_path:
 
 def test_another_ray_version_is_reported_in_one_line(ray_cluster: RayCluster, tmp_path: Path) -> None:
     older = "import ray; ray.__version__ = '2.59.0'; from jobs.cli import main; main()"
-    command = [sys.executable, "-c", older, "scan", str(CORPUS), "--run", str(tmp_path / "run"), "--engine", "canned"]
-    command.append("--quiet")
+    words = ["scan", str(CORPUS), "--run", str(tmp_path / "run"), "--engine", "canned", "--quiet"]
     environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.address}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1500)
+    done = _python("-c", older, *words, environment=environment)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert re.search(r"the cluster runs Ray: \S+ Python: \S+, this process Ray: 2\.59\.0 Python: ", done.stderr)
@@ -146,7 +184,7 @@ def test_the_metrics_endpoint_counts_images(ray_cluster: RayCluster) -> None:
         # All of them travel together, but only once the driver has joined, which takes long on a busy machine.
         while not any("slice_seconds_count" in line for line in ours) and driver.poll() is None:
             time.sleep(0.5)
-            with urllib.request.urlopen(ray_cluster.metrics_url, timeout=10) as answer:
+            with urlopen(ray_cluster.metrics_url, timeout=10) as answer:
                 ours = [line for line in answer.read().decode().splitlines() if 'engine="of-this-test"' in line]
     finally:
         driver.communicate(b"\n", timeout=1500)
@@ -161,3 +199,31 @@ def test_the_metrics_endpoint_counts_images(ray_cluster: RayCluster) -> None:
     labels = {label for line in ours for label in re.findall(r'(\w+)="', line)}
     assert {"engine", "reason"} < labels
     assert not {name for name in labels if "file" in name or "shard" in name or "path" in name}
+
+
+def test_a_refused_command_stops_its_job_and_another_failure_fails_it(ray_cluster: RayCluster) -> None:
+    """KubeRay tries failed jobs again, and lets stopped ones be."""
+    wrapper = [
+        "env",
+        f"DASHBOARD={ray_cluster.dashboard_url}",
+        "bash",
+        str(ROOT / "jobs" / "deploy" / "stop_if_refused.sh"),
+    ]
+    for code in ("0", "1", "2"):
+        entrypoint = shlex.join([*wrapper, "python", "-c", f"raise SystemExit({code})"])
+        _jobs(ray_cluster, {"entrypoint": entrypoint, "submission_id": f"exits-with-{code}"})
+    states: dict[str, str] = {}
+    while not {"SUCCEEDED", "FAILED", "STOPPED"}.issuperset(states.values()) or len(states) < 3:
+        time.sleep(0.5)
+        all_states = {job["submission_id"]: job["status"] for job in _jobs(ray_cluster)}
+        states = {job: state for job, state in all_states.items() if job and job.startswith("exits-with-")}
+    assert states == {"exits-with-0": "SUCCEEDED", "exits-with-1": "FAILED", "exits-with-2": "STOPPED"}
+
+
+def _jobs(cluster: RayCluster, new: dict[str, str] | None = None) -> Any:
+    """The jobs of a head; with `new`, the answer to a job that is submitted."""
+    request = Request(f"{cluster.dashboard_url}/api/jobs/", None if new is None else json.dumps(new).encode())
+    request.add_header("Authorization", f"Bearer {cluster.environment['RAY_AUTH_TOKEN']}")
+    request.add_header("Content-Type", "application/json")
+    with urlopen(request, timeout=300) as answer:
+        return json.load(answer)

@@ -2,8 +2,9 @@
 
     python -m tests.faults.kills [--num-images 20000] [--num-kills 100] [--seed 0]
 
-Three victims take turns: the driver, an engine actor, and the raylet of a second node of a local cluster. After each
-kill of a driver the same command is given again. In the end every image must have exactly one row.
+Two kinds of scans take turns: one with a Ray of its own loses its driver, and one on a local cluster of two nodes loses
+engine actors and the raylet of the second node. After each kill of a driver the same command is given again. In the end
+every image must have exactly one row.
 """
 
 import os
@@ -28,7 +29,8 @@ SLEEP_S = 0.002
 """Per image: makes the scan long enough to be hit."""
 
 VICTIMS = ("driver", "actor", "raylet")
-ACTORS_PER_SCAN = 3
+VICTIMS_BY_SCAN = (Counter(driver=1), Counter(actor=3, raylet=1))
+"""Whom the scans lose in turn, at most; a driver is lost with the Ray that it has started."""
 
 
 @dataclass
@@ -52,14 +54,14 @@ def run_drill(folder: Path, num_shards: int, num_images: int, num_kills: Mapping
     make_shards(folder / "corpus", num_shards, num_images)
     run = folder / "run"
     left = Counter(num_kills)
-    turns = cycle(VICTIMS)
+    turns = cycle(VICTIMS_BY_SCAN)
     while outcome.num_scans < 2 * sum(num_kills.values()) + 10:
-        victim = next((each for each in islice(turns, len(VICTIMS)) if left[each]), None)
+        victims = next((each & left for each in islice(turns, len(VICTIMS_BY_SCAN)) if each & left), Counter[str]())
         outcome.num_scans += 1
-        with _cluster(victim == "raylet") as cluster:
+        with _cluster(bool(victims) and "driver" not in victims, folder / "run.drill.json") as cluster:
             arguments = () if cluster is None else ("--ray-address", cluster.address)
             scan = start_scan(folder / "corpus", run, *arguments, drill={"*": SLEEP_S})
-            for each in _victims_of_one_scan(victim, left):
+            for each in victims.elements():
                 outcome.kills[each] += _kill(each, scan, cluster, run, rng)
             left = Counter(num_kills) - outcome.kills
             there = _results(run)
@@ -75,12 +77,6 @@ def run_drill(folder: Path, num_shards: int, num_images: int, num_kills: Mapping
             for result in rng.sample(sorted((run / "scores").iterdir()), k=max(1, num_shards // 2)):
                 result.unlink()
     raise RuntimeError(f"only {dict(outcome.kills)} of {dict(num_kills)} kills in {outcome.num_scans} scans")
-
-
-def _victims_of_one_scan(victim: str | None, left: Mapping[str, int]) -> list[str]:
-    if victim is None:
-        return []
-    return [victim] * (min(left[victim], ACTORS_PER_SCAN) if victim == "actor" else 1)
 
 
 def _counted(outcome: Outcome, run: Path, num_images: int) -> Outcome:
@@ -99,17 +95,24 @@ def _results(run: Path) -> dict[str, int]:
 
 @dataclass
 class _LocalCluster:
-    """A head and a second node; their processes belong to a helper. second_raylet: process id."""
+    """A head and a second node. helper: the process that has started theirs. second_raylet: process id."""
 
     address: str
+    helper: int
     second_raylet: int
 
 
 HELPER = """
 import sys, ray
 from ray.cluster_utils import Cluster
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
-second = cluster.add_node(num_cpus=2)
+for tries_left in (2, 1, 0):
+    try:
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+        second = cluster.add_node(num_cpus=2)
+        break
+    except Exception:  # a busy machine needs longer than Ray waits for its own parts
+        if not tries_left:
+            raise
 print(cluster.address, second.all_processes["raylet"][0].process.pid, flush=True)
 sys.stdin.read()
 cluster.shutdown()
@@ -117,15 +120,23 @@ cluster.shutdown()
 
 
 @contextmanager
-def _cluster(wanted: bool) -> Iterator[_LocalCluster | None]:
+def _cluster(wanted: bool, drill: Path) -> Iterator[_LocalCluster | None]:
+    """drill: what its engines are ordered to do."""
     if not wanted:
         yield None
         return
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    helper = subprocess.Popen([sys.executable, "-c", HELPER], text=True, **pipes)  # type: ignore[call-overload]
+    helper = subprocess.Popen(
+        [sys.executable, "-c", HELPER],
+        env=os.environ | {"PRIVSIEVE_DRILL": str(drill)},
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert helper.stdout is not None
     try:
         address, second_raylet = helper.stdout.readline().split()
-        yield _LocalCluster(address, int(second_raylet))
+        yield _LocalCluster(address, helper.pid, int(second_raylet))
     finally:
         helper.communicate(timeout=1500)
 
@@ -139,7 +150,7 @@ def _kill(
         if len(_results(run)) >= wanted:
             found = {
                 "driver": lambda: scan.pid,
-                "actor": lambda: rng.choice(engine_actors(scan.pid) or [0]),
+                "actor": lambda: rng.choice(engine_actors(cluster.helper if cluster else scan.pid) or [0]),
                 "raylet": lambda: cluster.second_raylet if cluster else 0,
             }[victim]()
             if found:

@@ -1,5 +1,6 @@
 """One image that kills, hangs or eats memory costs one row; the others get theirs."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,16 @@ REASONS = {7: "crash", 30: "timeout", 47: "crash"}
 
 
 @pytest.mark.ray
-def test_bad_images_cost_a_row_each(tmp_path: Path) -> None:
+def test_bad_images_cost_a_row_each(
+    joining_head: None, drill_of_head: Callable[[Mapping[str, object]], None], tmp_path: Path
+) -> None:
     """One in each shard, so that each takes its own slice through two deaths and the search for who is to blame."""
     make_shards(tmp_path / "corpus", 3, NUM_IMAGES // 3)
     # What eats memory goes on in the worker until it has been silent for too long or memory ends, whichever is first;
     # the child that is alone with it is past its limit at once, long before the silence counts.
-    options = ("--stall-seconds", "20", "--image-memory-mb", "300", "--quiet")
-    drill = {sha256(number): deed for number, deed in BAD.items()}
-    code, out, err = finish(start_scan(tmp_path / "corpus", tmp_path / "run", *options, drill=drill))
+    options = ("--stall-seconds", "20", "--image-memory-mb", "300", "--num-engines", "2")
+    drill_of_head({sha256(number): deed for number, deed in BAD.items()})
+    code, out, err = finish(start_scan(tmp_path / "corpus", tmp_path / "run", *options))
     assert (code, err) == (0, "")
     scored = f"{NUM_IMAGES - 3} scored, 3 quarantined (crash 2, timeout 1)"
     assert out == f"{NUM_IMAGES} images in 3 of 3 shards: {scored}\n"

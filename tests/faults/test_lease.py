@@ -3,6 +3,7 @@
 import json
 import socket
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,14 @@ from tests.jobs.made import privsieve
 
 
 @pytest.mark.ray
-def test_the_second_scan_is_refused_and_takes_over_if_asked_to(tmp_path: Path) -> None:
+def test_the_second_scan_is_refused_and_takes_over_if_asked_to(
+    joining_head: None, drill_of_head: Callable[[Mapping[str, object]], None], tmp_path: Path
+) -> None:
     """The first is on Ray, whose workers may still write when the other has taken over."""
     make_shards(tmp_path / "corpus", 4, 15)
     run = tmp_path / "run"
-    first = start_scan(tmp_path / "corpus", run, drill={"*": 0.2})
+    drill_of_head({"*": 0.2})
+    first = start_scan(tmp_path / "corpus", run)
     while first.poll() is None and not (run / "lease.json").exists():
         time.sleep(0.05)
     code, out, err = finish(start_scan(tmp_path / "corpus", run, "--executor", "inline"))

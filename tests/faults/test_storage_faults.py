@@ -25,16 +25,20 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", [pytest.param("ray", marks=pytest.mark.ray), "inline"])
 def test_a_full_disk_is_one_line_and_the_scan_goes_on_when_there_is_room(
-    small_disk: Path, tmp_path: Path, executor: str
+    small_disk: Path, tmp_path: Path, executor: str, request: pytest.FixtureRequest
 ) -> None:
     make_shards(tmp_path / "corpus", 8, 40)
-    code, out, err = finish(start_scan(tmp_path / "corpus", small_disk / "run", "--executor", executor))
+    options = ["--executor", executor]
+    if executor == "ray":
+        request.getfixturevalue("joining_head")
+        options += ["--num-engines", "2"]
+    code, out, err = finish(start_scan(tmp_path / "corpus", small_disk / "run", *options))
     assert (code, out) == (1, "")
     assert "no space left on device" in err
     assert "run the same command again to continue" in err
     assert len(err.splitlines()) == 1
     subprocess.run(["mount", "-o", "remount,size=16m", str(small_disk)], check=True)
-    code, out, err = finish(start_scan(tmp_path / "corpus", small_disk / "run", "--executor", executor))
+    code, out, err = finish(start_scan(tmp_path / "corpus", small_disk / "run", *options))
     assert (code, err) == (0, "")
     assert "320 images in 8 of 8 shards: 320 scored, 0 quarantined" in out
     assert len(rows(small_disk / "run")) == 320

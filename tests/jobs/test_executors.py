@@ -53,7 +53,7 @@ def test_results_are_equal_byte_by_byte_also_where_one_finishes_what_the_other_b
     _scan(source, inline, "inline", *options)
     _scan(source, two, "inline", "--processes", 2, *options)
     assert _results(two) == _results(inline)
-    _scan(source, on_ray, "ray", *options)
+    _scan(source, on_ray, "ray", *options, *(() if options else ("--num-engines", 2)))
     assert _results(on_ray) == _results(inline)
     assert (on_ray / "run.json").read_bytes() == (inline / "run.json").read_bytes()
     min((on_ray / "scores").iterdir()).unlink()

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.cli import main
-from tests.faults.drill import engine_actors, finish, make_shards, sha256, start_scan
+from tests.faults.drill import finish, make_shards, sha256, start_scan
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve
 
@@ -23,21 +23,18 @@ def _status(run: Path, *arguments: str) -> int:
     return done.value.code
 
 
-@pytest.mark.ray
+@pytest.mark.slow
 def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_shards(tmp_path / "corpus", 3, 30)
     run = tmp_path / "run"
-    # The drill is in the environment, which only workers of a Ray of the scan's own have. The first images of the
-    # other two shards take so long that the scan is killed before it is through with them.
-    alone = ("--num-engines", "1", "--ray-address", "local")
-    scan = start_scan(tmp_path / "corpus", run, *alone, drill={sha256(30): 60.0, sha256(60): 60.0})
+    # The first image of the second shard takes so long that the scan is killed before it is through with it.
+    scan = start_scan(tmp_path / "corpus", run, "--executor", "inline", "--processes", "1", drill={sha256(30): 1500.0})
     while scan.poll() is None and not list((run / "scores").glob("*.parquet")):
         time.sleep(0.05)
     assert _status(run) == 0
     shown = capsys.readouterr().out
     assert "3 shards: 1 done, 2 left, 0 failed" in shown
     assert f"process {scan.pid} on" in shown
-    assert engine_actors(scan.pid)
     os.kill(scan.pid, signal.SIGKILL)
     finish(scan)
     assert _status(run, "--format", "json") == 0

@@ -131,8 +131,8 @@ def settings(proxy_server: Proxy) -> dict[str, str]:
 
 @pytest.fixture(scope="package")
 def head(settings: dict[str, str]) -> Iterator[str]:
-    """A Ray head whose workers know the store."""
-    with ray_head(settings) as address:
+    """A Ray head whose workers know the store: an engine, or one that copies shards."""
+    with ray_head(settings, num_cpus=1) as address:
         yield address
 
 

@@ -98,7 +98,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster(bucket: dict[str, str], models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     head_programs = Path(os.environ["PRIVSIEVE_HEAD"])
-    port, dashboard, client = free_ports(3)
+    port, dashboard = free_ports(2)
     environment = {
         name: text for name, text in os.environ.items() if not name.startswith(("RAY_", "AWS_", "PYTHONPATH"))
     }
@@ -132,9 +132,8 @@ def cluster(bucket: dict[str, str], models: Path, tmp_path_factory: pytest.TempP
 
     with ray_folder() as folder:
         head = ["--head", "--num-cpus", "0", "--num-gpus", "0", "--temp-dir", str(folder), "--port", str(port)]
-        head += ["--dashboard-port", str(dashboard), "--dashboard-agent-listen-port", "0"]
-        head += ["--ray-client-server-port", str(client)]
-        join = ["--address", f"127.0.0.1:{port}", "--num-cpus", "2", "--dashboard-agent-listen-port", "0"]
+        head += ["--dashboard-port", str(dashboard)]
+        join = ["--address", f"127.0.0.1:{port}", "--num-cpus", "2"]
         # What the worker has installed; a job with --working-dir brings its own.
         of_worker = with_path(Path(sys.executable).parent) | {"PYTHONPATH": str(older)}
         worker = [*join, "--num-gpus", "1", "--temp-dir", str(folder / "worker")]
