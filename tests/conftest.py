@@ -83,11 +83,16 @@ GROUP = '("$@"; kill -KILL 0) & read -r _; kill -KILL 0'
 
 
 def free_ports(count: int) -> list[int]:
+    """Below those of which the system gives one to each connection, so that none takes them before they are used, and
+    above those of Ray's workers."""
+    ports = list[int]()
     with ExitStack() as held:
-        taken = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in taken:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in taken]
+        while len(ports) < count:
+            port = 20_000 + secrets.randbelow(12_000)
+            with suppress(OSError):
+                held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                ports.append(port)
+    return ports
 
 
 @pytest.fixture(autouse=True)
