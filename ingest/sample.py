@@ -195,6 +195,8 @@ def printable(name: str) -> str:
     """
     name = re.sub("[\ud800-\udc7f\udd00-\udfff]", lambda m: f"\\u{ord(m[0]):04x}", name)  # JSON may hold these
     text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if text.isprintable():  # nearly always, and the loop takes 50 times as long
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

@@ -162,7 +162,7 @@ def test_the_lines_of_the_cpu_image_install_a_privsieve_that_scans(tmp_path: Pat
     for command, printed in (
         ("privsieve --version", f"privsieve, version {__version__}"),
         ("privsieve help gpu", "Qwen3-VL-8B"),
-        (f"privsieve scan {corpus} --run {run} --executor inline", "31 images in 2 of 2 shards"),
+        (f"privsieve scan {corpus} --run {run} --executor inline --limit 6", "6 images in 1 of 1 shard: 5 scored"),
     ):
         done = subprocess.run(shlex.split(command), cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-3000:]

@@ -243,7 +243,8 @@ def _is_bad(values: pa.Array) -> bool:
             values.validate(full=True)
         except pa.ArrowInvalid:
             return True
-        return bool(pc.any(pc.match_substring(values, "\0")).as_py())
+        # As a regular expression, since pyarrow's search for a plain text takes 20 times as long in large values.
+        return bool(pc.any(pc.match_substring_regex(values, r"\x00")).as_py())
     if not (
         types.is_binary(values.type) or types.is_large_binary(values.type) or types.is_fixed_size_binary(values.type)
     ):

@@ -41,6 +41,7 @@ class ChangedTree:
         self.process.stdin.flush()
         ended, out, err = json.loads(self.process.stdout.readline())
         assert ended == code, err
+        assert "Traceback" not in err
         return str(out if code == 0 else err)
 
     def json(self, *args: object) -> Any:
