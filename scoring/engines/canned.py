@@ -3,8 +3,8 @@
 For tests, dry runs and measuring everything but the model. Never use its values for a decision.
 
 It can also do what a bad image may do to a real engine, for fire drills: the environment variable PRIVSIEVE_DRILL
-names a JSON file of {sha256 of an image, or "*": "crash" | "hang" | "memory" | "raise" | seconds to sleep}. With
-{"load": "refuse"} the engine cannot be loaded.
+names a JSON file of {sha256 of an image, or "*": "crash" | "hang" | "memory" | "raise" | seconds to sleep | path of a
+file to wait for}. With {"load": "refuse"} the engine cannot be loaded.
 """
 
 import hashlib
@@ -79,6 +79,9 @@ class CannedEngine:
                     time.sleep(0.5)
             case float() | int() as seconds:
                 time.sleep(seconds)
+            case str() as path:
+                while not os.path.exists(path):
+                    time.sleep(0.05)
 
     def _answer(self, sha256: str) -> Assessment:
         """Answer by a hash of the hash, whose byte i decides attribute i: about 1 in 8 present, 1 in 16 ambiguous, 1

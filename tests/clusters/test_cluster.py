@@ -143,13 +143,12 @@ def test_the_pool_grows_while_slices_wait(
     joining_head: None, drill_of_head: Callable[[Mapping[str, object]], None], tmp_path: Path
 ) -> None:
     make_shards(tmp_path / "corpus", 8, 10)
-    drill_of_head({"*": 0.3})
+    drill_of_head({"*": str(tmp_path / "go on")})
     while engine_actors(os.getpid()):  # of a scan before, which has ended
         time.sleep(0.1)
     scan = start_scan(tmp_path / "corpus", tmp_path / "run", "--num-engines", "1", "--max-engines", "2")
-    most = 0
-    while scan.poll() is None:
-        most = max(most, len(engine_actors(os.getpid())))
+    while len(engine_actors(os.getpid())) < 2:
+        assert scan.poll() is None, finish(scan)
         time.sleep(0.1)
+    (tmp_path / "go on").touch()
     assert finish(scan) == (0, "80 images in 8 of 8 shards: 80 scored, 0 quarantined\n", "")
-    assert most == 2

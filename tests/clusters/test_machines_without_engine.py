@@ -28,22 +28,22 @@ from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.canned import DRILL
 from scoring.runs.attempts import Attempts
 from tests.conftest import free_ports, joined, ray_folder, ray_node
-from tests.faults.drill import make_shards, rows
+from tests.faults.drill import finish, make_shards, rows
 
 ROOT = Path(__file__).parents[2]
 REFUSES = {"load": "refuse"}
 REFUSED = f"machine {platform.node()}: this is a drill: the canned engine cannot be loaded here"
 
 
-def scan(corpus: Path, run: Path, address: str) -> "subprocess.CompletedProcess[str]":
+def scan(corpus: Path, run: Path, address: str) -> "subprocess.Popen[str]":
     words = ["scan", str(corpus), "--run", str(run), "--engine", "canned", "--quiet", "--ray-address", address]
-    return subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-m", "jobs", *words, "--num-engines", "2"],
         cwd=ROOT,
         env=os.environ | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=1500,
     )
 
 
@@ -73,11 +73,15 @@ def two_machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoMachin
 
 
 def test_the_other_machine_scans_what_it_was_given(two_machines: TwoMachines, tmp_path: Path) -> None:
-    two_machines.first_drill.write_text(json.dumps({"*": 0.5}))  # the other machine gets something, too
+    two_machines.first_drill.write_text(json.dumps({"*": str(tmp_path / "other was given something")}))
     make_shards(tmp_path / "corpus", 8, 5)
-    done = scan(tmp_path / "corpus", tmp_path / "run", two_machines.address)
-    assert (done.returncode, done.stdout) == (0, "40 images in 8 of 8 shards: 40 scored, 0 quarantined\n"), done.stderr
-    assert done.stderr == f"{REFUSED}; other machines scan what it was given\n"
+    begun = scan(tmp_path / "corpus", tmp_path / "run", two_machines.address)
+    assert begun.stderr is not None
+    notice = begun.stderr.readline()
+    (tmp_path / "other was given something").touch()
+    code, out, err = finish(begun)
+    assert (code, out) == (0, "40 images in 8 of 8 shards: 40 scored, 0 quarantined\n"), err
+    assert notice + err == f"{REFUSED}; other machines scan what it was given\n"
     assert len(rows(tmp_path / "run")) == 40
     assert Attempts(place(str(tmp_path / "run" / "attempts"))).all() == []
 
@@ -85,10 +89,10 @@ def test_the_other_machine_scans_what_it_was_given(two_machines: TwoMachines, tm
 def test_where_none_has_an_engine_the_scan_ends_in_one_line(two_machines: TwoMachines, tmp_path: Path) -> None:
     two_machines.first_drill.write_text(json.dumps(REFUSES))
     make_shards(tmp_path / "corpus", 6, 5)
-    done = scan(tmp_path / "corpus", tmp_path / "run", two_machines.address)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.splitlines()[-1] == f"privsieve: {REFUSED}; run the same command again to continue"
-    assert "Traceback" not in done.stderr
+    code, out, err = finish(scan(tmp_path / "corpus", tmp_path / "run", two_machines.address))
+    assert (code, out) == (1, "")
+    assert err.splitlines()[-1] == f"privsieve: {REFUSED}; run the same command again to continue"
+    assert "Traceback" not in err
     assert Attempts(place(str(tmp_path / "run" / "attempts"))).all() == []
 
 

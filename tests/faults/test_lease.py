@@ -23,7 +23,7 @@ def test_the_second_scan_is_refused_and_takes_over_if_asked_to(
     """The first is on Ray, whose workers may still write when the other has taken over."""
     make_shards(tmp_path / "corpus", 4, 15)
     run = tmp_path / "run"
-    drill_of_head({"*": 0.2})
+    drill_of_head({"*": str(tmp_path / "go on")})
     first = start_scan(tmp_path / "corpus", run)
     while first.poll() is None and not (run / "lease.json").exists():
         time.sleep(0.05)
@@ -33,6 +33,7 @@ def test_the_second_scan_is_refused_and_takes_over_if_asked_to(
     assert "--takeover" in err
     code, out, err = finish(start_scan(tmp_path / "corpus", run, "--executor", "inline", "--takeover"))
     assert (code, err) == (0, "")
+    (tmp_path / "go on").touch()
     finish(first)
     assert len(rows(run)) == 60
     assert not (run / "lease.json").exists()
