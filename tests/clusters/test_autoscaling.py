@@ -18,7 +18,7 @@ from ingest.errors import PrivsieveError
 from jobs.runtime import machines
 from jobs.runtime.machines import ClusterNode, engines_that_may_start, num_engines, refuse_impossible
 from tests.conftest import ray_folder, ray_node
-from tests.faults.drill import make_shards, named
+from tests.faults.drill import make_shards
 
 ROOT = Path(__file__).parent.parent.parent
 PORT = 6379
@@ -82,9 +82,14 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
             yield found | {"HOME": str(tmp_path)}
 
 
-def _num_nodes() -> int:
-    """How many nodes of Ray there are of heads that this process has started."""
-    return len(named(os.getpid(), "raylet/raylet --"))
+TWO_GPUS = f"""
+import time
+from jobs.runtime.cluster import ray_session
+from jobs.runtime.machines import cluster_nodes
+with ray_session("127.0.0.1:{PORT}"):
+    while sum(node.num_gpus for node in cluster_nodes()) < 2:
+        time.sleep(1)
+"""
 
 
 def test_a_scan_waits_for_the_first_machine_and_asks_for_all_that_may_start(
@@ -104,12 +109,13 @@ def test_a_scan_waits_for_the_first_machine_and_asks_for_all_that_may_start(
     ]
     command = [sys.executable, "-m", "jobs", *words, "--ray-address", f"127.0.0.1:{PORT}"]
     (tmp_path / "drill.json").write_text('{"*": 2.0}')
-    num_before = _num_nodes()
     with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as scan:
-        while _num_nodes() < num_before + 2:
-            if scan.poll() is not None:
-                pytest.fail(f"the scan ended before both machines came: {scan.communicate()}")
-            time.sleep(0.2)
+        with subprocess.Popen([sys.executable, "-c", TWO_GPUS], cwd=ROOT, env=environment) as two_gpus:
+            while two_gpus.poll() is None:
+                if scan.poll() is not None:
+                    two_gpus.kill()
+                    pytest.fail(f"the scan ended before both machines came: {scan.communicate()}")
+                time.sleep(0.2)
         scan.terminate()
         assert "waiting for a machine with 1 free CPU and 1 free GPU" in scan.communicate(timeout=1500)[1]
     (tmp_path / "drill.json").write_text("{}")
