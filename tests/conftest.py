@@ -36,7 +36,7 @@ os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(20))
 # Where the tests run in the background, as with nohup, SIGINT is ignored, here and in each process that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A killed process loses nothing that it has written. Only a power cut would, which no test makes.
+# Only a power cut could lose what was written, and no test makes one.
 os.fsync = lambda fd: None
 
 NODE_OPTIONS = (
@@ -76,15 +76,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 HEAD_CPUS = 2
-"""One engine, unless --num-engines says two. Each more takes 2 s of CPU time to start."""
+"""One engine, unless --num-engines says two. Each further engine takes 2 s of CPU time to start."""
 
 GROUP = '("$@"; kill -KILL 0) & read -r _; kill -KILL 0'
 """A shell that ends its process group when the command ends, or the process at the other end of its input."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Below those of which the system gives one to each connection, so that none takes them before they are used, and
-    above those of Ray's workers."""
+    """Free ports below the range of outgoing connections (32,768 and up), so that none of those takes one before it is
+    used, and above those of Ray's workers."""
     ports = list[int]()
     with ExitStack() as held:
         while len(ports) < count:
@@ -173,7 +173,7 @@ def ray_folder() -> Iterator[Path]:
 def ray_head(more: Mapping[str, str], num_cpus: int = HEAD_CPUS) -> Iterator[str]:
     """The address of a head of its own. Workers have its environment, not that of who joins: `more` is added to ours.
 
-    It ends by itself what it started: tests that kill processes of Ray look among those of their own scan.
+    It ends by itself what it started: tests that kill processes of Ray look among those of their own scan or cluster.
     """
     (port,) = free_ports(1)
     environment = {name: text for name, text in os.environ.items() if name != "RAY_ADDRESS"} | dict(more)
@@ -192,7 +192,7 @@ def _drills(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def head(_drills: Path) -> Iterator[str]:
-    """The address of a head for all tests that need nothing of it but that it runs."""
+    """The address of a head for all tests that need nothing of it but that it runs, and at most a drill."""
     _drills.write_text("{}")
     with ray_head({"PRIVSIEVE_DRILL": str(_drills)}) as address:
         yield address
@@ -205,8 +205,11 @@ def joining_head(head: str) -> Iterator[None]:
         yield
 
 
+GiveDrill = Callable[[Mapping[str, object]], None]
+
+
 @pytest.fixture
-def drill_of_head(head: str, _drills: Path) -> Iterator[Callable[[Mapping[str, object]], None]]:
+def drill_of_head(head: str, _drills: Path) -> Iterator[GiveDrill]:
     """Gives a drill to the engines that the head starts from then on, until the test ends."""
 
     def give(drill: Mapping[str, object]) -> None:

@@ -79,7 +79,7 @@ class CannedEngine:
                     time.sleep(0.5)
             case float() | int() as seconds:
                 time.sleep(seconds)
-            case str() as path:
+            case str() as path if "/" in path:
                 while not os.path.exists(path):
                     time.sleep(0.05)
 

@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 # The sandbox needs rights that a container does not give; the others keep Chromium from asking the network.
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
 LIMIT_MS = 60_000
-expect.set_options(timeout=LIMIT_MS)  # the default of a page does not hold for it
+expect.set_options(timeout=LIMIT_MS)  # `expect` has its own limit, not that of the page
 
 OpenPage = Callable[..., Page]
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import shlex
 import signal
 import subprocess
@@ -19,7 +20,7 @@ import yaml
 
 from jobs.scan.command import scan
 from scoring.engines.canned import DRILL
-from tests.conftest import free_ports, ray_folder
+from tests.conftest import ray_folder
 from tests.faults.drill import descendants
 
 ROOT = Path(__file__).parent.parent.parent
@@ -124,7 +125,7 @@ def slurm(tmp_path: Path) -> Iterator[dict[str, str]]:
             "PRIVSIEVE_VENV": str(Path(sys.executable).parent.parent),
             "PYTHONPATH": str(ROOT),
             "RAY_TMPDIR": str(folder),
-            "SLURM_ARRAY_JOB_ID": str(free_ports(1)[0]),  # the script's ports follow from it
+            "SLURM_ARRAY_JOB_ID": str(20_000 + secrets.randbelow(2_768)),  # ports of the script: this, and 10,000 more
             "SLURM_ARRAY_TASK_MIN": "0",
             DRILL: str(tmp_path / "drill.json"),
         }
@@ -156,7 +157,7 @@ def _task(number: str, folder: Path, environment: dict[str, str]) -> "Iterator[s
 def _has_nodes(environment: dict[str, str]) -> bool:
     """Whether this machine has a node of Ray that belongs to the array."""
     address = f":{20_000 + int(environment['SLURM_ARRAY_JOB_ID']) % 10_000} "
-    return any("raylet/raylet " in command and address in command for command in descendants(1).values())
+    return any("raylet/raylet " in command and address in command for command in descendants(0).values())
 
 
 def test_a_slurm_array_scans_and_its_head_near_the_time_limit_requeues_itself_and_goes_on(
@@ -178,7 +179,8 @@ def test_a_slurm_array_scans_and_its_head_near_the_time_limit_requeues_itself_an
         assert "the time limit is near, so this task is requeued" in said("0")
         assert (tmp_path / "scontrol.called").read_text() == "requeue 1000\n"
         assert not (tmp_path / "scancel.called").exists()
-        while _has_nodes(slurm):  # beside them, which Slurm would have killed, Ray starts no head with the same port
+        # On one machine Ray starts no head at an address that a node names, not even that of the other task.
+        while _has_nodes(slurm):
             time.sleep(0.2)
         assert other.poll() is None, "the other stays, and waits for the head"
 

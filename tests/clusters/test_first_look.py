@@ -12,7 +12,7 @@ from jobs.runtime import on_worker as module
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.on_worker import Said, on_worker
 from jobs.runtime.progress import SILENT
-from tests.clusters.submitted import CORPUS
+from tests.clusters.demo import CORPUS
 from tests.conftest import HEAD_CPUS, joined
 from tests.jobs.made import privsieve
 from tests.recorded import RecordedMeter
@@ -20,21 +20,21 @@ from tests.recorded import RecordedMeter
 Capture = pytest.CaptureFixture[str]
 
 
-def test_a_model_that_the_workers_lack_is_named_with_the_machine(head: str, tmp_path: Path, capsys: Capture) -> None:
+def test_a_model_that_the_workers_lack_is_named_with_the_machine(head: str, tmp_path: Path, capfd: Capture) -> None:
     engine = ("--engine", "transformers", "--model", "/no/such", "--engine-gpus", 0)
     with joined(head):
         assert privsieve("scan", CORPUS, "--run", tmp_path / "run", *engine, "--quiet") == 2
-    assert capsys.readouterr().err.splitlines() == [
+    assert capfd.readouterr().err.splitlines() == [
         f'privsieve: machine {platform.node()}: the model folder "/no/such" does not exist; give a folder, a hub name '
         "such as owner/name, or a URL"
     ]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_that_the_workers_do_not_see_is_refused(head: str, capsys: Capture) -> None:
+def test_a_run_that_the_workers_do_not_see_is_refused(head: str, capfd: Capture) -> None:
     with joined(head):
         assert privsieve("scan", CORPUS, "--run", "memory://here-alone", "--engine", "canned", "--quiet") == 2
-    [line] = capsys.readouterr().err.splitlines()
+    [line] = capfd.readouterr().err.splitlines()
     assert "here-alone is another folder here than where the command was given: give --run as a URL" in line
 
 
@@ -85,7 +85,7 @@ def test_a_look_that_kills_its_process_is_tried_twice_and_no_more(head: str, tmp
 
 
 def test_what_no_machine_has_is_refused_at_once_where_none_is_started(
-    head: str, tmp_path: Path, capsys: Capture
+    head: str, tmp_path: Path, capfd: Capture
 ) -> None:
     asked = ("--engine", "canned", "--engine-gpus", "1")
     refusal = (
@@ -96,25 +96,25 @@ def test_what_no_machine_has_is_refused_at_once_where_none_is_started(
     with joined(head):
         for command in (("scan", CORPUS, "--run", tmp_path / "run"), ("plan", CORPUS)):
             assert privsieve(*command, *asked, "--quiet") == 2
-            assert capsys.readouterr().err == f"privsieve: {refusal}\n"
+            assert capfd.readouterr().err == f"privsieve: {refusal}\n"
         assert list(tmp_path.iterdir()) == []
         assert privsieve("doctor", *asked) == 1
-    shown = capsys.readouterr()
+    shown = capfd.readouterr()
     assert f"problem  worker    {refusal}" in shown.out
     assert "waiting for a machine with 1 free CPU and 1 free GPU" in shown.err
 
 
-def test_dry_run_plan_and_doctor_look_at_a_worker(head: str, tmp_path: Path, capsys: Capture) -> None:
+def test_dry_run_plan_and_doctor_look_at_a_worker(head: str, tmp_path: Path, capfd: Capture) -> None:
     """RAY_ADDRESS names the cluster, as it does in a submitted job."""
     canned = ("--engine", "canned")
     with joined(head):
         assert privsieve("scan", CORPUS, "--run", tmp_path / "run", *canned, "--dry-run") == 0
-        assert "pictures   the first 4:" in capsys.readouterr().out
+        assert "pictures   the first 4:" in capfd.readouterr().out
         assert not (tmp_path / "run").exists()
         assert privsieve("plan", CORPUS, *canned, "--quiet") == 0
-        assert "images" in capsys.readouterr().out
+        assert "images" in capfd.readouterr().out
         privsieve("doctor", *canned, "--source", CORPUS)
-    shown = capsys.readouterr().out
+    shown = capfd.readouterr().out
     assert f"ok       worker    {platform.node()}; what follows (*) was found there" in shown
     assert "ok       engine*   canned" in shown
     assert "ok       source*   webdataset, 2 shards; the first sample can be read" in shown

@@ -76,12 +76,14 @@ def test_the_other_machine_scans_what_it_was_given(two_machines: TwoMachines, tm
     two_machines.first_drill.write_text(json.dumps({"*": str(tmp_path / "other was given something")}))
     make_shards(tmp_path / "corpus", 8, 5)
     begun = scan(tmp_path / "corpus", tmp_path / "run", two_machines.address)
+    assert begun.stdout is not None
     assert begun.stderr is not None
     notice = begun.stderr.readline()
     (tmp_path / "other was given something").touch()
-    code, out, err = finish(begun)
-    assert (code, out) == (0, "40 images in 8 of 8 shards: 40 scored, 0 quarantined\n"), err
-    assert notice + err == f"{REFUSED}; other machines scan what it was given\n"
+    out, err = begun.stdout.read(), notice + begun.stderr.read()
+    assert begun.wait(1500) == 0, err
+    assert out == "40 images in 8 of 8 shards: 40 scored, 0 quarantined\n"
+    assert err == f"{REFUSED}; other machines scan what it was given\n"
     assert len(rows(tmp_path / "run")) == 40
     assert Attempts(place(str(tmp_path / "run" / "attempts"))).all() == []
 

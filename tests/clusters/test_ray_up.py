@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.clusters.submitted import rows_of
+from tests.clusters.demo import rows_of
 from tests.conftest import ray_folder
 from tests.environments import BUILDS_HERE, make_environment
 

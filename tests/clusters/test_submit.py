@@ -18,7 +18,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from scoring.taxonomy import TAXONOMY_VARIABLE
-from tests.clusters.submitted import CORPUS, ROOT, rows_of
+from tests.clusters.demo import CORPUS, ROOT, rows_of
 from tests.conftest import free_ports, ray_folder, ray_node
 from tests.jobs.made import privsieve
 from tests.records import SHOP_KEYS, fitted_taxonomy

@@ -105,7 +105,7 @@ def named(pid: int, *texts: str) -> list[int]:
 
 
 def engine_actors(pid: int) -> list[int]:
-    """Process ids of the engine actors that belong to the scan `pid`."""
+    """Process ids of the engine actors that `pid` has started."""
     return named(pid, "SliceScanner")
 
 

@@ -95,7 +95,7 @@ def _results(run: Path) -> dict[str, int]:
 
 @dataclass
 class _LocalCluster:
-    """A head and a second node. helper: the process that has started theirs. second_raylet: process id."""
+    """A head and a second node. helper: id of the process that started both. second_raylet: id of the second node's."""
 
     address: str
     helper: int
@@ -106,11 +106,13 @@ HELPER = """
 import sys, ray
 from ray.cluster_utils import Cluster
 for tries_left in (2, 1, 0):
+    cluster = Cluster()
     try:
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+        cluster.add_node(num_cpus=2, include_dashboard=False)
         second = cluster.add_node(num_cpus=2)
         break
     except Exception:  # a busy machine needs longer than Ray waits for its own parts
+        cluster.shutdown()
         if not tries_left:
             raise
 print(cluster.address, second.all_processes["raylet"][0].process.pid, flush=True)
@@ -125,17 +127,21 @@ def _cluster(wanted: bool, drill: Path) -> Iterator[_LocalCluster | None]:
     if not wanted:
         yield None
         return
-    helper = subprocess.Popen(
-        [sys.executable, "-c", HELPER],
-        env=os.environ | {"PRIVSIEVE_DRILL": str(drill)},
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
+    with drill.with_name("cluster.log").open("w") as log:
+        helper = subprocess.Popen(
+            [sys.executable, "-c", HELPER],
+            env=os.environ | {"PRIVSIEVE_DRILL": str(drill)},
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+        )
     assert helper.stdout is not None
     try:
-        address, second_raylet = helper.stdout.readline().split()
+        started = helper.stdout.readline()
+        if not started:
+            raise RuntimeError(f"the cluster did not start:\n{drill.with_name('cluster.log').read_text()[-3000:]}")
+        address, second_raylet = started.split()
         yield _LocalCluster(address, helper.pid, int(second_raylet))
     finally:
         helper.communicate(timeout=1500)

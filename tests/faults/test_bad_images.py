@@ -1,10 +1,10 @@
 """One image that kills, hangs or eats memory costs one row; the others get theirs."""
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import GiveDrill
 from tests.faults.drill import finish, make_shards, rows, sha256, start_scan
 
 NUM_IMAGES = 60
@@ -13,9 +13,7 @@ REASONS = {7: "crash", 30: "timeout", 47: "crash"}
 
 
 @pytest.mark.ray
-def test_bad_images_cost_a_row_each(
-    joining_head: None, drill_of_head: Callable[[Mapping[str, object]], None], tmp_path: Path
-) -> None:
+def test_bad_images_cost_a_row_each(joining_head: None, drill_of_head: GiveDrill, tmp_path: Path) -> None:
     """One in each shard, so that each takes its own slice through two deaths and the search for who is to blame."""
     make_shards(tmp_path / "corpus", 3, NUM_IMAGES // 3)
     # What eats memory goes on in the worker until it has been silent for too long or memory ends, whichever is first;

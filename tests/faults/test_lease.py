@@ -3,7 +3,6 @@
 import json
 import socket
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,14 @@ from ingest.errors import IncompleteError, RunError
 from ingest.storage.place import place
 from scoring.runs import lease as lease_module
 from scoring.runs.lease import STALE_S, Lease, lease
+from tests.conftest import GiveDrill
 from tests.faults.drill import finish, make_shards, rows, start_scan
 from tests.jobs.made import privsieve
 
 
 @pytest.mark.ray
 def test_the_second_scan_is_refused_and_takes_over_if_asked_to(
-    joining_head: None, drill_of_head: Callable[[Mapping[str, object]], None], tmp_path: Path
+    joining_head: None, drill_of_head: GiveDrill, tmp_path: Path
 ) -> None:
     """The first is on Ray, whose workers may still write when the other has taken over."""
     make_shards(tmp_path / "corpus", 4, 15)

@@ -38,7 +38,7 @@ def smaller_and_mirrored() -> bytes:
 
 
 def made_once(makers: dict[str, Callable[[], bytes]]) -> dict[str, Callable[[], bytes]]:
-    """To encode them takes a second, and many tests ask for their hashes."""
+    """Encoding them takes a second, and many tests ask for their hashes."""
     return {name: cache(make) for name, make in makers.items()}
 
 

@@ -131,7 +131,9 @@ def test_a_run_without_hashes_and_one_with_them_give_the_same(
             return report["severest"], report["severest_note"]
         if command == "explain":
             keys = [row["key"] for row in rows_of(runs["plain"])]
-            asked = [("explain", run, key, "--policy", "strict", *given) for key in keys]
+            with_all = {key.partition("-")[0]: key for key in keys}.values()  # policies take most of the time
+            policies = [() if key in with_all else ("--policy", "strict") for key in keys]
+            asked = [("explain", run, key, *chosen, *given) for key, chosen in zip(keys, policies, strict=True)]
             return [(privsieve(*words), capsys.readouterr().out) for words in asked]
         if command == "diff":
             assert privsieve("diff", run, runs["list"], "--by", "key", "--format", "json", *given) == 0

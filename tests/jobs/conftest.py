@@ -2,13 +2,11 @@
 
 import io
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from tests.conftest import joined
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, shard, tar
 from tests.jobs.releases import CLEAN, DEMO, FIRST_DROPPED, make_corpus, with_policy
@@ -18,14 +16,11 @@ LAYOUTS = ("tars", "tree", "parquet")
 
 
 @pytest.fixture(autouse=True)
-def joining(request: pytest.FixtureRequest) -> Iterator[None]:
+def joining(request: pytest.FixtureRequest) -> None:
     """Tests marked `ray` join the head, unless the mark says `own=True`. All others scan in this process."""
     mark = request.node.get_closest_marker("ray")
-    if mark is None or mark.kwargs.get("own"):
-        yield
-        return
-    with joined(request.getfixturevalue("head")):
-        yield
+    if mark is not None and not mark.kwargs.get("own"):
+        request.getfixturevalue("joining_head")
 
 
 @pytest.fixture(scope="package")

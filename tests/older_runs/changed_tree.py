@@ -18,7 +18,7 @@ import contextlib, io, json, sys
 from jobs.cli import main
 
 for line in sys.stdin:
-    out, err = io.StringIO(), io.StringIO()
+    out, err, code = io.StringIO(), io.StringIO(), None
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             main(json.loads(line))

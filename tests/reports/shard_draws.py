@@ -54,7 +54,7 @@ def intervals(
 
 
 def intervals_of(draws: Sequence[tuple[npt.ArrayLike, npt.ArrayLike, ShardDraw]]) -> list[tuple[float, float] | None]:
-    """Of each draw of as many shards and images: k of n images of each drawn shard."""
+    """One interval for each draw, all of as many shards and images. k of n images of each drawn shard."""
     rows = dict[int, dict[str, float]]()
     for number, (k, n, draw) in enumerate(draws):
         counts = np.stack([np.asarray(k, np.float64), np.asarray(n, np.float64)])

@@ -131,7 +131,7 @@ def settings(proxy_server: Proxy) -> dict[str, str]:
 
 @pytest.fixture(scope="package")
 def head(settings: dict[str, str]) -> Iterator[str]:
-    """A Ray head whose workers know the store: an engine, or one that copies shards."""
+    """A Ray head whose workers know the store. One CPU: for an engine, or for a task that copies shards."""
     with ray_head(settings, num_cpus=1) as address:
         yield address
 

@@ -44,7 +44,7 @@ def test_scan_report_sql_and_filter(store: Proxy, tmp_path: Path, capsys: Captur
     (tmp_path / "policy.yaml").write_text(POLICY)
     answers: dict[str, list[str]] = {}
     for where in (str(tmp_path), f"s3://{BUCKET}"):
-        # Ray, where it is wanted, works with the store: that it writes local files alike is shown elsewhere.
+        # Ray, if used, works on the store only; local files are tested elsewhere.
         executor = ("--executor", "inline") if where == str(tmp_path) else ()
         source = str(local) if where == str(tmp_path) else upload(local, f"{where}/corpus")
         run, out = f"{where}/run", f"{where}/release"

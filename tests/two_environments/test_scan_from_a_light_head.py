@@ -24,7 +24,7 @@ import s3fs
 from moto.server import ThreadedMotoServer
 
 from ingest import __version__
-from tests.clusters.submitted import CORPUS, rows_of
+from tests.clusters.demo import CORPUS, rows_of
 from tests.conftest import free_ports, ray_folder, ray_node
 from tests.faults.drill import make_shards
 from tests.jobs.made import privsieve

@@ -1,4 +1,4 @@
-"""What is scanned on clusters, and what came of it."""
+"""The corpus that tests of clusters scan, and the rows that a scan has written."""
 
 from pathlib import Path
 from typing import Any
