@@ -1,4 +1,4 @@
-"""vLLM's own process is killed while a scan through Ray is at work."""
+"""vLLM's own process, or the one that started it, is killed while a scan is at work."""
 
 import os
 import signal
@@ -68,3 +68,20 @@ def test_every_image_has_one_row_although_vllm_was_killed(checkpoint: Path, tmp_
     assert sorted(str(row["sha256"]) for row in found) == sorted(sha256(number) for number in numbers)
     assert not any((run / "attempts").iterdir())
     assert _wait(300, lambda: not any(map(_is_alive, engines))), "an engine outlives the scan"
+
+
+def test_vllm_ends_with_the_process_that_started_it(checkpoint: Path, tmp_path: Path) -> None:
+    """It would keep the memory of the GPU, and the next engine would not start."""
+    make_shards(tmp_path / "corpus", NUM_SHARDS, NUM_IMAGES)
+    arguments = ("--engine", "vllm", "--model", str(checkpoint), "--executor", "inline", "--processes", "1")
+    scan = start_scan(tmp_path / "corpus", tmp_path / "run", *arguments)
+    try:
+        results = tmp_path / "run" / "scores"
+        assert _wait(START_LIMIT_S, lambda: scan.poll() is not None or any(results.glob("*.parquet")))
+        of_vllm = [child for child, command in descendants(scan.pid).items() if "VLLM" in command or "spawn" in command]
+        assert of_vllm, list(descendants(scan.pid).values())
+        assert scan.poll() is None, scan.communicate()
+    finally:
+        scan.kill()
+    finish(scan)
+    assert _wait(300, lambda: not any(map(_is_alive, of_vllm))), "vLLM outlives the process that started it"

@@ -116,6 +116,7 @@ class VllmEngine:
         self._num_outcomes_left = 0
         self._lock = threading.Lock()
         self._engine = _started(chosen, self.prompter, setup, skeleton)
+        self._wait(self._engine.collective_rpc("end_with", args=(os.getpid(),)))
         self._inputs = InputMaker(self._engine, self.prompter)
         self._adapter = None if chosen.adapter is None else self._loaded(chosen.adapter)
 

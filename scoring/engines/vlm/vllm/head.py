@@ -4,8 +4,13 @@ vLLM fills it from a place that not all families have, and otherwise reads what 
 workers, which import this module, learn another way to load a model: vLLM's own, and then these rows.
 """
 
+import os
 import re
+import signal
+import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from select import poll
 from typing import Any
 
 import torch
@@ -22,6 +27,12 @@ class InWorker:
 
     model_runner: Any
 
+    def end_with(self, owner: int) -> None:
+        """End when the process that started vLLM has ended. owner: its id. If it is killed, vLLM would stay, and keep
+        the memory of the GPU."""
+        with suppress(OSError):  # Linux before 5.3
+            threading.Thread(target=_end_after, args=(os.pidfd_open(owner),), daemon=True).start()
+
     def modules_that_take_adapters(self) -> list[str]:
         """Return the names of the model's modules; joined projections (q, k and v in one) by their parts. vLLM drops
         adapter weights that it cannot place and only logs it."""
@@ -30,6 +41,14 @@ class InWorker:
         for name in manager.modules:
             names.extend(manager.packed_modules.get(name) or [name])
         return names
+
+
+def _end_after(its_end: int) -> None:
+    """End this process when another has ended; vLLM's main process follows. its_end: as of `os.pidfd_open`."""
+    waiting = poll()
+    waiting.register(its_end)
+    waiting.poll()
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def overrides(tokens: Sequence[str], rows: list[list[float]] | None) -> dict[str, Any]:
