@@ -83,5 +83,5 @@ def test_vllm_ends_with_the_process_that_started_it(checkpoint: Path, tmp_path: 
         assert scan.poll() is None, scan.communicate()
     finally:
         scan.kill()
-    finish(scan)
     assert _wait(300, lambda: not any(map(_is_alive, of_vllm))), "vLLM outlives the process that started it"
+    finish(scan)
