@@ -43,7 +43,7 @@ NODE_OPTIONS = (
     *("--object-store-memory", "100000000", "--min-worker-port", "0", "--max-worker-port", "0"),
     *("--dashboard-agent-listen-port", "0", "--include-log-monitor", "false"),
 )
-"""For nodes beside others on this machine. A log monitor sends drivers what workers print, which ours do not show."""
+"""Of test nodes, several of which share this machine. Without a log monitor, whose lines our commands hide anyway."""
 
 NODE_LIMITS = {"RAY_health_check_timeout_ms": "300000", "RAY_worker_register_timeout_seconds": "1500"}
 """A busy machine is not a lost one. Processes that have ended are noticed without these limits."""

@@ -78,7 +78,7 @@ lead() {
   if [ -n "$leaving" ]; then  # the signal ended `wait`, not yet the scan
     code=0
     wait "$scan" || code=$?
-    if [ "$code" -ne 0 ] && [ "$code" -ne 2 ]; then  # neither done nor refused: Ray may end the scan before its own end
+    if [ "$code" -ne 0 ] && [ "$code" -ne 2 ]; then  # not done, not refused; Ray may end it with 1
       rm -f "$meeting/address"
       requeue
       return

@@ -30,7 +30,7 @@ SLEEP_S = 0.002
 
 VICTIMS = ("driver", "actor", "raylet")
 VICTIMS_BY_SCAN = (Counter(driver=1), Counter(actor=3, raylet=1))
-"""Whom the scans lose in turn, at most; a driver is lost with the Ray that it has started."""
+"""The most that the scans lose, in turn. A driver is lost with the Ray that it has started."""
 
 
 @dataclass
