@@ -1,4 +1,7 @@
-"""How the options of engines are spelled on every command that uses one; they are the fields of `EngineOptions`."""
+"""How the options of engines are spelled on every command that uses one; they are the fields of `EngineOptions`.
+
+Apart from `requests`, since it loads engines and protocols: half of the time in which a command such as `sql` starts.
+"""
 
 from typing import Annotated
 

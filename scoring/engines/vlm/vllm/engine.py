@@ -46,7 +46,7 @@ from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
-from scoring.engines.vlm.vllm.head import overrides
+from scoring.engines.vlm.vllm.worker import overrides
 
 PREPARING_THREADS = 2
 """That make the model's inputs, at least."""
@@ -359,7 +359,7 @@ def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup, skeleton
                 mm_processor_cache_gb=0,  # a corpus shows every picture once
                 structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": True},
                 generation_config="vllm",
-                worker_extension_cls="scoring.engines.vlm.vllm.head.InWorker",
+                worker_extension_cls="scoring.engines.vlm.vllm.worker.InWorker",
                 **pooling,
                 **adapter,
                 **(standard | setup.arguments()),

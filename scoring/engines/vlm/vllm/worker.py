@@ -1,7 +1,9 @@
-"""The head from which vLLM reads probabilities, filled with rows of the model's own vocabulary head.
+"""What vLLM's workers run besides vLLM. They import this module.
 
-vLLM fills it from a place that not all families have, and otherwise reads what the memory happens to hold. So its
-workers, which import this module, learn another way to load a model: vLLM's own, and then these rows.
+- `InWorker`: they end with the process that started them, and say which modules take an adapter.
+- `overrides`: the head from which they read probabilities is filled with rows of the model's own vocabulary head. vLLM
+  fills it from a place that not all families have, and otherwise reads what the memory happens to hold. So there is
+  another way to load a model: vLLM's own, and then these rows.
 """
 
 import os
