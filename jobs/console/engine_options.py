@@ -1,6 +1,6 @@
 """How the options of engines are spelled on every command that uses one; they are the fields of `EngineOptions`.
 
-Apart from `requests`, since it loads engines and protocols: half of the time in which a command such as `sql` starts.
+Apart from `requests`: commands such as `sql` start faster without engines and protocols.
 """
 
 from typing import Annotated
