@@ -130,7 +130,7 @@ class AuditSampleResult:
     cautions: tuple[str, ...]
     """Why figures of the run are not those of the whole source."""
 
-    num_quarantined: int
+    num_without_score: int
     """Images of the run, which cannot be drawn."""
 
     earlier: Replaced | None
@@ -183,7 +183,7 @@ def _sampled(
     shown = pictures.filter(pa.array(is_clear, pa.bool_()))
     labels = _template(shown)
     for_second = labels.filter(pa.array(AuditSample(shown, sample.design).is_for_second_look, pa.bool_()))
-    num_quarantined = run.num_images() - sample.design.num_scored
+    num_without_score = run.num_images() - sample.design.num_scored
     stem, extension = posixpath.splitext(request.out)
     second_list = f"{stem}.second.csv" if extension == ".csv" else None
     interface_url = None if extension == ".csv" else f"{stem}.xml"
@@ -216,7 +216,7 @@ def _sampled(
         labels.num_rows,
         interface_url,
         opened.cautions,
-        num_quarantined,
+        num_without_score,
         replaced,
         run.record.screen is not None,
         left_out,

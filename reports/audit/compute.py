@@ -10,7 +10,7 @@ import pyarrow as pa
 from ingest.errors import LabelsError, RunError
 from reports.audit.cells import MAX_CATEGORIES, CellCounts, RawCounts, audit_sql, cell_counts, raw_counts
 from reports.audit.fitting import Basis, fitted, labelled, looks_of, weighted
-from reports.audit.population import category_weights, with_quarantined
+from reports.audit.population import category_weights, with_unscored
 from reports.audit.results import (
     ALL_LABELLED,
     ASSUMED,
@@ -169,7 +169,7 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
         rates,
         corrected=fit.prevalence,
         standard_error=standard_error(fit.evidence),
-        with_quarantined=with_quarantined(fit.prevalence, *basis.num_scored_of_all()),
+        with_quarantined=with_unscored(fit.prevalence, *basis.num_scored_of_all()),
         # An engine that never answers is neither sensitive nor specific.
         sensitivity=fit.sensitivity if whole.num_answered else Estimate(),
         specificity=fit.specificity if whole.num_answered else Estimate(),

@@ -16,7 +16,7 @@ from ingest.errors import LabelsError, RunError
 from reports.audit.cells import audit_sql, cell_counts, raw_counts
 from reports.audit.compute import category_row
 from reports.audit.fitting import LabelledSample, labelled
-from reports.audit.population import with_quarantined
+from reports.audit.population import with_unscored
 from reports.audit.results import FEW_LABELS, NO_LABELS, NOT_IDENTIFIED, SCORED, Audit, CategoryRates, SubjectRates
 from reports.run.warehouse import STALE_AUDIT, Run
 from reports.statistics.estimates import (
@@ -176,7 +176,7 @@ def audit_of_other_run(
                 corrected=corrected,
                 with_quarantined=None
                 if run.damage.num_parts
-                else with_quarantined(corrected, whole.num_scored, run.num_images()),
+                else with_unscored(corrected, whole.num_scored, run.num_images()),
                 # An engine that never answers is neither sensitive nor specific.
                 sensitivity=errors.sensitivity if answered[subject] else Estimate(),
                 specificity=errors.specificity if answered[subject] else Estimate(),

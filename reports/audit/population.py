@@ -66,7 +66,7 @@ def _subject_of_source(rates: SubjectRates, audit: Audit, fractions: Fractions) 
     return replace(
         rates,
         corrected=corrected,
-        with_quarantined=rates.with_quarantined and with_quarantined(corrected, num_scored, audit.num_images),
+        with_quarantined=rates.with_quarantined and with_unscored(corrected, num_scored, audit.num_images),
         sensitivity=of_source(rates.sensitivity, share * num_scored, fraction),
         specificity=of_source(rates.specificity, (1 - share) * num_scored, fraction),
     )
@@ -87,12 +87,15 @@ def of_source(estimate: Estimate, num_images: float, fraction: float = 0.0) -> E
     return Estimate(value, *with_both_errors(value, (low, high), by_draw))
 
 
-def with_quarantined(corrected: Estimate, num_scored: float, num_images: float) -> tuple[float, float] | None:
-    """Return the interval of the rate with quarantined images: low if none of them is positive, high if all are."""
+def with_unscored(corrected: Estimate, num_scored: float, num_images: float) -> tuple[float, float] | None:
+    """Return the interval of the rate with images that have no score: low if none of them is positive, high if all are.
+
+    None if `corrected` has no interval.
+    """
     if corrected.low is None or corrected.high is None or not num_images:
         return None
-    num_quarantined = num_images - num_scored
-    return corrected.low * num_scored / num_images, (corrected.high * num_scored + num_quarantined) / num_images
+    num_unscored = num_images - num_scored
+    return corrected.low * num_scored / num_images, (corrected.high * num_scored + num_unscored) / num_images
 
 
 @dataclass(frozen=True)

@@ -145,9 +145,8 @@ class Audit:
     """Whether a screen left images out, which have no score either."""
 
     @property
-    def num_quarantined(self) -> int:
-        """Return the number of images without a score, which cannot be drawn; this includes those that a screen left
-        out."""
+    def num_without_score(self) -> int:
+        """Return the number of images that cannot be drawn: quarantined ones, and those that a screen left out."""
         return self.num_images - self.num_scored
 
 

@@ -46,7 +46,7 @@ def headlines(audit: Audit) -> tuple[str, ...]:
         *map(printable, audit.cautions),
         f"run      {printable(audit.run)}",
         f"private  {printable(audit.private)}",
-        f"images   {audit.num_images:,}: {audit.num_scored:,} scored, {audit.num_quarantined:,} {_left_out(audit)}",
+        f"images   {audit.num_images:,}: {audit.num_scored:,} scored, {audit.num_without_score:,} {_left_out(audit)}",
         f"labels   {_counted(counts)}",
     )
 
@@ -126,11 +126,11 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
                 f"Tested for private on {test.num_categories} categories: p = {test.p_corrected:.3f} "
                 f"(corrected for {number_of(num_tests, 'test')}), {end}."
             )
-    if audit.num_quarantined and private.with_quarantined is not None:
+    if audit.num_without_score and private.with_quarantined is not None:
         low, high = private.with_quarantined
         why = "" if audit.is_screened else ": most cannot be shown"
         lines.append(
-            f"{audit.num_quarantined:,} {_left_out(audit)} images are in no rate and were not drawn{why}. "
+            f"{audit.num_without_score:,} {_left_out(audit)} images are in no rate and were not drawn{why}. "
             f"With them the private rate is between {percent(low)} (none of them private) and {percent(high)} (all)."
         )
     looks = private.second_looks

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -50,16 +50,15 @@ LAWS = {"gdpr": "GDPR", "hipaa": "HIPAA", "eu_ai_act": "EU AI Act", "ccpa": "CCP
 
 def rate_of(group: Row, damage: Damage) -> Rate:
     """Return the rate in a row of `rates.sql`, with the bounds that quarantined and unknown images leave open."""
-    left_out = group["num_quarantined"] + group["num_screened"]
-    num_images = 0 if damage.num_parts else group["num_scored"] + left_out
-    left = group["num_unknown"] + left_out
     of_shards: Mapping[str, Any] = {name: group.get(name) for name in OF_SHARDS}
-    return Rate(
-        printable(group["group_name"]),
-        **{name: group[name] for name in (*_RATE, *_SCREENED)},
-        **of_shards,
-        share_if_none_private=group["num_private"] / num_images if num_images else None,
-        share_if_all_private=(group["num_private"] + left) / num_images if num_images else None,
+    counts = {name: group[name] for name in (*_RATE, *_SCREENED)}
+    rate = Rate(printable(group["group_name"]), **counts, **of_shards)
+    if damage.num_parts or not rate.num_images:
+        return rate
+    return replace(
+        rate,
+        share_if_none_private=rate.num_private / rate.num_images,
+        share_if_all_private=(rate.num_private + rate.num_left_out) / rate.num_images,
     )
 
 

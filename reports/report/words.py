@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from ingest.errors import number_of
+from reports.audit.population import with_unscored
 from reports.audit.results import CONTRADICTED
 from reports.report.headline import Headline, audit_cautions, headline_of, quality_note
 from reports.report.results import Report
 from reports.run.design import Kind
 from reports.run.figures import Rate
+from reports.statistics.estimates import Estimate
 from reports.words import percent, percent_within, shortened, spread, with_interval
 from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
 from scoring.runs.audit_files import PRIVATE
@@ -177,16 +179,19 @@ def bounds(rate: Rate, of: str) -> str | None:
 
     of: as of `all_images`.
     """
-    left = rate.num_quarantined + rate.num_unknown + rate.num_screened
-    if not left or rate.share_if_none_private is None:
+    if not rate.num_left_out or rate.share_if_none_private is None:
         return None
     numbers = (rate.num_quarantined, rate.num_unknown, rate.num_screened)
-    kinds = zip(numbers, ("quarantined", "unknown", "screened"), strict=True)
-    parts = [f"{n:,} {what}" for n, what in kinds if n]
+    left_out = _images(numbers, ("quarantined", "unknown", "screened-out"))
     shares = rate.share_if_none_private, rate.share_if_all_private
     low, high = (percent_within(share, *shares) for share in shares)
-    noun = "image" if left == 1 else "images"
-    return f"With {' and '.join(parts)} {noun}: {low} of {of} if none of these is private, {high} if all are."
+    return f"With {left_out}: {low} of {of} if none of these is private, {high} if all are."
+
+
+def _images(numbers: Sequence[int], kinds: Sequence[str]) -> str:
+    """Say how many images there are of each kind."""
+    parts = [f"{number:,} {kind}" for number, kind in zip(numbers, kinds, strict=True) if number]
+    return f"{' and '.join(parts)} {'image' if sum(numbers) == 1 else 'images'}"
 
 
 def all_images(report: Report) -> str:
@@ -196,18 +201,20 @@ def all_images(report: Report) -> str:
 
 def bounds_of_all(report: Report) -> str | None:
     """Say how far images that are in no rate could change the rate of all images; None if there are none."""
-    headline, num_images = headline_of(report), report.num_images
+    headline, total = headline_of(report), report.total
     if report.damage.num_parts:  # the number of images is unknown
         return None
     if not headline.is_corrected:
-        return bounds(report.total, all_images(report))
-    if headline.low is None or headline.high is None or not report.num_quarantined:
+        return bounds(total, all_images(report))
+    corrected = Estimate(headline.rate, headline.low, headline.high)
+    ends = with_unscored(corrected, total.num_scored, total.num_images)
+    if ends is None or not total.num_without_score:
         return None
-    low = headline.low * report.num_scored / num_images
-    high = (headline.high * report.num_scored + report.num_quarantined) / num_images
-    left = number_of(report.num_quarantined, "quarantined image")
+    low, high = ends
+    left_out = _images((total.num_quarantined, total.num_screened), ("quarantined", "screened-out"))
+    them = "it" if total.num_without_score == 1 else "them"
     return (
-        f"The corrected rate leaves out {left}. With {'it' if report.num_quarantined == 1 else 'them'} it is between "
+        f"The corrected rate leaves out {left_out}. With {them} it is between "
         f"{percent_within(low, low, high)} (none of them private, low end of the interval) and "
         f"{percent_within(high, low, high)} (all of them, high end)."
     )

@@ -114,7 +114,18 @@ class Rate:
     @property
     def num_images(self) -> int:
         """Return the number of images of the group in the run."""
-        return self.num_scored + self.num_quarantined + self.num_screened
+        return self.num_scored + self.num_without_score
+
+    @property
+    def num_without_score(self) -> int:
+        """Return the number of images of the group that have no score."""
+        return self.num_quarantined + self.num_screened
+
+    @property
+    def num_left_out(self) -> int:
+        """Return the number of images of which it is not known whether they are private: those without a score, and
+        those for which the condition is null."""
+        return self.num_without_score + self.num_unknown
 
     @property
     def num_judged(self) -> int:

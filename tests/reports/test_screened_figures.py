@@ -3,7 +3,9 @@
 The engine's answers are the canned ones of 6,000 hashes; which pictures the screen leaves out is planted.
 """
 
+import csv
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -11,16 +13,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ingest.errors import Fault
 from jobs.screen.request import FitRequest
 from reports.report.compute import summarise
 from reports.report.results import Report
+from reports.report.words import bounds_of_all
 from reports.run.warehouse import open_run
+from reports.words import percent_within
 from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import canned
 from scoring.privacy import private_of_values
 from scoring.screen.guard import is_guarded
-from scoring.table import FULL, GUARD, SCREEN, Facts, FirstLook, ScreenedOut, to_table
+from scoring.table import FULL, GUARD, SCREEN, Facts, FirstLook, ScreenedOut, Verdict, to_table
 from scoring.taxonomy import KEYS
+from tests.auditing.made import write
+from tests.jobs.made import privsieve
 from tests.records import run_record, write_result
 
 NUM_HASHES = 60_000
@@ -53,10 +60,10 @@ def answers() -> Answers:
 
 
 @pytest.fixture
-def reported(answers: Answers, tmp_path: Path) -> Callable[[int, float | None], Report]:
-    """seed, share of the private pictures that the screen misses; None: no screen -> report."""
+def reported(answers: Answers, tmp_path: Path) -> Callable[..., Report]:
+    """seed, share of the private pictures that the screen misses (None: no screen), unreadable pictures -> report."""
 
-    def report(seed: int, miss_rate: float | None) -> Report:
+    def report(seed: int, miss_rate: float | None, num_quarantined: int = 0) -> Report:
         generator = np.random.default_rng(seed)
         is_private = np.array([is_private for _, _, is_private in answers])
         left_out = np.zeros(NUM_IMAGES, dtype=np.bool_)
@@ -67,10 +74,13 @@ def reported(answers: Answers, tmp_path: Path) -> Callable[[int, float | None], 
             FirstLook(GUARD if is_guarded(sha256, GUARD_SHARE) else SCREEN, 0.01) if is_left_out else FirstLook(FULL)
             for (sha256, _, _), is_left_out in zip(answers, left_out, strict=True)
         ]
-        verdicts = [
+        verdicts: list[Verdict] = [
             ScreenedOut() if look.stage == SCREEN else answer
             for look, (_, answer, _) in zip(looks, answers, strict=True)
         ]
+        judged = [place for place, look in enumerate(looks) if look.stage == FULL]
+        for place in judged[:num_quarantined]:
+            verdicts[place] = Fault("truncated", "the file ends early")
         facts = [Facts("0.tar", i, f"{i}.jpg", None, 9, sha256) for i, (sha256, _, _) in enumerate(answers)]
         folder = tmp_path / f"{seed} {miss_rate}"
         (folder / "scores").mkdir(parents=True)
@@ -83,7 +93,7 @@ def reported(answers: Answers, tmp_path: Path) -> Callable[[int, float | None], 
 
 
 def test_the_rate_over_all_has_the_rate_without_a_screen_in_its_interval(
-    reported: Callable[[int, float | None], Report],
+    reported: Callable[..., Report],
 ) -> None:
     """Also where the screen misses more than it promises: the guarded pictures show it."""
     truth = reported(0, None)
@@ -102,9 +112,45 @@ def test_the_rate_over_all_has_the_rate_without_a_screen_in_its_interval(
 
 
 def test_the_rate_of_what_the_engine_has_seen_is_not_that_over_all(
-    reported: Callable[[int, float | None], Report],
+    reported: Callable[..., Report],
 ) -> None:
     found = reported(1, 0.01)
     assert found.total.privacy_rate is not None
     assert found.total.privacy_rate > 0.3  # the screen left out nearly all public pictures
     assert found.total.num_unknown == found.total.num_quarantined == 0
+
+
+@pytest.mark.parametrize("num_quarantined", [0, 100])
+def test_audit_report_and_page_name_the_same_bounds_over_all_pictures(
+    reported: Callable[..., Report],
+    answers: Answers,
+    num_quarantined: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What a screen left out is in no corrected rate, as what could not be read."""
+    run = reported(2, 0.0, num_quarantined).run
+    assert privsieve("audit", "sample", run, "--out", tmp_path / "list.csv", "--n", 200) == 0
+    is_private = {sha256: private for sha256, _, private in answers}
+    rows = [row | {"private": int(is_private[row["sha256"]])} for row in csv.DictReader((tmp_path / "list.csv").open())]
+    assert privsieve("audit", "apply", run, write(tmp_path / "labels.csv", rows), "--format", "json") == 0
+    out = capsys.readouterr().out
+    audit = json.loads(out[out.index("{") :])
+    low, high = audit["subjects"][0]["with_quarantined"]
+
+    report = summarise(open_run(run))
+    num_without_score = report.total.num_screened + num_quarantined
+    assert audit["num_images"] - audit["num_scored"] == num_without_score > 5_000
+    assert high - low > num_without_score / NUM_IMAGES
+    kinds = f"{num_quarantined} quarantined and " if num_quarantined else ""
+    sentence = (
+        f"The corrected rate leaves out {kinds}{report.total.num_screened:,} screened-out images. With them it is "
+        f"between {percent_within(low, low, high)} (none of them private, low end of the interval) and "
+        f"{percent_within(high, low, high)} (all of them, high end)."
+    )
+    assert bounds_of_all(report) == sentence
+    assert privsieve("report", run, "--html", tmp_path / "page.html") == 0
+    assert sentence in capsys.readouterr().out
+    page = (tmp_path / "page.html").read_text()
+    assert sentence in page
+    assert f">{num_without_score:,}</td>" in page  # the column "Left out"
