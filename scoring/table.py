@@ -3,7 +3,7 @@
 Declared once, here: the Parquet files, the DuckDB views and docs/columns.md follow from `COLUMNS`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -270,13 +270,18 @@ def numbers_of(rows: pa.Table, column: str) -> npt.NDArray[np.float64]:
     return np.asarray(rows[column].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
+def with_new_names(rows: pa.Table, wanted: Iterable[str]) -> pa.Table:
+    """Return rows of any version with renamed columns under their new name. wanted: names, also of other columns."""
+    new = {COLUMN_OF[name].name_in(rows.column_names): name for name in wanted if name in COLUMN_OF}
+    return rows.rename_columns([new.get(name, name) for name in rows.column_names])
+
+
 def as_schema(rows: pa.Table, schema: pa.Schema = SCHEMA) -> pa.Table:
     """Return rows of any version with the columns of `schema`: renamed ones under their new name, later ones as null.
 
     pyarrow.ArrowInvalid or ValueError if they have other columns.
     """
-    names = {COLUMN_OF[name].name_in(rows.column_names): name for name in schema.names}
-    rows = rows.rename_columns([names.get(name, name) for name in rows.column_names])
+    rows = with_new_names(rows, schema.names)
     for name in schema.names:
         if name in LATER and name not in rows.column_names:
             rows = rows.append_column(schema.field(name), pa.nulls(rows.num_rows, schema.field(name).type))

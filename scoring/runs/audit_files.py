@@ -23,7 +23,7 @@ from ingest.storage.parquet_tables import read_table, refuse_damage, write_table
 from ingest.storage.place import Place
 from scoring.runs import AUDIT
 from scoring.runs.record import parsed
-from scoring.table import Col
+from scoring.table import Col, with_new_names
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 SAMPLE = "sample.parquet"
@@ -170,7 +170,11 @@ def read_sample(root: Place) -> AuditSample:
     with refuse_damage(file.path, "is damaged or of another version; draw a new sample with audit sample --replace"):
         table, footer = read_table(file, SAMPLE_FOOTER_KEY)
         design = parsed(AuditDesign, footer)
-        table = _with_later_attributes(table).select(SAMPLE_SCHEMA.names).cast(SAMPLE_SCHEMA)
+        table = (
+            with_new_names(_with_later_attributes(table), SAMPLE_SCHEMA.names)
+            .select(SAMPLE_SCHEMA.names)
+            .cast(SAMPLE_SCHEMA)
+        )
         table.validate(full=True)
         _check_sample(table, design)
     return AuditSample(table, design)

@@ -1,5 +1,6 @@
 """A column of the row with a new name: one line in scoring/table.py, and older runs are read under that name."""
 
+import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.auditing.made import write
 from tests.jobs.made import privsieve, shard
 from tests.older_runs.changed_tree import ChangedTree, changed_tree
 
@@ -48,6 +50,11 @@ def test_an_older_run_is_read_continued_and_compacted_under_the_new_name(tree: C
         rows = pq.read_table(file)
         chances = pa.array([0.25] * rows.num_rows, pa.float32())
         pq.write_table(rows.set_column(rows.column_names.index("prob_private"), "prob_private", chances), file)
+    assert privsieve("audit", "sample", run, "--n", 6, "--out", tmp_path / "list.csv") == 0
+    answers = [row | {"private": "1"} for row in csv.DictReader((tmp_path / "list.csv").open())]
+    labels = write(tmp_path / "labels.csv", answers)
+    audit = tree.json("audit", "apply", run, labels)
+    assert next((one["subject"], one["num_labels"]) for one in audit["subjects"]) == ("private", 6)
 
     assert _asked(tree, run) == [{"n": 6, "p": 6, "most": 0.25}]
     assert "0.250 that it is private" in tree.run("explain", run, "000000001")
