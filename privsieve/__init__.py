@@ -15,7 +15,6 @@ command would print. May import: all rooms. Imported by: no room. Start at: `sca
 """
 
 import os
-from datetime import date
 from typing import Literal
 
 from jobs import hidden_room
@@ -48,6 +47,7 @@ from jobs.plan.arithmetic import Figure, PlanResult
 from jobs.plan.command import PlanRequest, run_plan
 from jobs.purge import PurgeRequest, PurgeResult, run_purge
 from jobs.report.request import ReportRequest
+from jobs.report.run import run_report
 from jobs.runtime.cluster import Executor
 from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scan.run import run_scan
@@ -76,11 +76,9 @@ from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
 from reports.labels.joining import Drawn
-from reports.pages import write_page
 from reports.report import opened
 from reports.report.explaining import Explanation
 from reports.report.opened import OpenRun
-from reports.report.page import Extras, render
 from reports.report.results import Report
 from reports.run.figures import Rate
 from reports.similarity.recognised import StudyVotes
@@ -180,8 +178,12 @@ def scan(
     executor: Executor = "ray",
     ray_address: str | None = None,
     num_engines: int | None = None,
+    max_engines: int | None = None,
+    engine_cpus: float = 1,
+    engine_gpus: float | None = None,
     processes: int | None = None,
     stall_seconds: float = 600,
+    image_memory_mb: int | None = None,
     takeover: bool = False,
 ) -> ScanResult:
     """Score every image of `source` into `run`; continue where a scan into this run was interrupted.
@@ -204,19 +206,28 @@ def report(
     *,
     html: str | os.PathLike[str] | None = None,
     by: str = "category",
+    by_label: str | None = None,
     private: str | None = None,
     min_count: int = 1,
+    top: int = ReportRequest.top,
+    copies: bool = False,
+    source_size: int | None = None,
+    category_sizes: Url | None = None,
+    title: str | None = None,
+    no_images: bool = False,
+    gallery: int | None = None,
+    is_blurred: bool = True,
+    hash_list: Url | None = None,
+    digest_endpoint: Url | None = None,
+    digest_model: str | None = None,
+    digest_sample: int | None = None,
+    timeout: int = ReportRequest.timeout,
 ) -> Report:
     """Return everything that `privsieve report` says of a run.
 
-    RunError, StorageError, QueryError.
+    RunError, StorageError, QueryError, LabelsError; with a gallery SourceError, with a digest EngineError.
     """
-    request = asked(ReportRequest, locals())
-    with open_run(run) as opened_run:
-        summary = opened_run.summary(request.by, request.private, request.min_count)
-    if request.html is not None:
-        write_page(render(summary, Extras(made_on=date.today())), request.html)
-    return summary
+    return run_report(asked(ReportRequest, locals())).report
 
 
 @takes(FilterRequest, FilterResources)
@@ -270,6 +281,9 @@ def plan(
     source_format: str | None = None,
     category: str | None = None,
     screen: Url | None = None,
+    ray_address: str | None = None,
+    engine_cpus: float = 1,
+    engine_gpus: float | None = None,
 ) -> PlanResult:
     """Estimate images, hours, cost and storage of a scan from a small random sample. Writes nothing.
 

@@ -243,6 +243,7 @@ def review(
     reviewer: str | None = None,
     num_pictures: int | None = None,
     gold: Url | None = None,
+    gold_share: float = ReviewRequest.gold_share,
     assign: Url | None = None,
     per_person: int | None = None,
     hash_list: Url | None = None,

@@ -68,6 +68,18 @@ def test_a_report_and_its_page(run: Path, tmp_path: Path) -> None:
     assert (tmp_path / "report.html").read_text().startswith("<!DOCTYPE html>")
 
 
+def test_a_listed_picture_is_not_named_by_a_report(run: Path, tmp_path: Path) -> None:
+    severest = privsieve.report(run).severest[0]
+    with privsieve.open_run(run) as opened:
+        (row,) = opened.sql(f"SELECT sha256 FROM images WHERE key = '{severest.key}'").to_pylist()
+    (tmp_path / "list.txt").write_text(row["sha256"])
+    page = tmp_path / "report.html"
+    found = privsieve.report(run, html=page, hash_list=tmp_path / "list.txt")
+    assert severest.key not in {image.key for image in found.severest}
+    assert severest.key not in page.read_text()
+    assert found.severest_note == "left out: 1 image on the hash list"
+
+
 @pytest.mark.slow
 def test_an_evaluation_by_labels(run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with privsieve.open_run(run) as opened:

@@ -1,7 +1,7 @@
 """Parameters of the functions are the options of the commands: both are the fields of the same requests."""
 
 import inspect
-from dataclasses import MISSING
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
@@ -9,9 +9,12 @@ import pytest
 import privsieve
 from jobs.console.requests import parameters
 from privsieve.asking import REQUESTS
+from scoring.assessment import EngineOptions
 
 OWN = {"options"}
 """All options of an engine in one parameter."""
+
+OF_ENGINES = {one.name for one in fields(EngineOptions)}
 
 
 def test_each_function_that_does_what_a_command_does_takes_the_fields_of_its_requests() -> None:
@@ -19,18 +22,19 @@ def test_each_function_that_does_what_a_command_does_takes_the_fields_of_its_req
 
 
 @pytest.mark.parametrize("name", sorted(REQUESTS))
-def test_a_parameter_has_the_name_and_the_default_of_its_field(name: str) -> None:
-    fields = {one.name: one for request in REQUESTS[name] for one in parameters(request)}
+def test_the_parameters_are_the_fields_with_their_defaults(name: str) -> None:
+    options = {one.name: one for request in REQUESTS[name] for one in parameters(request)}
     signature = inspect.signature(getattr(privsieve, name))
-    assert set(signature.parameters) <= fields.keys() | OWN
+    has_options = bool(OWN & signature.parameters.keys())
+    assert signature.parameters.keys() - OWN == options.keys() - (OF_ENGINES if has_options else set())
     for parameter in signature.parameters.values():
         if parameter.name in OWN or parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             continue
         is_required = parameter.default is inspect.Parameter.empty
-        if is_required and fields[parameter.name].default is None:
+        if is_required and options[parameter.name].default is None:
             continue  # the policy of a filter, which a command can leave out
         default = parameter.default
-        assert fields[parameter.name].default == (MISSING if is_required else default), parameter.name
+        assert options[parameter.name].default == (MISSING if is_required else default), parameter.name
 
 
 @pytest.mark.parametrize("name", sorted(REQUESTS))
