@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -21,6 +22,7 @@ ROOMS = ("ingest", "scoring", "reports", "jobs", "privsieve")
 HEAVY = ("ray", "torch", "vllm", "cv2", "onnxruntime", "duckdb", "rapidocr", "scipy")
 
 
+@cache
 def _imports(path: Path) -> set[str]:
     nodes = list(ast.walk(ast.parse(path.read_text())))
     plain = {alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names}
@@ -60,6 +62,7 @@ def test_only_one_module_writes_to_the_terminal(room: str) -> None:
         assert not direct or allowed, f"{path.relative_to(ROOT)} calls {direct}; use jobs.console.terminal"
 
 
+@cache
 def _folder_of(module: str) -> str:
     """The folder of the rooms in which a module, or a name in it, is."""
     parts = module.split(".")
@@ -68,6 +71,7 @@ def _folder_of(module: str) -> str:
     return ".".join(parts)
 
 
+@cache
 def _folders_imported(folder: Path) -> set[str]:
     """Folders of the rooms that the modules of a folder import, but for itself and those below it."""
     own = ".".join(folder.relative_to(ROOT).parts)
