@@ -10,6 +10,9 @@ from typing import Any
 
 from scoring.taxonomy import KEYS
 
+NO_GROUP = "(none)"
+"""Name of the group of images without a category or class, also in `reports/run/queries`."""
+
 MAX_DECIMALS = 6
 
 MAX_SHOWN_CHARACTERS = 200

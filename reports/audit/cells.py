@@ -11,6 +11,7 @@ import numpy as np
 
 from reports.run.warehouse import Run
 from reports.statistics.estimates import ABSENT, EDGES, NEAR, NOT_JUDGED, NUM_BINS, NUM_CELLS, PRESENT, UNCLEAR, Counts
+from reports.words import NO_GROUP
 from scoring.privacy import PRIVATE_LEVELS, PROBABILITY_SQL, private_sql
 from scoring.runs.audit_files import NOT_JUDGED_CELL, PRIVATE, SUBJECTS
 from scoring.runs.audit_files import NUM_CELLS as NUM_STORED_CELLS
@@ -23,10 +24,7 @@ assert NOT_JUDGED == NOT_JUDGED_CELL
 MAX_CATEGORIES = 1_000
 """A run with more categories gets no corrected rates per category."""
 
-NO_CATEGORY = "(none)"
-"""Name of the images without a category, as in reports."""
-
-_CATEGORY = f"coalesce(category, '{NO_CATEGORY}')"
+_CATEGORY = f"coalesce(category, '{NO_GROUP}')"
 _ALL = "NULL"
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import LabelsError
-from reports.audit.cells import NO_CATEGORY, CellCounts, RawCounts
+from reports.audit.cells import CellCounts, RawCounts
 from reports.audit.population import CategoryWeights
 from reports.audit.results import LabelCounts
 from reports.labels.agreed import agreed, in_words, num_undecided_of
@@ -28,6 +28,7 @@ from reports.statistics.estimates import (
     sensitivity,
     specificity,
 )
+from reports.words import NO_GROUP
 from scoring.labels.picture_index import are_named, hashes_by_name
 from scoring.labels.table import JudgedLabels, attribute_values
 from scoring.privacy import private_of_labels
@@ -146,7 +147,7 @@ class Basis:
         without categories."""
         numbers = {name: number for number, name in enumerate(self.counts.categories)}
         names = self.sample.table["category"].to_pylist()
-        return np.array([numbers.get(NO_CATEGORY if name is None else name, 0) for name in names], dtype=np.int64)
+        return np.array([numbers.get(NO_GROUP if name is None else name, 0) for name in names], dtype=np.int64)
 
     @property
     def weights(self) -> Numbers:

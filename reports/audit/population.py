@@ -18,13 +18,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ingest.errors import QueryError
-from reports.audit.cells import NO_CATEGORY, audit_sql
+from reports.audit.cells import audit_sql
 from reports.audit.results import SCORED_OF_SOURCE, Audit, SubjectRates
 from reports.run.design import SAMPLES, Kind
 from reports.run.drawn_shards import degrees_sql, effective_size_sql, fraction_of, residual_sql
 from reports.run.warehouse import Run
 from reports.statistics.estimates import Estimate, Numbers
 from reports.statistics.shares import Stratum, post_stratified, sampled, with_both_errors
+from reports.words import NO_GROUP
 from scoring.runs.audit_files import SUBJECTS
 
 Fractions = Mapping[tuple[str, str | None], float]
@@ -186,7 +187,7 @@ def drawn_fractions(run: Run, private: str) -> Fractions:
     sizes, degrees = effective_size_sql(draw, "_{subject}"), degrees_sql("_{subject}")
     rows = run.ask(
         "audit_shards",
-        category=f"coalesce(category, '{NO_CATEGORY}')",
+        category=f"coalesce(category, '{NO_GROUP}')",
         scored=sql.scored,
         counts=of_subjects("count(*) FILTER ({answer} = 1) AS yes_{subject}"),
         again=of_subjects("sum(yes_{subject}) AS yes_{subject}"),

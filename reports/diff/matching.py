@@ -20,6 +20,7 @@ import duckdb
 import pyarrow as pa
 
 from reports.report.opened import OpenRun
+from reports.words import NO_GROUP
 from scoring.privacy import MEANINGS, private_condition, private_sql
 from scoring.sql.expressions import columns_of, value_expression
 from scoring.table import SCHEMA, Col
@@ -30,7 +31,6 @@ Name = Literal["a", "b"]
 ROWS_AT_ONCE = 100_000
 """Number of rows inserted together; a single slice has few."""
 
-NO_GROUP = "(none)"
 _NEEDED = (
     *(Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256, Col.PHASH, Col.STATUS, Col.LEVEL, Col.SCORE, Col.HOLISTIC_SCORE),
     *KEYS,

@@ -47,6 +47,7 @@ from reports.statistics.binary import (
 from reports.statistics.calibration import calibration
 from reports.statistics.intervals import NUM_FEW, Draws, Interval, of_private, of_scores, of_shares
 from reports.statistics.paired import difference, mcnemar
+from reports.words import NO_GROUP
 from scoring.table import SCREENED, Col
 from scoring.taxonomy import KEYS
 
@@ -55,8 +56,6 @@ By = Literal["class", "category"]
 MAX_GROUPS = 10_000
 MAX_MODELS = 2
 """Number of models that are named: a vision-language model and its adapter. The detectors have many."""
-
-NO_GROUP = "none"
 
 MAX_FEW_SHOWN = 5
 """Small groups that a note names."""

@@ -245,14 +245,14 @@ def test_a_threshold_needs_probabilities(make_run: MakeRun) -> None:
 
 def test_groups_are_of_the_labels_classes(make_run: MakeRun) -> None:
     run = make_run([("a", answered(True)), ("b", answered(False)), ("c", REJECTED), ("d", answered(False))], BINARY)
-    labels = by_hash("abcd", private=[1, 1, 1, 0], **{"class": ["face", "plate", "face", None]})
+    labels = by_hash("abcd", private=[1, 1, 1, 0], **{"class": ["face", "none", "face", None]})
     result = evaluate_run(str(run), labels, EvaluationOptions(by="class"))
-    assert [(group.group, group.num_rejected) for group in result.groups] == [("face", 1), ("none", 0), ("plate", 0)]
-    assert [group.private.recall for group in result.groups if group.private] == [0.5, None, 0.0]
+    assert [(group.group, group.num_rejected) for group in result.groups] == [("(none)", 0), ("face", 1), ("none", 0)]
+    assert [group.private.recall for group in result.groups if group.private] == [None, 0.5, 0.0]
     assert result.private is not None
     assert [(one.name, one.num_batches, one.recall) for one in result.private.per_class] == [
         ("face", 0, 0.5),
-        ("plate", 1, 0.0),
+        ("none", 1, 0.0),
     ]
     by_category = evaluate_run(str(run), labels, EvaluationOptions(by="category"))
     assert [group.group for group in by_category.groups] == ["cat"]
