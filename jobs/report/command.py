@@ -85,8 +85,8 @@ def write_report(report: "Report") -> None:
         write_line(note)
     for note in words.notes(report):
         write_line(note)
-    if any(rate.is_small for rate in (*report.highest, *report.lowest)):
-        write_line(f"{FEW} fewer than 20 images were judged: the rate says little.")
+    if small_groups := words.small_groups_note((*report.highest, *report.lowest)):
+        write_line(f"{FEW} {small_groups}")
     for sentence in (words.bounds_of_all(report), words.copies_note(report), words.unseen_note(report)):
         if sentence:
             write_line(sentence)

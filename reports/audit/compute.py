@@ -17,6 +17,7 @@ from reports.audit.results import (
     CONTRADICTED,
     FEW_IMAGES,
     FEW_LABELS,
+    MIN_IMAGES,
     NO_LABELS,
     SCORED,
     SCORED_OF_SOURCE,
@@ -30,14 +31,10 @@ from reports.audit.results import (
 from reports.run.warehouse import STALE_AUDIT, Run
 from reports.statistics.category_rates import shift_test
 from reports.statistics.estimates import IS_YES, Counts, Estimate, standard_error
+from reports.statistics.paired import SIGNIFICANCE
 from scoring.labels.table import JudgedLabels
 from scoring.privacy import follows_taxonomy
 from scoring.runs.audit_files import MIN_LABELS, PRIVATE, SUBJECTS, AuditSample
-
-MIN_IMAGES = 20
-"""With fewer images in a category its rate is marked."""
-
-SIGNIFICANCE = 0.05
 
 
 def audit_of_sample(
@@ -232,8 +229,8 @@ def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple
         notes.append(f"{sum(labels.num_ambiguous.values()):,} attributes are labelled 0.5; they count as absent.")
     if any(category.method != "difference" for category in categories):
         notes.append(
-            "Rates of categories with fewer than 30 labels of their own assume that the engine errs alike in all "
-            "categories: as often on pictures that are private, and as often on those that are not."
+            f"Rates of categories with fewer than {MIN_LABELS} labels of their own assume that the engine errs alike "
+            "in all categories: as often on pictures that are private, and as often on those that are not."
         )
     if not basis.counts.categories:
         notes.append(f"There are no rates of categories: the run has more than {MAX_CATEGORIES:,}.")

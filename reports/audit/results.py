@@ -8,19 +8,22 @@ import pyarrow as pa
 from reports.statistics.agreement import NONE, SecondLooks
 from reports.statistics.category_rates import ShiftTest
 from reports.statistics.estimates import Estimate
-from scoring.runs.audit_files import CORRECTED_SCHEMA
+from scoring.runs.audit_files import CORRECTED_SCHEMA, MIN_LABELS
 
 Method = Literal["difference", "composite", "prior shift", "rogan-gladen"]
+
+MIN_IMAGES = 20
+"""With fewer images in a category its rate is marked."""
 
 SCORED, SCORED_OF_SOURCE = "the scored images", "the scored images in the source"
 """Which images the rates of an audit are of."""
 
 NO_LABELS = "no labels"
 UNDECIDED = "the interval covers undecided labels"
-FEW_LABELS = "fewer than 30 labels"
+FEW_LABELS = f"fewer than {MIN_LABELS} labels"
 NOT_IDENTIFIED = "not identified"
 TOO_FEW_FOR_CATEGORIES = "too few labels for categories"
-FEW_IMAGES = "fewer than 20 images"
+FEW_IMAGES = f"fewer than {MIN_IMAGES} images"
 ASSUMED = "assumes that the engine errs alike in all categories"
 CONTRADICTED = "the labels contradict the assumption"
 ALL_LABELLED = "every image is labelled"

@@ -16,15 +16,16 @@ from reports.audit.results import (
 )
 from reports.statistics.agreement import MIN_TWICE
 from reports.statistics.estimates import Estimate
+from reports.statistics.paired import SIGNIFICANCE
 from reports.words import Cell, Document, Table, decimals_of, percent, shortened, table
-from scoring.runs.audit_files import PRIVATE, SUBJECTS
+from scoring.runs.audit_files import MIN_LABELS, PRIVATE, SUBJECTS
 
 MAX_CATEGORIES_SHOWN = 20
 
 SENTENCES: Mapping[str, str] = {
     NO_LABELS: "No corrected rate, since no drawn picture is labelled for it (review --for attributes asks for "
     "attributes): {subjects}.",
-    FEW_LABELS: "Corrected by fewer than 30 labels, so label more before you rely on it: {subjects}.",
+    FEW_LABELS: f"Corrected by fewer than {MIN_LABELS} labels, so label more before you rely on it: {{subjects}}.",
     TOO_FEW_FOR_CATEGORIES: "No rates of categories, since too few labels say yes, or too few say no: {subjects}.",
     ALL_LABELLED: "Every image is labelled, so the corrected rate is that of the labels: {subjects}.",
     NOT_IDENTIFIED: "Not identified, since the engine's errors alone could explain its answers: {subjects}.",
@@ -118,7 +119,7 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
         if test.p_corrected is None:
             lines.append("That could not be tested: fewer than two categories have 5 labelled pictures of one kind.")
         else:
-            end = "the labels contradict it" if test.p_corrected < 0.05 else "the labels do not contradict it"
+            end = "the labels contradict it" if test.p_corrected < SIGNIFICANCE else "the labels do not contradict it"
             num_tests = sum(
                 subject.shift_test is not None and subject.shift_test.p_value is not None for subject in audit.subjects
             )

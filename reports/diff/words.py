@@ -7,6 +7,7 @@ from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, AttributeChange, 
 from reports.evaluation.words import interval_cell
 from reports.pages import fill
 from reports.statistics.intervals import NUM_FEW
+from reports.statistics.paired import SIGNIFICANCE
 from reports.words import Cell, Document, Table, number, p_text, percent, shortened, table
 from scoring.taxonomy import LEVELS
 
@@ -101,10 +102,10 @@ def _groups_in_words(difference: RunDifference) -> str:
     listed = "listed " if difference.num_unnamed_groups else ""
     if untested and not tested:
         return f"Rate by {difference.by}: no group has a test, since the same is true of each."
-    changed = sum(item.p_holm is not None and item.p_holm < 0.05 for item in tested)
+    changed = sum(item.p_holm is not None and item.p_holm < SIGNIFICANCE for item in tested)
     of_groups = f"{changed:,} of {len(tested):,} {listed}groups by {difference.by}"
     more = f"; {untested:,} more have no test" if untested else ""
-    return f"Rate changed (Holm-adjusted p < 0.05) in {of_groups}{more}."
+    return f"Rate changed (Holm-adjusted p < {SIGNIFICANCE}) in {of_groups}{more}."
 
 
 def _leave(runs: Sequence[str]) -> str:

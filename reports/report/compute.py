@@ -65,13 +65,14 @@ def summarise(
     private = private_condition(run.record.engine) if private is None else private
     groups = _groups(run, by, private)
     kept = [group for group in groups if group["num_scored"] >= min_count]
-    total = answers.total_of(run, groups, private_sql(private, run.record.engine))
+    asked = private_sql(private, run.record.engine)
+    total = answers.total_of(run, groups, asked)
     with run.patterns_kept():
         prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
         cooccurrence = [Pair(**row) for row in run.ask("cooccurrence")]
         laws = answers.laws_of(run, total.num_scored)
         worst = answers.severest(run) if details.names_images else ()
-    by_sql, asked = value_expression(by, IMAGE_SCHEMA), private_sql(private, run.record.engine)
+    by_sql = value_expression(by, IMAGE_SCHEMA)
     rates = tuple(answers.rate_of(group, run.damage) for group in kept)
     copies = None
     if details.finds_copies:

@@ -1,6 +1,6 @@
 """A report in words: its two findings, what it rests on, and how to read its figures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ingest.errors import number_of
 from reports.audit.population import with_unscored
@@ -8,11 +8,11 @@ from reports.audit.results import CONTRADICTED
 from reports.report.headline import Headline, audit_cautions, headline_of, quality_note
 from reports.report.results import Report
 from reports.run.design import Kind
-from reports.run.figures import Rate
+from reports.run.figures import SMALL_GROUP, Rate
 from reports.statistics.estimates import Estimate
 from reports.words import percent, percent_within, shortened, spread, with_interval
 from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
-from scoring.runs.audit_files import PRIVATE
+from scoring.runs.audit_files import MIN_LABELS, PRIVATE
 from scoring.taxonomy import KEYS
 
 _NAMED = 3
@@ -174,6 +174,13 @@ def first_of(words: Sequence[str], most: int) -> str:
     return "; ".join(words) if left <= 1 else f"{'; '.join(words[:most])}; and {left} more"
 
 
+def small_groups_note(rates: Iterable[Rate]) -> str | None:
+    """Say what the mark of groups with few images means; None if no group has it."""
+    if not any(rate.is_small for rate in rates):
+        return None
+    return f"fewer than {SMALL_GROUP} images were judged: the rate says little."
+
+
 def bounds(rate: Rate, of: str) -> str | None:
     """Say what quarantined and unknown images could change; None if there are none, or if shards are damaged.
 
@@ -231,7 +238,11 @@ def correction_note(report: Report) -> str | None:
     assumed = [row for row in rows if row.method != "difference"]
     if not assumed:
         return None
-    which = "Corrected rates of groups" if len(assumed) == len(rows) else "Those with fewer than 30 labels of their own"
+    which = (
+        "Corrected rates of groups"
+        if len(assumed) == len(rows)
+        else f"Those with fewer than {MIN_LABELS} labels of their own"
+    )
     sentence = f"{which} assume that the engine errs alike in all groups"
     if any(row.note == CONTRADICTED for row in assumed):
         return f"{sentence}. The labels contradict that here, so these rates are left out."

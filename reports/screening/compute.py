@@ -161,8 +161,8 @@ def _best_head(
                     f"the modality {name} needs {MIN_WITH_MODALITY} {what} pictures to {of_part} that have {seen}; "
                     f"there are {num}; leave the modality out, or label more"
                 )
-    vectors = _vectors(pictures, has & training, name)
     own, held = has & training, has & validation
+    vectors = _vectors(pictures, own, name)
     fitted = fitted_heads(vectors, length, pictures.is_private[own], pictures.weights[own], seed, kinds)
     if not fitted:
         raise LabelsError(f"--head hidden is not for the modality {name}, which is a table of words; add --head svm")

@@ -27,6 +27,9 @@ from reports.statistics.shares import binomial_cdf
 LOWEST, HIGHEST = -1.0, 1.0
 """How far two scores in [0, 1] can differ."""
 
+SIGNIFICANCE = 0.05
+"""p-values below it are called significant."""
+
 Counts = npt.NDArray[np.int64]
 
 
@@ -94,7 +97,7 @@ def interval_of_mean(num: int, mean: float, deviation: float) -> tuple[float, fl
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return the p-values adjusted by Holm's method, in the same order.
 
-    If those below 0.05 are called changed, the probability that any of these calls is wrong is at most 5 %.
+    If those below `SIGNIFICANCE` are called changed, the probability that any of these calls is wrong is at most 5 %.
     """
     unadjusted = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(unadjusted, kind="stable")

@@ -160,7 +160,7 @@ def _explained(error: ValidationError) -> str:
         )
     if first["type"] == "missing":
         return f"{where} is missing"
-    wanted = _LISTS.get(path[-1]) if path[-1] in _LISTS else _WANTED.get(first["type"])
+    wanted = _LISTS.get(path[-1], _WANTED.get(first["type"]))
     if wanted is None:
         return f"{where}: {first['msg'].lower()}"
     return f"{where} is {_kind(value)}; {wanted}"
