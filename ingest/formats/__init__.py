@@ -255,7 +255,7 @@ def expand_braces(pattern: str) -> list[str]:
     if not opened or not closed:
         return [pattern]
     first, dots, last = inside.partition("..")
-    if dots and first.isdigit() and last.isdigit():
+    if dots and first.isdecimal() and last.isdecimal():
         choices = [f"{n:0{len(first)}d}" for n in range(int(first), int(last) + 1)]
     else:
         choices = inside.split(",")
@@ -266,7 +266,7 @@ def _recognised(location: Place, url: str) -> str:
     """Return the format: tars are a WebDataset, Parquet files a Parquet corpus, anything else is an image tree."""
     names = [name for _, listing in folders_below(location) for name, _ in listing.files]
     kinds = {_kind(name) for name in names}
-    pictures = any(name.lower().rpartition(".")[2] in IMAGE_EXTENSIONS for name in names)
+    pictures = any(extension_of(name) in IMAGE_EXTENSIONS for name in names)
     if "webdataset" in kinds and pictures:
         raise SourceError(f"{url} holds both .tar shards and loose pictures; say which with --source-format")
     return next((name for name in ("webdataset", "parquet") if name in kinds and not pictures), "tree")

@@ -147,11 +147,13 @@ def test_the_code_of_a_working_tree_has_a_hash_of_its_own(tmp_path: Path) -> Non
     for room in ("ingest", "scoring", "reports", "jobs"):
         shutil.copytree(top / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__", "weights", "demo"))
     hashes = [_code_hash_in(tmp_path), _code_hash_in(tmp_path)]
-    with open(tmp_path / "scoring" / "severity.py", "a") as file:
-        file.write("# another severity\n")
-    hashes.append(_code_hash_in(tmp_path))
-    assert [len(found) for found in hashes] == [64, 64, 64]
-    assert hashes[0] == hashes[1] != hashes[2]
+    for changed in ("severity.py", "text_rules/data/first_names.txt"):
+        with open(tmp_path / "scoring" / changed, "a") as file:
+            file.write("# another line\n")
+        hashes.append(_code_hash_in(tmp_path))
+    assert [len(found) for found in hashes] == [64] * 4
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) == 3
 
 
 def _code_hash_in(folder: Path) -> str:
