@@ -49,7 +49,9 @@ def test_listing_does_not_grow_with_a_growth_that_has_no_limit() -> None:
     assert num_slicers(64, MAX_GROWTH) == 16
 
 
-@pytest.mark.parametrize("address", ["cluster", "http://127.0.0.1:8265", "ray://127.0.0.1:10001", "head:", "head:65x", "head:²"])
+@pytest.mark.parametrize(
+    "address", ["cluster", "http://127.0.0.1:8265", "ray://127.0.0.1:10001", "head:", "head:65x", "head:²"]
+)
 def test_an_address_of_another_form_is_answered_with_what_is_wanted(address: str) -> None:
     with (
         pytest.raises(PrivsieveError, match=f'Ray address "{address}": wanted is HOST:PORT') as refusal,

@@ -129,6 +129,19 @@ def test_another_setting_is_reported_in_one_short_line(
     assert len(result) < len(run) + 220
 
 
+def test_another_hash_list_and_another_screen_are_answered_with_both_remedies(tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    start_or_continue(run, _record(hash_list="a" * 64))
+    bounds = {"target_miss": 0.05, "confidence": 0.95, "miss_high": 0.04, "miss_high_level_1": None}
+    screen = {"sha256": "b" * 64, **bounds, "guard_share": 0.1}
+    with pytest.raises(RunError) as caught:
+        start_or_continue(run, _record(screen=screen))
+    assert str(caught.value).endswith(
+        "; give the hash list with which this run began, and give the screen with which this run began, none, or use "
+        "another --run"
+    )
+
+
 def test_other_code_continues_a_run_that_keeps_the_code_of_its_beginning(tmp_path: Path) -> None:
     run = tmp_path / "run"
     start_or_continue(str(run), _record())
