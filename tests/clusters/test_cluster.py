@@ -33,6 +33,7 @@ HEAD = ClusterNode(num_cpus=0, num_gpus=0)
         ([HEAD, ClusterNode(16, 2), ClusterNode(16, 1)], 1, 1, 3),
         ([HEAD, ClusterNode(16, 3), ClusterNode(16, 1)], 1, 2, 1),  # no engine spans two machines
         ([HEAD, ClusterNode(8, 1)], 1, 0.5, 2),
+        ([HEAD, ClusterNode(16, 4), ClusterNode(4, 1)], 8, 1, 2),  # the CPUs hold two on one machine, none on the other
     ],
 )
 def test_engines_that_fit(
