@@ -111,6 +111,10 @@ def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
     yield from cut(shard, (_located(index, name, size) for index, (name, size) in enumerate(files)))
 
 
+def version_mark(root: Place, shard: str) -> str:
+    return (root if shard == ROOT else root.at(shard)).version_mark()
+
+
 def version_marks(root: Place, shard: str) -> str:
     """Join names and version marks of all samples in a folder; a link has the mark of its target."""
     here, only = _folder(root, shard)
