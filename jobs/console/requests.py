@@ -132,7 +132,7 @@ PagePath = Annotated[InstanceOf[Path], BeforeValidator(lambda value: Path(_url(v
 RunUrl = Annotated[Url, Option(argument="RUN")]
 
 FROM_LIST = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
-"""Of a tuple: takes a list, too."""
+"""In the metadata of a tuple: a list is taken, too."""
 
 Urls = Annotated[tuple[Url, ...], FROM_LIST]
 
