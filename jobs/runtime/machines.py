@@ -79,8 +79,8 @@ def refuse_impossible(address: str | None, cpus_per_engine: float, gpus_per_engi
     for kind, wanted, available in (("CPU", cpus_per_engine, here.num_cpus), ("GPU", gpus_per_engine, here.num_gpus)):
         if wanted > available:
             raise PrivsieveError(
-                f"--engine-{kind.lower()}s {wanted:g}: this machine has {available:g} {kind}{'s' * (available != 1)}; "
-                "give less, or --ray-address"
+                f"--engine-{kind.lower()}s {wanted:g}: Ray has {available:g} {kind}{'s' * (available != 1)} on this "
+                "machine; give less, or --ray-address"
             )
 
 

@@ -162,7 +162,7 @@ def test_the_clusters_file_says_how_many_engines_may_start(
 
 @pytest.mark.parametrize(
     ("cpus", "gpus", "why"),
-    [(9, 0, "--engine-cpus 9: this machine has 8 CPUs;"), (1, 2, "--engine-gpus 2: this machine has 1 GPU;")],
+    [(9, 0, "--engine-cpus 9: Ray has 8 CPUs on this machine;"), (1, 2, "--engine-gpus 2: Ray has 1 GPU on this ")],
 )
 def test_an_engine_that_is_larger_than_this_machine_is_refused(
     cpus: float, gpus: float, why: str, monkeypatch: pytest.MonkeyPatch
