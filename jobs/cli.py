@@ -58,8 +58,9 @@ HEADINGS: dict[str, tuple[str, ...]] = {
     "Checking by people": ("audit", "review", "labels", "evaluate", "calibrate", "taxonomy"),
     "Acting on it": ("filter", "verify", "similarity", "lookup", "takedown", "apply-removals", "purge"),
     "Tuning a model": ("tune-set", "tune", "study"),
+    "Other commands": ("help",),
 }
-"""Heading of `--help` -> verbs; the others come last."""
+"""Heading of `--help` -> verbs."""
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "fetch": (
@@ -67,6 +68,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "privsieve fetch laion.parquet --out shards --retry-failed",
     ),
     "plan": ("privsieve plan s3://bucket/shards --engine detectors --num-engines 8",),
+    "doctor": ("privsieve doctor --source photos/ --run my-run",),
     "scan": (
         "privsieve scan photos/ --run my-run",
         'privsieve scan "s3://bucket/laion/{00000..00099}.tar" --run s3://bucket/run --sample 10000',
@@ -90,11 +92,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "takedown": ("privsieve takedown release requests.txt --dry-run",),
     "apply-removals": ("privsieve apply-removals copied-shards removed.parquet --dry-run",),
     "lookup": ("privsieve lookup release photo.jpg", "privsieve lookup release https://example.org/photo.jpg"),
-    "similarity": ("privsieve similarity compare photos/ release/",),
     "purge": ("privsieve purge my-run --yes",),
     "compact": ("privsieve compact my-run",),
+    "help": ("privsieve help filter",),
 }
-"""Verb -> command lines for its `--help`."""
+"""Verb -> command lines for its `--help`; verbs with commands of their own have none."""
 
 CONTINUED = {
     **dict.fromkeys(
@@ -126,14 +128,10 @@ class _Verbs(Commands):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        under = {verb for verbs in HEADINGS.values() for verb in verbs}
-        headings = HEADINGS | {"Other commands": tuple(verb for verb in VERBS if verb not in under)}
         width = max(map(len, VERBS))
-        for heading, verbs in headings.items():
-            shown = [(verb.ljust(width), VERBS[verb]) for verb in verbs if verb in VERBS]
-            if shown:
-                with formatter.section(heading):
-                    formatter.write_dl(shown)
+        for heading, verbs in HEADINGS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(verb.ljust(width), VERBS[verb]) for verb in verbs])
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})

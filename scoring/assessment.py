@@ -95,6 +95,13 @@ class Unscored(Fault):
 
 Outcome = Assessment | Unscored
 
+ENGINE_ERROR = "engine_error"
+ENGINE_OOM = "engine_oom"
+TOO_MANY_RETRIES = "too_many_retries"
+NO_ANSWER_REASONS = frozenset([ENGINE_ERROR, ENGINE_OOM, TOO_MANY_RETRIES])
+"""Reasons of `Unscored` that say that the engine gave no answer; after many of them in a row the scan ends. A refusal
+is an answer, and so is what the protocol cannot read."""
+
 
 @dataclass(frozen=True)
 class EngineDescription:

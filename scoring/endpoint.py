@@ -38,6 +38,7 @@ from urllib3.exceptions import (
 
 from ingest.errors import EngineError, did_you_mean
 from ingest.sample import printable
+from scoring.assessment import ENGINE_ERROR, TOO_MANY_RETRIES
 
 KEY_VARIABLES = ("PRIVSIEVE_OPENAI_API_KEY", "OPENAI_API_KEY")
 """Variables that may hold the key, in order. An endpoint may need none."""
@@ -154,7 +155,7 @@ class Endpoint:
         except (ValueError, RecursionError):
             response = None
         if not isinstance(response, dict):
-            raise NoAnswerError("engine_error", "what the endpoint sent is no chat completion")
+            raise NoAnswerError(ENGINE_ERROR, "what the endpoint sent is no chat completion")
         return response
 
     def models(self) -> list[str]:
@@ -229,12 +230,12 @@ class Endpoint:
         if isinstance(reason, (NewConnectionError, ConnectTimeoutError, ProxyError)):
             return EngineError(f"{self.url} cannot be reached ({name}); check {self._option} and that the server runs")
         if isinstance(reason, ReadTimeoutError):
-            return NoAnswerError("too_many_retries", f"no answer within {self._retry_policy.read_s:g} s, tried again")
+            return NoAnswerError(TOO_MANY_RETRIES, f"no answer within {self._retry_policy.read_s:g} s, tried again")
         if isinstance(reason, TooLongError):
-            return NoAnswerError("engine_error", f"the endpoint sent more than {MAX_ANSWER_BYTES // 2**20} MiB")
+            return NoAnswerError(ENGINE_ERROR, f"the endpoint sent more than {MAX_ANSWER_BYTES // 2**20} MiB")
         if isinstance(reason, DecodeError):
-            return NoAnswerError("engine_error", "what the endpoint sent cannot be unpacked")
-        return NoAnswerError("too_many_retries", f"the connection broke, tried again ({name})")
+            return NoAnswerError(ENGINE_ERROR, "what the endpoint sent cannot be unpacked")
+        return NoAnswerError(TOO_MANY_RETRIES, f"the connection broke, tried again ({name})")
 
     def _check(self, status: int, content: bytes) -> None:
         """Raise the error of a status. Messages repeat nothing that the endpoint wrote, except names of its models."""
@@ -251,8 +252,8 @@ class Endpoint:
             raise RefusedError(status, *_code_and_parameter(content))
         if status in PASSING_STATUS:
             tried = f"{self._retry_policy.num_retries} times again"
-            raise NoAnswerError("too_many_retries", f"the endpoint answered HTTP {status}, tried {tried}")
-        raise NoAnswerError("engine_error", f"the endpoint answered HTTP {status}")
+            raise NoAnswerError(TOO_MANY_RETRIES, f"the endpoint answered HTTP {status}, tried {tried}")
+        raise NoAnswerError(ENGINE_ERROR, f"the endpoint answered HTTP {status}")
 
 
 class _Retries(urllib3.Retry):

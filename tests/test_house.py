@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from jobs.cli import VERBS, command_module
+from jobs.cli import CONTINUED, EXAMPLES, HEADINGS, VERBS, command_module
 from scoring.engines import ENGINES
 from tests.jobs.made import privsieve, shard
 
@@ -228,6 +228,14 @@ def test_a_command_that_has_a_folder_is_declared_in_its_file_command() -> None:
     for name in folders:
         assert isinstance(getattr(command_module(name), name), click.Command)
         assert len(list((ROOT / "jobs" / name).glob("*.py"))) > 2, f"make jobs/{name}/ a file"
+
+
+def test_every_command_has_a_heading_and_an_example_in_help() -> None:
+    assert sorted(verb for verbs in HEADINGS.values() for verb in verbs) == sorted(VERBS)
+    groups = {verb for verb in VERBS if hasattr(getattr(command_module(verb), verb.replace("-", "_")), "commands")}
+    assert {"audit", "labels"} <= groups
+    assert EXAMPLES.keys() == VERBS.keys() - groups
+    assert CONTINUED.keys() <= VERBS.keys()
 
 
 @pytest.mark.slow

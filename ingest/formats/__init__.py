@@ -1,7 +1,7 @@
 """One module per corpus format, with its reader and its writer side by side; `FORMATS` picks by name.
 
-Every format offers `shards`, `slices`, `read` and `write` with the same signatures. To add a format: write the
-module, name it in `FORMATS`, and make `_recognised` and `_kind` recognise it.
+To add a format: write a module with the functions of `Format` (if a shard is a file, the last four are those of
+`ingest.formats.shard`), name it in `FORMATS`, and make `_recognised` and `_kind` recognise it.
 
 `stated_counts` reads numbers of pictures that img2dataset wrote next to its tars. They are known without reading a tar,
 and may be wrong: they are shown and never decide what is scanned. 00000_stats.json holds the number of pictures that
@@ -71,6 +71,12 @@ class Format(Protocol):
         """
         ...
 
+    # What the methods of `Source` are made of that say whether a shard has changed. OSError or StorageError.
+    def version_mark(self, root: Place, shard: str) -> str: ...
+    def version_marks(self, root: Place, shard: str) -> str: ...
+    def content_marks(self, root: Place, shard: str) -> str: ...
+    def blocks_sha256(self, root: Place, shard: str) -> str: ...
+
 
 FORMATS: dict[str, Format] = {"webdataset": webdataset, "tree": tree, "parquet": parquet}
 
@@ -134,9 +140,7 @@ class Source:
         StorageError if the storage fails.
         """
         with storage_faults(shard):
-            location = self.root if shard == tree.ROOT else self.root.at(shard)
-            is_file = self.format != "tree"
-            return location.version_mark() + (location.blocks_sha256() if is_file and location.is_local else "")
+            return FORMATS[self.format].version_mark(self.root, shard)
 
     def fingerprint(self, shard: str) -> str:
         """Return two hashes with a space between: of the version marks of all files of the shard, empty if the storage
@@ -146,8 +150,7 @@ class Source:
         differs if one of the blocks does. StorageError if the storage fails.
         """
         with storage_faults(shard):
-            is_tree = self.format == "tree"
-            marks = tree.version_marks(self.root, shard) if is_tree else self.root.at(shard).version_mark()
+            marks = FORMATS[self.format].version_marks(self.root, shard)
         hashed = hashlib.sha256(marks.encode("utf-8", "surrogateescape")).hexdigest() if marks else ""
         return f"{hashed} {self.blocks_sha256(shard)}".rstrip()
 
@@ -155,14 +158,12 @@ class Source:
         """Return a text that differs if a byte of the shard may have changed, `Place.content_mark`; for a tree it is of
         all files of the folder. Empty if the storage cannot say. StorageError if the storage fails."""
         with storage_faults(shard):
-            is_tree = self.format == "tree"
-            return tree.content_marks(self.root, shard) if is_tree else self.root.at(shard).content_mark()
+            return FORMATS[self.format].content_marks(self.root, shard)
 
     def blocks_sha256(self, shard: str) -> str:
         """Return the second hash of `fingerprint`. StorageError if the storage fails."""
         with storage_faults(shard):
-            is_tree = self.format == "tree"
-            return tree.blocks_sha256(self.root, shard) if is_tree else self.root.at(shard).blocks_sha256()
+            return FORMATS[self.format].blocks_sha256(self.root, shard)
 
 
 def open_source(
@@ -255,7 +256,7 @@ def expand_braces(pattern: str) -> list[str]:
     if not opened or not closed:
         return [pattern]
     first, dots, last = inside.partition("..")
-    if dots and first.isdigit() and last.isdigit():
+    if dots and first.isdecimal() and last.isdecimal():
         choices = [f"{n:0{len(first)}d}" for n in range(int(first), int(last) + 1)]
     else:
         choices = inside.split(",")
@@ -266,7 +267,7 @@ def _recognised(location: Place, url: str) -> str:
     """Return the format: tars are a WebDataset, Parquet files a Parquet corpus, anything else is an image tree."""
     names = [name for _, listing in folders_below(location) for name, _ in listing.files]
     kinds = {_kind(name) for name in names}
-    pictures = any(name.lower().rpartition(".")[2] in IMAGE_EXTENSIONS for name in names)
+    pictures = any(extension_of(name) in IMAGE_EXTENSIONS for name in names)
     if "webdataset" in kinds and pictures:
         raise SourceError(f"{url} holds both .tar shards and loose pictures; say which with --source-format")
     return next((name for name in ("webdataset", "parquet") if name in kinds and not pictures), "tree")

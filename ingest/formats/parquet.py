@@ -38,7 +38,11 @@ from ingest.formats.parquet_schema import (
     value_type,
 )
 from ingest.formats.released import CHANGES, DECISIONS, MADE_FROM, REDACTIONS, RELEASE, REMOVED
+from ingest.formats.shard import blocks_sha256 as blocks_sha256
+from ingest.formats.shard import content_marks as content_marks
 from ingest.formats.shard import files_below, opened
+from ingest.formats.shard import version_mark as version_mark
+from ingest.formats.shard import version_marks as version_marks
 from ingest.sample import (
     MAX_BYTES,
     MAX_SAMPLES,

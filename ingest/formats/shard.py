@@ -1,4 +1,5 @@
-"""Opening shards: a failure of the storage is a StorageError, never taken for damage of the content."""
+"""Opening shards: a failure of the storage is a StorageError, never taken for damage of the content. And the marks of
+shards that are files, which say whether they have changed."""
 
 import errno
 import io
@@ -42,6 +43,23 @@ def opened(root: Place, shard: str) -> Iterator[BinaryIO]:
         stream = root.at(shard).open()
     with stream:
         yield cast(BinaryIO, _Guarded(stream, shard))
+
+
+def version_mark(root: Place, shard: str) -> str:
+    file = root.at(shard)
+    return file.version_mark() + (file.blocks_sha256() if file.is_local else "")
+
+
+def version_marks(root: Place, shard: str) -> str:
+    return root.at(shard).version_mark()
+
+
+def content_marks(root: Place, shard: str) -> str:
+    return root.at(shard).content_mark()
+
+
+def blocks_sha256(root: Place, shard: str) -> str:
+    return root.at(shard).blocks_sha256()
 
 
 class _Guarded(SeekableReader):

@@ -39,6 +39,7 @@ from ingest.formats.shard import (
 )
 from ingest.sample import Locator, Sample, Slice, cut, printable
 from ingest.storage import streams
+from ingest.storage.given_files import NotAFileError, TooLargeError, plain_content
 from ingest.storage.place import Place, reason_of, version_mark_of
 
 SIDECAR_EXTENSIONS = frozenset([".txt", ".json", ".csv", ".md", ".parquet"])
@@ -108,6 +109,10 @@ def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
     with storage_faults(shard):
         files = _samples(_listed(root, shard)[1])
     yield from cut(shard, (_located(index, name, size) for index, (name, size) in enumerate(files)))
+
+
+def version_mark(root: Place, shard: str) -> str:
+    return (root if shard == ROOT else root.at(shard)).version_mark()
 
 
 def version_marks(root: Place, shard: str) -> str:
@@ -219,22 +224,15 @@ def _is_of_the_file(here: Place, location: Place, error: OSError) -> bool:
 
 
 def _local_content(path: str) -> tuple[bytes, Fault | None]:
-    """Return the same as `_content`. Never waits for a writer, and reads no more than an image may have."""
-    mode = os.stat(path).st_mode  # opening alone can do something to a device
-    if stat.S_ISDIR(mode) and os.path.islink(path):
+    """Return the same as `_content`."""
+    if os.path.islink(path) and os.path.isdir(path):
         return b"", LINKED_FOLDER
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+    try:
+        return plain_content(path, MAX_IMAGE_BYTES, with_unsized=False), None  # some files below /proc never end
+    except NotAFileError:
         return b"", NOT_A_FILE
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            return b"", NOT_A_FILE
-        if status.st_size == 0:  # files below /proc say so too, and some of them never end
-            return b"", None
-        content = file.read(min(status.st_size, MAX_IMAGE_BYTES) + 1) or b""
-        if len(content) > status.st_size:  # it is larger than its stated size
-            content += file.read(MAX_IMAGE_BYTES + 1 - len(content)) or b""
-        return (content, None) if len(content) <= MAX_IMAGE_BYTES else (b"", TOO_MANY_BYTES)
+    except TooLargeError:
+        return b"", TOO_MANY_BYTES
 
 
 def _is_of_the_system(path: str) -> bool:

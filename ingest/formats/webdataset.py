@@ -29,7 +29,11 @@ from ingest.formats.members import (
     masked_member,
 )
 from ingest.formats.released import FLAGS, Kept, RewriteRecord, Written, changed
+from ingest.formats.shard import blocks_sha256 as blocks_sha256
+from ingest.formats.shard import content_marks as content_marks
 from ingest.formats.shard import files_below, opened
+from ingest.formats.shard import version_mark as version_mark
+from ingest.formats.shard import version_marks as version_marks
 from ingest.formats.tar import BLOCK, END, Member, TarDamage, header
 from ingest.formats.tar_samples import (
     MAX_MEMBERS,

@@ -18,29 +18,49 @@ def given_content(file: Place, what: str, max_bytes: int = MAX_SETTINGS_BYTES) -
     """
     try:
         if file.is_local:
-            return _local_content(file.path, what, max_bytes)
-        _refuse_large(file.size(), what, max_bytes)
+            return plain_content(file.path, max_bytes)
+        if file.size() > max_bytes:
+            raise TooLargeError
         return file.content()
+    except NotAFileError:
+        raise StorageError(f"{what}: it is a pipe, socket or device, not a file") from None
+    except TooLargeError:
+        raise StorageError(f"{what}: has more than {max_bytes:,} bytes, the most that such a file may have") from None
     except (FileNotFoundError, NotADirectoryError):
         raise MissingFileError(f"{what}: cannot be read: no such file or directory") from None
     except OSError as error:
         raise StorageError(f"{what}: cannot be read: {reason_of(error)}") from None
 
 
-def _local_content(path: str, what: str, max_bytes: int) -> bytes:
+class NotAFileError(Exception):
+    """A pipe, socket or device."""
+
+
+class TooLargeError(Exception):
+    """A file has more bytes than allowed."""
+
+
+def plain_content(path: str, max_bytes: int, *, with_unsized: bool = True) -> bytes:
+    """Read a plain file of this machine. Never waits for the writer of a pipe, and reads no device and no more than
+    allowed.
+
+    with_unsized: whether files that state no size, as those below /proc, are read; else they are empty. NotAFileError,
+    TooLargeError, or an OSError of `open`, also for a folder.
+    """
     mode = os.stat(path).st_mode  # opening alone can do something to a device
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise StorageError(f"{what}: it is a pipe, socket or device, not a file")
+        raise NotAFileError
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
-        size = os.fstat(stream.fileno()).st_size
-        _refuse_large(size, what, max_bytes)
-        content = stream.read(size + 1) or b""
-        if len(content) > size:  # it grows, or is a system file that states no size
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise NotAFileError
+        if status.st_size > max_bytes:
+            raise TooLargeError
+        if status.st_size == 0 and not with_unsized:
+            return b""
+        content = stream.read(status.st_size + 1) or b""
+        if len(content) > status.st_size:  # it grows, or states no size
             content += stream.read(max_bytes + 1 - len(content)) or b""
-            _refuse_large(len(content), what, max_bytes)
+        if len(content) > max_bytes:
+            raise TooLargeError
         return content
-
-
-def _refuse_large(num_bytes: int, what: str, max_bytes: int) -> None:
-    if num_bytes > max_bytes:
-        raise StorageError(f"{what}: has more than {max_bytes:,} bytes, the most that such a file may have")

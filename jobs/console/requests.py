@@ -131,7 +131,10 @@ PagePath = Annotated[InstanceOf[Path], BeforeValidator(lambda value: Path(_url(v
 
 RunUrl = Annotated[Url, Option(argument="RUN")]
 
-Urls = Annotated[tuple[Url, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
+FROM_LIST = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+"""In the metadata of a tuple: a list is taken, too."""
+
+Urls = Annotated[tuple[Url, ...], FROM_LIST]
 
 HASH_LIST_VARIABLE = "PRIVSIEVE_HASH_LIST"
 """One for all commands, so that an operator can set it once."""

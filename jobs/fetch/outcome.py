@@ -154,8 +154,6 @@ def reconcile(out: Place, num_selected: int, images_per_shard: int) -> Counter[s
 
 def _outcomes(connection: duckdb.DuckDBPyConnection, out: Place, shards: list[str]) -> duckdb.DuckDBPyRelation:
     """Return one row for each selected URL that has an outcome: key, url, shard, status, reason, sha256."""
-    chosen = out.at(SELECTED)
-    selected = file_list(chosen.at(name) for name in chosen.names() if name.endswith(".parquet"))
     fetched = file_list(out.at(f"{shard}.parquet") for shard in shards)
     cases = " ".join(
         f"WHEN regexp_matches(error_message, {literal(r.pattern)}) THEN {literal(r.name)}" for r in REASONS
@@ -170,10 +168,16 @@ def _outcomes(connection: duckdb.DuckDBPyConnection, out: Place, shards: list[st
                     THEN 'http_' || substring(error_message, 12, 3)
                 {cases} ELSE 'other' END AS reason,
             fetched.sha256, CAST(NULL AS VARCHAR) AS key_in_shard
-        FROM read_parquet({selected}) AS selected
+        FROM read_parquet({selected_files(out)}) AS selected
         JOIN read_parquet({fetched}, union_by_name = true, filename = 'fetched_from') AS fetched USING (key)
         """
     )
+
+
+def selected_files(out: Place) -> str:
+    """Return a SQL list of the files that hold the selected rows of a fetch, or of a retry."""
+    folder = out.at(SELECTED)
+    return file_list(folder.at(name) for name in folder.names() if name.endswith(".parquet"))
 
 
 def finished_retries(out: Place) -> list[str]:
@@ -194,14 +198,13 @@ def _with_retry(
 ) -> duckdb.DuckDBPyRelation:
     """Return the rows, with the outcome of the retry for those that it tried again."""
     retry = out.at(RETRIES, name)
-    chosen = retry.at(SELECTED)
-    selected = file_list(chosen.at(file) for file in chosen.names() if file.endswith(".parquet"))
     before, folder = f"before_{name}", f"{RETRIES}/{name}/"
     rows.create_view(before)
     return connection.sql(
         f"""
         WITH again AS (
-            SELECT selected.{RETRIED_KEY} AS first_key, fetched.* FROM read_parquet({selected}) AS selected
+            SELECT selected.{RETRIED_KEY} AS first_key, fetched.*
+            FROM read_parquet({selected_files(retry)}) AS selected
             JOIN read_parquet({file_list([retry.at(FETCHED)])}) AS fetched USING (key)
         )
         SELECT {before}.key, {before}.url,

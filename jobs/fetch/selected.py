@@ -23,6 +23,7 @@ from jobs.fetch.outcome import (
     STATUS_THAT_CAN_CHANGE,
     finished_retries,
     retry_name,
+    selected_files,
 )
 from jobs.fetch.selection import open_metadata, selection_sql, write_rows, write_selection
 from reports.run.run_files import ReadOnlyFiles
@@ -168,7 +169,6 @@ def retry_of(out: Place, out_url: str, record: FetchRecord) -> tuple[Place, Sele
 def _select_failed(out: Place, chosen: Place, images_per_shard: int) -> int:
     """Write the rows of the URLs that are tried again. Return how many there are."""
     clear(chosen)
-    selected = file_list(out.at(SELECTED, name) for name in out.at(SELECTED).names() if name.endswith(".parquet"))
     reasons = ", ".join(literal(reason.name) for reason in REASONS if reason.can_change)
     with duckdb.connect() as connection:
         if not out.is_local:
@@ -177,7 +177,7 @@ def _select_failed(out: Place, chosen: Place, images_per_shard: int) -> int:
             rows = connection.sql(
                 f"""
                 SELECT selected.key AS {RETRIED_KEY}, selected.* EXCLUDE (key)
-                FROM read_parquet({selected}) AS selected
+                FROM read_parquet({selected_files(out)}) AS selected
                 JOIN read_parquet({file_list([out.at(FETCHED)])}) AS fetched USING (key)
                 WHERE fetched.reason IN ({reasons}, 'other')
                     OR regexp_full_match(fetched.reason, {literal(STATUS_THAT_CAN_CHANGE)})

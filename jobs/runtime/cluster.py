@@ -99,7 +99,7 @@ def _check_answers(address: str, origin: str) -> None:
     if address == "auto":
         return
     host, _, port = address.rpartition(":")
-    if "://" in address or not host or not port.isdigit():
+    if "://" in address or not host or not port.isdecimal():
         raise PrivsieveError(
             f'Ray address "{address}"{origin}: wanted is HOST:PORT of a head (usually port 6379) or auto, on a '
             "machine of that cluster; from outside, submit the command with `ray job submit --address URL -- python -m "

@@ -76,14 +76,11 @@ def refuse_impossible(address: str | None, cpus_per_engine: float, gpus_per_engi
         refuse_without_room(cpus_per_engine, gpus_per_engine)
         return
     here = cluster_nodes()[0]
-    for option, wanted, available in (
-        ("--engine-cpus", cpus_per_engine, here.num_cpus),
-        ("--engine-gpus", gpus_per_engine, here.num_gpus),
-    ):
+    for kind, wanted, available in (("CPU", cpus_per_engine, here.num_cpus), ("GPU", gpus_per_engine, here.num_gpus)):
         if wanted > available:
-            kind = option.rpartition("-")[2].upper()
             raise PrivsieveError(
-                f"{option} {wanted:g}: this machine has {available:g} {kind}; give less, or --ray-address"
+                f"--engine-{kind.lower()}s {wanted:g}: Ray has {available:g} {kind}{'s' * (available != 1)} on this "
+                "machine; give less, or --ray-address"
             )
 
 
@@ -122,7 +119,8 @@ def engines_that_fit(nodes: Sequence[ClusterNode], cpus_per_engine: float, gpus_
     nothing shows no machine yet: there the number of engines has to be given.
     """
     if gpus_per_engine:
-        return max(1, sum(int(node.num_gpus / gpus_per_engine) for node in nodes))
+        by_both = [min(node.num_gpus / gpus_per_engine, node.num_cpus / cpus_per_engine) for node in nodes]
+        return max(1, sum(map(int, by_both)))
     num_cpus = sum(node.num_cpus for node in nodes)
     fitting = sum(int(node.num_cpus / cpus_per_engine) for node in nodes)
     left_for_engines = min(num_cpus - 1, num_cpus * 8 / 9)
@@ -174,10 +172,8 @@ def engines_that_may_start(cpus_per_engine: float, gpus_per_engine: float) -> in
         for kind in config.available_node_types.values()
         for _ in range(min(kind.max_workers, config.max_workers))
     ]
-    if gpus_per_engine:
-        fitting = [node for node in nodes if node.num_gpus >= gpus_per_engine]
-    else:
-        fitting = [node for node in nodes if node.num_cpus >= cpus_per_engine]
+    fitting = [node for node in nodes if node.num_cpus >= cpus_per_engine and node.num_gpus >= gpus_per_engine]
+    if not gpus_per_engine:
         fitting = [node for node in fitting if not node.num_gpus] or fitting
     fitting.sort(key=lambda node: -engines_that_fit([node], cpus_per_engine, gpus_per_engine))
     started = fitting[: config.max_workers]

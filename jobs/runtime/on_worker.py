@@ -263,12 +263,13 @@ def fetch_with_progress(engine: str, options: EngineOptions, *, with_weights: bo
 
 @cache
 def code_hash() -> str:
-    """Return the hash of the source files of the four rooms: it tells working trees apart, unlike a version."""
+    """Return the hash of the source files of the four rooms, word lists included: it tells working trees apart, unlike
+    a version."""
     top = Path(__file__).parents[2]
     digest = sha256()
     for room in ("ingest", "scoring", "reports", "jobs"):
         for path in sorted((top / room).rglob("*")):
-            if path.suffix in (".py", ".yaml", ".sql"):
+            if path.suffix in (".py", ".yaml", ".sql", ".txt"):
                 content = path.read_bytes()
                 digest.update(f"{path.relative_to(top).as_posix()} {len(content)}\n".encode() + content)
     return digest.hexdigest()

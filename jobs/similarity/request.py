@@ -2,17 +2,28 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from ingest.errors import PrivsieveError
-from jobs.console.requests import Count, HashListUrl, Name, Option, PagePath, Seed, Url, Urls, checked_request
+from jobs.console.requests import (
+    FROM_LIST,
+    Count,
+    HashListUrl,
+    Name,
+    Option,
+    PagePath,
+    Seed,
+    Url,
+    Urls,
+    checked_request,
+)
 from jobs.similarity.changing import methods_of
 from scoring.labels.judgements import checked_name
 from scoring.similarity.encoders import Network
 
 MAX_PAIRS_PER_SET = 10_000_000
 
-Texts = Annotated[tuple[Name, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
+Texts = Annotated[tuple[Name, ...], FROM_LIST]
 
 
 LocalFile = PagePath

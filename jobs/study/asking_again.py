@@ -181,8 +181,9 @@ def _protocols(request: PromptsRequest, kind: Kind) -> dict[str, str]:
     for wording in wordings:
         for language in languages:
             name = wording if language == LANGUAGES[0] else f"{wording}-{language}"
-            if (folder / earlier_names[wording]).is_dir() and name == wording:
-                name = earlier_names[wording]  # a study that an older version began
+            earlier = earlier_names.get(name)
+            if earlier is not None and (folder / earlier).is_dir():
+                name = earlier  # a study that an older version began
             parts = [wording, *([language] if language != LANGUAGES[0] else []), *endings]
             protocols[name] = f"binary:{','.join(parts)}"
     if len(protocols) < 2:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ingest.errors import EngineError
 from ingest.storage.place import Place
-from scoring.assessment import Assessment, Engine, Outcome, Unscored, View
+from scoring.assessment import NO_ANSWER_REASONS, Assessment, Engine, Outcome, Unscored, View
 
 SIZE_PX = 224
 TOLERANCE = 0.02
@@ -41,7 +41,7 @@ def canary() -> View:
 def canary_answer(engine: Engine) -> Outcome:
     """Ask an engine about the picture. EngineError if it cannot answer; another reason for no score is an answer."""
     answer = engine.assess([canary()])[0]
-    if isinstance(answer, Unscored) and answer.reason in ("engine_error", "engine_oom"):
+    if isinstance(answer, Unscored) and answer.reason in NO_ANSWER_REASONS:
         raise EngineError(f"the engine cannot answer for a plain picture: {answer.message}")
     return answer
 
@@ -122,7 +122,6 @@ def refuse_other_answer(folder: Place, own: bytes) -> None:
 GIVE_UP_AFTER = 16
 """After this many views in a row without an answer, as many plain pictures are tried: the views may come from a folder
 of pictures that no processor takes. As many, since running out of memory may need a full batch."""
-WITHOUT_ANSWER = frozenset(["engine_error", "engine_oom"])
 
 
 class CircuitBreaker:
@@ -150,4 +149,4 @@ class CircuitBreaker:
 
 def _is_unanswered(outcome: Outcome) -> bool:
     """Return whether there is no answer; one that the protocol cannot read counts as an answer."""
-    return isinstance(outcome, Unscored) and outcome.reason in WITHOUT_ANSWER
+    return isinstance(outcome, Unscored) and outcome.reason in NO_ANSWER_REASONS

@@ -54,8 +54,8 @@ LANGUAGES = ("en", "de", "ru", "zh")
 
 LISTS = ("class-names", "classes")
 READINGS: tuple[Reading, ...] = ("lenient", "first", "reason")
-EARLIER_WORDINGS = dict(zip(("p1", "p2", "p3", "p4"), WORDINGS, strict=True))
-"""Their first names, which are those of other wordings in a paper."""
+EARLIER_WORDINGS = {"p1": "ours-1", "p2": "ours-2", "p3": "ours-3", "p4": "ours-4"}
+"""First names of wordings, which are those of other ones in a paper. Wordings that came later have none."""
 
 VARIANTS = (*WORDINGS, *LANGUAGES, *LISTS, *READINGS, *EARLIER_WORDINGS)
 REVISIONS = (3,)
@@ -81,7 +81,9 @@ class BinaryTexts(Texts):
 
     def hashed(self) -> dict[str, Any]:
         content = super().hashed()
-        del content["class_names"]  # shows in the prompt that asks it
+        later = [wording for wording in WORDINGS if wording not in EARLIER_WORDINGS.values()]
+        for name in ("class_names", *later):
+            del content[name.replace("-", "_")]  # shows in the prompt that asks it
         if not self.answers.refusals:
             del content["answers"]["refusals"]
         return content
@@ -144,11 +146,11 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> B
     written = _one_of("wording", [*WORDINGS, *EARLIER_WORDINGS], variants) or WORDINGS[0]
     wording = EARLIER_WORDINGS.get(written, written)
     language = _one_of("language", LANGUAGES, variants) or LANGUAGES[0]
-    edition = None if language == LANGUAGES[0] else language
-    texts = load_texts("binary", BinaryTexts, options.prompts, edition=edition)
+    other_language = None if language == LANGUAGES[0] else language
+    texts = load_texts("binary", BinaryTexts, options.prompts, revision, other_language)
     texts.answers.check()
     listed = _one_of("list of what is private", LISTS, variants)
-    endings = [part for part in (edition, listed, None if reading == "strict" else reading) if part]
+    endings = [part for part in (other_language, listed, None if reading == "strict" else reading) if part]
     parts = [wording, *([listed] if listed else []), "answer_with_reason" if reading == "reason" else "answer"]
     asked = "\n\n".join(fill(part, getattr(texts, part.replace("-", "_")), {}) for part in parts)
     wanted: FirstToken | Generate
@@ -157,7 +159,7 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> B
     else:
         wanted = Generate(MAX_TOKENS[reading], probability_tokens=texts.answers.candidates)
     prompt = Prompt(with_image(texts, texts.system, asked), wanted)
-    first_name = next(first for first, now in EARLIER_WORDINGS.items() if now == wording)
+    first_name = next((first for first, now in EARLIER_WORDINGS.items() if now == wording), wording)
     names = [",".join([f"binary:{named}", *endings]) for named in (wording, written, first_name)]
     full_version = version(names[1], revision, texts, [prompt], first_name=names[2])
     return BinaryProtocol(names[0], full_version, prompt, reading, texts.answers)

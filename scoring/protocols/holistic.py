@@ -83,8 +83,7 @@ class SeverityProtocol(Protocol):
 
 def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> SeverityProtocol:
     refuse_thresholds("severity", options)
-    edition = None if revision == REVISIONS[-1] else revision
-    texts = load_texts("severity", SeverityTexts, options.prompts, edition=edition)
+    texts = load_texts("severity", SeverityTexts, options.prompts, revision)
     modes = [mode for mode in MODES if mode in variants] or ["taxonomy"]
     if len(modes) > 1:
         raise EngineError(f"the severity protocol has one mode at a time, not {' and '.join(modes)}")

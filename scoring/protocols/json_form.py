@@ -58,7 +58,7 @@ class JsonProtocol(Protocol):
 
 def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> JsonProtocol:
     name = ":".join(["json", *variants])
-    texts = load_texts("json", OneQuestionTexts, options.prompts)
+    texts = load_texts("json", OneQuestionTexts, options.prompts, revision)
     thresholds = load_thresholds(options.thresholds)
     instructions = texts.question(variants, {})
     wanted = Generate(MAX_TOKENS, form_schema(MEANING), probability_tokens=DIGITS)

@@ -49,7 +49,7 @@ class SlotsProtocol(Protocol):
 
 def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> SlotsProtocol:
     name = ":".join(["slots", *variants])
-    texts = load_texts("slots", SlotsTexts, options.prompts)
+    texts = load_texts("slots", SlotsTexts, options.prompts, revision)
     thresholds = load_thresholds(options.thresholds)
     if len(texts.placeholder) != 1 or not texts.placeholder.isascii() or not texts.placeholder.isdigit():
         raise EngineError("the prompt file: placeholder must be a single digit, which is a single token")

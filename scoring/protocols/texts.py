@@ -1,7 +1,7 @@
 """The texts of a protocol, the prompts that are made of them, and its version.
 
-The texts are in `texts/<name>.yaml`, and those of earlier revisions, which runs that began with them still ask, in
-`texts/<name>-<revision>.yaml`. A file of the user can replace any of them.
+The texts are in `texts/<name>.yaml`. `texts/<name>-<revision>.yaml` holds those of earlier revisions, up to this one:
+runs that began with them still ask them. A file of the user can replace any of them.
 
 A prompt file is YAML (or JSON) in the form of the shipped ones: name of a text -> text. Any of them may be missing;
 under `questions` it can replace the question about single attributes, and `image_first: true` puts the image before
@@ -104,18 +104,21 @@ class OneQuestionTexts(TextsOfAttributes):
 
 TextsType = TypeVar("TextsType", bound=Texts)
 
+FOLDER = resources.files("scoring.protocols").joinpath("texts")
+
 
 def load_texts(
-    protocol: str, model: type[TextsType], replacing: bytes | None, *, edition: str | int | None = None
+    protocol: str, model: type[TextsType], replacing: bytes | None, revision: int, language: str | None = None
 ) -> TextsType:
-    """Load the shipped texts of a protocol, replaced by those of a prompt file.
+    """Load the shipped texts of a protocol's revision, replaced by those of a prompt file.
 
-    edition: an earlier revision, or a language; None for the newest English ones. EngineError: not YAML, an unknown
-    name, a name twice, or a value that is not text.
+    language: None for English. EngineError: not YAML, an unknown name, a name twice, or a value that is not text.
     """
-    name = f"{protocol if edition is None else f'{protocol}-{edition}'}.yaml"
-    content = resources.files("scoring.protocols").joinpath("texts", name).read_bytes()
-    shipped = parse_mapping(content, f"texts/{name}")
+    stem = protocol if language is None else f"{protocol}-{language}"
+    earlier = [re.fullmatch(rf"{stem}-([0-9]+)\.yaml", file.name) for file in FOLDER.iterdir()]
+    kept = [number for match in earlier if match and (number := int(match[1])) >= revision]
+    name = f"{stem}-{min(kept)}.yaml" if kept else f"{stem}.yaml"
+    shipped = parse_mapping(FOLDER.joinpath(name).read_bytes(), f"texts/{name}")
     if issubclass(model, TextsOfAttributes):
         shipped["questions"] = {attribute.key: attribute.question for attribute in ATTRIBUTES}
     if replacing is not None:

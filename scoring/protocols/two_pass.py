@@ -121,13 +121,13 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> T
     texts: TwoPassTexts
     read: ReadNotes
     if revision == 1:
-        texts = load_texts("two-pass", TextsByLine, options.prompts, edition=1)
+        texts = load_texts("two-pass", TextsByLine, options.prompts, revision)
         fill("note_line", texts.note_line, {"key": "", "note": ""})
         must_hold("note_line", texts.note_line, "key", "the second pass cannot tell whose note it reads")
         must_hold("note_line", texts.note_line, "note", "the second pass has nothing to read")
         read = partial(_read_lines, note_line=texts.note_line)
     else:
-        texts, read = load_texts("two-pass", TextsByLevel, options.prompts), _read_levels
+        texts, read = load_texts("two-pass", TextsByLevel, options.prompts, revision), _read_levels
     asked = texts.asking("first", {})
     first = Prompt(with_image(texts, texts.first_system, asked), Generate(MAX_TOKENS_FIRST))
     asked = fill("second", texts.second, {"attributes": texts.attributes(), "notes": _NOTES})

@@ -329,13 +329,15 @@ def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
     same |= {name: getattr(before, name) for name in ("drawn", "num_in_shards") if getattr(record, name) is None}
     different = differences(before, record.model_copy(update=same))
     if different:
-        remedy = "use another --run"
-        if before.hash_list != record.hash_list:
-            remedy = f"give the hash list with which this run began, {'' if before.hash_list else 'none, '}or {remedy}"
-        if before.screen != record.screen:
-            remedy = (
-                f"give the screen with which this run began, {'' if before.screen else 'none, '}or use another --run"
+        remedies = [
+            f"give the {what} with which this run began, {'' if began_with else 'none, '}"
+            for what, began_with, given in (
+                ("hash list", before.hash_list, record.hash_list),
+                ("screen", before.screen, record.screen),
             )
+            if began_with != given
+        ]
+        remedy = "and ".join(remedies) + ("or " if remedies else "") + "use another --run"
         raise OtherSettingsError(f"{url} was scanned with other settings: {different}", remedy)
     return before
 

@@ -134,6 +134,7 @@ def train(request: TrainingRequest, on_step: Callable[[int, int], None], num_pro
         callbacks=[TensorBoard(request.folder / TENSORBOARD)] if TensorBoard.is_installed() else [],
     )
     last = last_checkpoint(request.folder)
+    _remove_half_written(request.folder)
     try:
         tuner.train(resume_from_checkpoint=None if last is None else str(last))
     except NotANumberError as error:
@@ -166,25 +167,39 @@ def _step(checkpoint: Path) -> int:
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """Return the last complete checkpoint; half-written ones of a killed run are removed."""
-    complete: list[Path] = []
+    """Return the last complete checkpoint."""
+    return max(filter(_is_complete, (folder / CHECKPOINTS).glob("checkpoint-*")), key=_step, default=None)
+
+
+def _remove_half_written(folder: Path) -> None:
+    """Remove the checkpoints that a killed run left half-written. Only before training: later, another process of this
+    run may be writing one."""
     for checkpoint in (folder / CHECKPOINTS).glob("checkpoint-*"):
-        try:
-            json.loads((checkpoint / TRAINER_STATE).read_bytes())
-            complete.append(checkpoint)
-        except (OSError, ValueError):
+        if not _is_complete(checkpoint):
             shutil.rmtree(checkpoint, ignore_errors=True)
-    return max(complete, key=_step, default=None)
+
+
+def _is_complete(checkpoint: Path) -> bool:
+    try:
+        json.loads((checkpoint / TRAINER_STATE).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def tuned_modules(model: Any, *, vision: bool) -> list[str]:
     """Return the names of all linear modules of the language model, and with `vision` of the picture's side too."""
-    names = []
-    for name, module in model.named_modules():
-        is_vision = any(part in name.split(".") for part in VISION_PARTS)
-        if isinstance(module, torch.nn.Linear) and LANGUAGE_HEAD not in name and (vision or not is_vision):
-            names.append(name)
-    return names
+    return [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Linear) and _is_tuned(name, vision=vision)
+    ]
+
+
+def _is_tuned(name: str, *, vision: bool) -> bool:
+    """Return whether a linear layer of this name is tuned. name: of the module, or of its weight."""
+    parts = set(name.split("."))
+    return LANGUAGE_HEAD not in parts and (vision or not parts & set(VISION_PARTS))
 
 
 def adapted(model: Any, recipe: Recipe) -> PeftModel:
@@ -287,13 +302,11 @@ def check(request: TrainingRequest, num_processes: int) -> None:
 def num_tuned_weights(shapes: Shapes, rank: int, *, vision: bool) -> int:
     """Return the number of weights of an adapter on all linear layers of the language model, and with `vision` of the
     picture's side."""
-    num = 0
-    for name, shape in shapes.items():
-        parts = name.split(".")
-        is_linear = len(shape) == 2 and LANGUAGE_HEAD not in parts and "embed" not in name
-        if is_linear and (vision or not set(parts) & set(VISION_PARTS)):
-            num += rank * sum(shape)
-    return num
+    return sum(
+        rank * sum(shape)
+        for name, shape in shapes.items()
+        if len(shape) == 2 and "embed" not in name and _is_tuned(name, vision=vision)
+    )
 
 
 def estimated_bytes(

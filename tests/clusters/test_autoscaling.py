@@ -132,6 +132,8 @@ def test_a_scan_waits_for_the_first_machine_and_asks_for_all_that_may_start(
         ({"gpu": (96, 8, 4), "cpu": (8, 0, 8)}, 2, 1, 1, 16),  # two machines in all: those that hold the most
         ({"gpu": (96, 8, 4)}, 12, 1, 0.5, 64),
         ({"gpu": (96, 1, 4)}, 12, 1, 2, 0),  # no machine has two GPUs
+        ({"gpu": (96, 8, 4)}, 12, 24, 1, 16),  # the CPUs hold four engines on each
+        ({"gpu": (2, 1, 4)}, 12, 4, 1, 0),  # no machine has four CPUs
         ({"cpu": (8, 0, 2)}, 12, 1, 0, 14),
         ({"cpu": (8, 0, 12), "gpu": (8, 1, 8)}, 16, 1, 1, 8),  # machines without a GPU take no place of those with one
         ({"cpu": (8, 0, 16), "gpu": (8, 1, 8)}, 16, 1, 1, 8),
@@ -160,7 +162,7 @@ def test_the_clusters_file_says_how_many_engines_may_start(
 
 @pytest.mark.parametrize(
     ("cpus", "gpus", "why"),
-    [(9, 0, "--engine-cpus 9: this machine has 8 CPUS;"), (1, 2, "--engine-gpus 2: this machine has 1 GPUS;")],
+    [(9, 0, "--engine-cpus 9: Ray has 8 CPUs on this machine;"), (1, 2, "--engine-gpus 2: Ray has 1 GPU on this ")],
 )
 def test_an_engine_that_is_larger_than_this_machine_is_refused(
     cpus: float, gpus: float, why: str, monkeypatch: pytest.MonkeyPatch

@@ -33,6 +33,7 @@ HEAD = ClusterNode(num_cpus=0, num_gpus=0)
         ([HEAD, ClusterNode(16, 2), ClusterNode(16, 1)], 1, 1, 3),
         ([HEAD, ClusterNode(16, 3), ClusterNode(16, 1)], 1, 2, 1),  # no engine spans two machines
         ([HEAD, ClusterNode(8, 1)], 1, 0.5, 2),
+        ([HEAD, ClusterNode(16, 4), ClusterNode(4, 1)], 8, 1, 2),  # the CPUs hold two on one machine, none on the other
     ],
 )
 def test_engines_that_fit(
@@ -49,7 +50,9 @@ def test_listing_does_not_grow_with_a_growth_that_has_no_limit() -> None:
     assert num_slicers(64, MAX_GROWTH) == 16
 
 
-@pytest.mark.parametrize("address", ["cluster", "http://127.0.0.1:8265", "ray://127.0.0.1:10001", "head:", "head:65x"])
+@pytest.mark.parametrize(
+    "address", ["cluster", "http://127.0.0.1:8265", "ray://127.0.0.1:10001", "head:", "head:65x", "head:²"]
+)
 def test_an_address_of_another_form_is_answered_with_what_is_wanted(address: str) -> None:
     with (
         pytest.raises(PrivsieveError, match=f'Ray address "{address}": wanted is HOST:PORT') as refusal,

@@ -1,5 +1,6 @@
 """What every engine says of itself before it is loaded; nothing outside of its folder needs to know it by name."""
 
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from scoring.engine_facts import Requirements
 from scoring.engines import DEFAULT, ENGINES, engine_module
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 
+ROOT = Path(__file__).parent.parent.parent
 NONE = EngineOptions()
 WITH_MODEL = {"transformers", "vllm"}
 
@@ -27,6 +29,14 @@ def test_an_engine_says_what_it_requires_and_costs_without_any_option(name: str)
     assert (module.requirements(NONE).local_model is not None) == (name in WITH_MODEL)
     assert (module.costs(NONE).max_pixels == DEFAULT_MAX_PIXELS) == (name in WITH_MODEL)
     assert isinstance(module, RemoteEngineModule) == (name == "openai")
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_what_an_engine_requires_is_installed_by_an_extra_of_its_name(name: str) -> None:
+    """`package_versions` names it by the engine."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    wanted = engine_module(name).requirements(NONE).extra
+    assert wanted is None or {wanted, name} <= extras.keys()
 
 
 @pytest.mark.parametrize("name", sorted(WITH_MODEL))

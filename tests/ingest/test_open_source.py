@@ -19,7 +19,7 @@ def shard(path: Path) -> None:
     path.write_bytes(tar_bytes([("a.jpg", jpeg(1))]))
 
 
-@pytest.mark.parametrize("beside", ["LICENSE", "_SUCCESS", "README.md", "00000_stats.json", ".hidden.jpg"])
+@pytest.mark.parametrize("beside", ["LICENSE", "_SUCCESS", "README.md", "00000_stats.json", ".hidden.jpg", "png"])
 @pytest.mark.parametrize("format_name", ["webdataset", "parquet"])
 def test_shards_are_recognised_beside_other_files(tmp_path: Path, format_name: str, beside: str) -> None:
     if format_name == "webdataset":
@@ -44,6 +44,11 @@ def test_tars_beside_loose_pictures_are_refused(tmp_path: Path, picture: str, ta
         open_source(str(tmp_path), None, None)
     assert open_source(str(tmp_path), "webdataset", None).shards == (tar,)
     assert open_source(str(tmp_path), "tree", None).format == "tree"
+
+
+def test_a_brace_range_of_what_are_no_digits_is_a_list_of_names(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"²\.\.3\.tar does not exist$"):
+        open_source(f"{tmp_path}/{{²..3}}.tar", None, None)
 
 
 def test_pictures_beside_their_metadata_table_are_a_tree(tmp_path: Path) -> None:

@@ -129,6 +129,19 @@ def test_another_setting_is_reported_in_one_short_line(
     assert len(result) < len(run) + 220
 
 
+def test_another_hash_list_and_another_screen_are_answered_with_both_remedies(tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    start_or_continue(run, _record(hash_list="a" * 64))
+    bounds = {"target_miss": 0.05, "confidence": 0.95, "miss_high": 0.04, "miss_high_level_1": None}
+    screen = {"sha256": "b" * 64, **bounds, "guard_share": 0.1}
+    with pytest.raises(RunError) as caught:
+        start_or_continue(run, _record(screen=screen))
+    assert str(caught.value).endswith(
+        "; give the hash list with which this run began, and give the screen with which this run began, none, or use "
+        "another --run"
+    )
+
+
 def test_other_code_continues_a_run_that_keeps_the_code_of_its_beginning(tmp_path: Path) -> None:
     run = tmp_path / "run"
     start_or_continue(str(run), _record())
@@ -147,11 +160,13 @@ def test_the_code_of_a_working_tree_has_a_hash_of_its_own(tmp_path: Path) -> Non
     for room in ("ingest", "scoring", "reports", "jobs"):
         shutil.copytree(top / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__", "weights", "demo"))
     hashes = [_code_hash_in(tmp_path), _code_hash_in(tmp_path)]
-    with open(tmp_path / "scoring" / "severity.py", "a") as file:
-        file.write("# another severity\n")
-    hashes.append(_code_hash_in(tmp_path))
-    assert [len(found) for found in hashes] == [64, 64, 64]
-    assert hashes[0] == hashes[1] != hashes[2]
+    for changed in ("severity.py", "text_rules/data/first_names.txt"):
+        with open(tmp_path / "scoring" / changed, "a") as file:
+            file.write("# another line\n")
+        hashes.append(_code_hash_in(tmp_path))
+    assert [len(found) for found in hashes] == [64] * 4
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) == 3
 
 
 def _code_hash_in(folder: Path) -> str:

@@ -39,9 +39,7 @@ def corpus(tmp_path: Path) -> Path:
         ("--sample 2 --seed -1", "-1 is not in the range x>=0"),
         ("--num-engines 3 --max-engines 2", "--max-engines 2 is less than --num-engines 3"),
         ("--sample 7", "--sample 7 of a corpus of 6: leave --sample out to scan all"),
-        pytest.param(
-            "--engine-cpus 4096 --ray-address local", "--engine-cpus 4096: this machine has ", marks=pytest.mark.ray
-        ),
+        pytest.param("--engine-cpus 4096 --ray-address local", "--engine-cpus 4096: Ray has ", marks=pytest.mark.ray),
     ],
 )
 def test_a_wrong_number_is_one_line_and_no_run(

@@ -1,11 +1,23 @@
 """Earlier names and revisions of protocols: what began with them is asked with the same words for ever."""
 
 import re
+import shutil
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from scoring.protocols import name_to_continue, protocol, recorded_name
+from scoring.protocols import (
+    binary,
+    holistic,
+    json_form,
+    name_to_continue,
+    protocol,
+    recorded_name,
+    slots,
+    texts,
+    two_pass,
+)
 from scoring.protocols.interface import Prompt, ProtocolOptions, Text
 from scoring.runs.record import RunRecord, start_or_continue
 from tests.records import run_record
@@ -81,13 +93,68 @@ def test_a_run_that_begins_today_can_be_continued_later(name: str) -> None:
     assert ask(name).version == NOW[name]
 
 
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the texts, which the test can change."""
+    folder = tmp_path / "texts"
+    shutil.copytree(str(texts.FOLDER), folder)
+    monkeypatch.setattr(texts, "FOLDER", folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "module"),
+    [
+        ("slots", "slots", slots),
+        ("json:counterfactual", "json", json_form),
+        ("two-pass", "two-pass", two_pass),
+        ("severity", "severity", holistic),
+        ("binary:ours-2", "binary", binary),
+        ("binary:ours-1,de,reason", "binary-de", binary),
+    ],
+)
+def test_another_wording_leaves_the_one_before_it_to_runs_that_began_with_it(
+    name: str, file: str, module: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = ask(name)
+    newest = module.REVISIONS[-1]
+    shutil.copy(folder / f"{file}.yaml", folder / f"{file}-{newest}.yaml")
+    (folder / f"{file}.yaml").write_text((folder / f"{file}.yaml").read_text().replace(".\n", "!\n"))
+    monkeypatch.setattr(module, "REVISIONS", (*module.REVISIONS, newest + 1, newest + 2))  # the second has no texts
+    again, now = ask(name_to_continue(name, before.version)), ask(name)
+    assert (again.version, again.prompt) == (before.version, before.prompt)
+    assert now.prompt != before.prompt
+    assert now.version.startswith(f"{before.version.split()[0].removesuffix(str(newest))}{newest + 2} ")
+
+
+def test_a_fifth_wording_leaves_the_hashes_of_the_others_as_they_are(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class WithFifth(binary.BinaryTexts):
+        ours_5: str
+
+    with open(folder / "binary.yaml", "a") as file:
+        file.write("ours_5: Is it private?\n")
+    monkeypatch.setattr(binary, "BinaryTexts", WithFifth)
+    monkeypatch.setattr(binary, "WORDINGS", (*binary.WORDINGS, "ours-5"))
+    monkeypatch.setattr(binary, "VARIANTS", (*binary.VARIANTS, "ours-5"))
+    assert ask("binary:p1").version == RECORDED["binary:p1"]
+    fifth = ask("binary:ours-5")
+    assert fifth.version.startswith("binary:ours-5-3 ")
+    assert said(fifth.prompt).startswith("Is it private?\n")
+    other = ask("binary:ours-5", prompts=b"ours_5: Is it secret?")
+    assert other.version != fifth.version, "the hash follows the words"
+
+
 def test_an_earlier_name_asks_the_same_words() -> None:
     for number in (1, 2, 3, 4):
         earlier, now = ask(f"binary:p{number}"), ask(f"binary:ours-{number}")
         assert (earlier.prompt, earlier.name) == (now.prompt, now.name)
         assert earlier.version.split()[1] == now.version.split()[1], "the same words have the same hash"
-    texts = ProtocolOptions(b"p1: Is it private?")
-    assert protocol("binary", texts).prompt == protocol("binary", ProtocolOptions(b"ours_1: Is it private?")).prompt
+    earlier_file = ProtocolOptions(b"p1: Is it private?")
+    assert (
+        protocol("binary", earlier_file).prompt == protocol("binary", ProtocolOptions(b"ours_1: Is it private?")).prompt
+    )
 
 
 def test_prompt_files_of_older_runs_keep_their_hash() -> None:

@@ -16,6 +16,7 @@ import torch
 from safetensors.numpy import load_file
 
 from scoring.engines.vlm.adapter import read_card
+from scoring.tuning.training import last_checkpoint
 from tests.tuning.made import make_recipe, privsieve, tune_command
 
 LIMIT_S = 1500
@@ -48,6 +49,9 @@ def test_killed_and_resumed_equals_uninterrupted(
     half = tmp_path / "out" / "checkpoints" / "checkpoint-9"
     half.mkdir()
     (half / WEIGHTS).write_bytes(b"cut")
+    last = last_checkpoint(tmp_path / "out")
+    assert last not in (None, half)
+    assert half.exists(), "another process may be writing it"
     assert privsieve(*command) == 0
     assert same_weights(tmp_path / "out", short)
     card, other = read_card(tmp_path / "out"), read_card(short)

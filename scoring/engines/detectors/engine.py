@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ingest.images.pixels import Pixels
-from scoring.assessment import Assessment, Outcome, Unscored, View
+from scoring.assessment import ENGINE_ERROR, Assessment, Outcome, Unscored, View
 from scoring.engines.detectors.faces import FaceFinder, face_findings
 from scoring.engines.detectors.findings import Finding, decide, embedded_findings, embedded_unread
 from scoring.engines.detectors.nudity import NudityClassifier, nudity_findings
@@ -44,7 +44,7 @@ class DetectorsEngine:
         try:
             return self._assessment(view)
         except Exception as error:  # the edge: what the models raise may hold content, so only its type is kept
-            return Unscored("engine_error", f"a detector failed ({type(error).__name__})")
+            return Unscored(ENGINE_ERROR, f"a detector failed ({type(error).__name__})")
 
     def _assessment(self, view: View) -> Assessment:
         pixels = view.pixels

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ingest.images.rewriting import Area
 from scoring.assessment import Assessment, Box, Values, not_assessed
 from scoring.taxonomy import KEYS
-
-Area = tuple[float, float, float, float]
-"""x_min, y_min, x_max, y_max in fractions (0-1) of the view, y down."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.images.pixels import Pixels
-from scoring.engines.detectors.findings import Area, fractions
+from ingest.images.rewriting import Area
+from scoring.engines.detectors.findings import fractions
 from scoring.engines.detectors.models import TEXT_DETECTOR, TEXT_RECOGNIZER, checked_path
 
 Image = npt.NDArray[np.uint8]

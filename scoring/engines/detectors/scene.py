@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from ingest.images.pixels import Pixels
+from ingest.images.rewriting import Area
 from scoring.engines.detectors.faces import FACE_CONFIDENCE, HEAD_CONFIDENCE, Face
-from scoring.engines.detectors.findings import Area, Finding, holds_middle
+from scoring.engines.detectors.findings import Finding, holds_middle
 from scoring.engines.detectors.objects import PERSON, Thing
 from scoring.engines.detectors.ocr import READABLE, TextLine
 from scoring.engines.detectors.page import Page

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.images.pixels import Pixels
-from scoring.engines.detectors.findings import Area, Finding, fractions
+from ingest.images.rewriting import Area
+from scoring.engines.detectors.findings import Finding, fractions
 from scoring.engines.detectors.page import Page
 
 SIDE_PX = 256

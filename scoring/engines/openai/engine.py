@@ -19,7 +19,16 @@ import simplejpeg
 
 from ingest.errors import EngineError
 from ingest.images.pixels import Pixels
-from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions, Outcome, Unscored, View
+from scoring.assessment import (
+    ABOUT_THE_QUESTION,
+    ENGINE_ERROR,
+    NO_ANSWER_REASONS,
+    EngineDescription,
+    EngineOptions,
+    Outcome,
+    Unscored,
+    View,
+)
 from scoring.endpoint import Endpoint, NoAnswerError, RefusedError, RetryPolicy, checked_url
 from scoring.engines.canary import canary
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px, prepared
@@ -167,13 +176,13 @@ def answer_of(response: Mapping[str, Any], wanted: Generate) -> TextAnswer:
         message, finish = choice["message"], choice.get("finish_reason")
         text, refusal = message.get("content"), message.get("refusal")
     except (LookupError, TypeError, AttributeError):
-        raise NoAnswerError("engine_error", "what the endpoint sent is no chat completion") from None
+        raise NoAnswerError(ENGINE_ERROR, "what the endpoint sent is no chat completion") from None
     if finish == "content_filter":
         raise NoAnswerError("rejection", "a content filter of the endpoint withheld the answer")
     if refusal:
         raise NoAnswerError("rejection", "the model refused to answer")
     if not isinstance(text, str):
-        raise NoAnswerError("engine_error", "the endpoint sent an answer without text")
+        raise NoAnswerError(ENGINE_ERROR, "the endpoint sent an answer without text")
     tokens = _tokens(text, choice, wanted.probability_tokens) if wanted.probability_tokens else ()
     return TextAnswer(text, tokens, is_cut_off=finish == "length")
 
@@ -256,7 +265,6 @@ def _probabilities(entry: Mapping[str, Any], candidates: Sequence[str]) -> tuple
 
 FILTER_CODES = frozenset(["content_filter", "content_policy_violation", "moderation_blocked"])
 """Error codes of a content filter."""
-WITHOUT_ANSWER = frozenset(["engine_error", "too_many_retries"])
 
 
 class OpenAIEngine:
@@ -286,7 +294,7 @@ class OpenAIEngine:
         (outcome,) = self.assess([canary()])
         if not isinstance(outcome, Unscored):
             return "answers"
-        if outcome.reason in WITHOUT_ANSWER:
+        if outcome.reason in NO_ANSWER_REASONS:
             raise EngineError(f"{self._endpoint.url} has no answer for a made picture: {outcome.message}")
         return f"answers (for a made picture: {outcome.message})"
 
@@ -294,7 +302,7 @@ class OpenAIEngine:
         try:
             outcome = self._asked(protocol, view)
         except NoAnswerError as error:
-            if error.reason != "rejection":
+            if error.reason in NO_ANSWER_REASONS:
                 self._endpoint.unanswered(error.message)
             return Unscored(error.reason, error.message)
         self._endpoint.answered()
@@ -368,5 +376,5 @@ class OpenAIEngine:
         less = None if needed(body, parameter) else left_out(body, without, parameter)
         if less is None:
             what = "the messages" if parameter == "messages" else "the request"
-            raise NoAnswerError("engine_error", f"the endpoint refuses {what} ({refused})")
+            raise NoAnswerError(ENGINE_ERROR, f"the endpoint refuses {what} ({refused})")
         return less

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from ingest.errors import EngineError
-from scoring.assessment import Outcome, Unscored, View
+from scoring.assessment import ENGINE_ERROR, ENGINE_OOM, Outcome, Unscored, View
 from scoring.engines.canary import CircuitBreaker
 from scoring.engines.picture import prepared
 from scoring.engines.vlm.adapter import Adapter, check_taken, plain
@@ -85,7 +85,7 @@ class TransformersEngine:
                 tokens = self.prompter.tokens(prompt)
                 ready.append((index, prompt, tokens, self._request(prompt, tokens, views[index])))
             except Exception as error:  # the edge: what processors raise may hold content, so only its type is kept
-                answers[index] = Unscored("engine_error", f"the picture cannot be prepared ({type(error).__name__})")
+                answers[index] = Unscored(ENGINE_ERROR, f"the picture cannot be prepared ({type(error).__name__})")
         for start in range(0, len(ready), self._batch_size):
             batch = ready[start : start + self._batch_size]
             answered = self._isolated([entry[1:] for entry in batch], may_halve=True)
@@ -105,13 +105,13 @@ class TransformersEngine:
                     raise
                 if len(batch) > 1:
                     return [answer for entry in batch for answer in self._isolated([entry], may_halve=may_halve)]
-                return [Unscored("engine_error", f"the model failed ({type(error).__name__})")]
+                return [Unscored(ENGINE_ERROR, f"the model failed ({type(error).__name__})")]
         # Outside of the handler: its traceback holds the tensors that have to go.
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         if not may_halve or len(batch) == 1:
             message = f"out of memory with {len(batch)} pictures at once; lower --batch-size or --max-pixels"
-            return [Unscored("engine_oom", message) for _ in batch]
+            return [Unscored(ENGINE_OOM, message) for _ in batch]
         half = len(batch) // 2
         return [answer for part in (batch[:half], batch[half:]) for answer in self._isolated(part, may_halve=False)]
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from PIL.Image import Image
 
 from ingest.errors import EngineError
-from scoring.assessment import BuiltWith, Outcome, Unscored, View
+from scoring.assessment import ENGINE_ERROR, BuiltWith, Outcome, Unscored, View
 from scoring.engines.canary import CircuitBreaker
 from scoring.engines.picture import prepared
 from scoring.engines.vlm.adapter import Adapter, check_taken, plain
@@ -96,7 +96,7 @@ class _Picture:
 
 
 def _lost(error: Exception) -> Unscored:
-    return Unscored("engine_error", f"vLLM refused or lost the request ({type(error).__name__})")
+    return Unscored(ENGINE_ERROR, f"vLLM refused or lost the request ({type(error).__name__})")
 
 
 class VllmEngine:
