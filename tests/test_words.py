@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ROOMS = ("ingest", "scoring", "reports", "jobs", "privsieve")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES += [file for room in ROOMS for kind in ("j2", "sql", "sh") for file in sorted((ROOT / room).rglob(f"*.{kind}"))]
+"""Pages, templates of pages, and texts of which the comments are read."""
 
 BANNED = re.compile(
     r"\b(told|whoever|nobody|beside|stands? (?:for|in)|stood|for ever|so many|as may be|(?:is|be|are) had|lies|lie in"

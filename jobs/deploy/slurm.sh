@@ -23,7 +23,7 @@ if [ "$#" -lt 3 ]; then
   exit 2
 fi
 
-# The environment that holds privsieve, on storage that all nodes share; set PRIVSIEVE_VENV where it lies elsewhere.
+# The environment that holds privsieve, on storage that all nodes share; set PRIVSIEVE_VENV where it is elsewhere.
 # shellcheck disable=SC1091
 source "${PRIVSIEVE_VENV:-.venv}/bin/activate"
 
@@ -55,7 +55,7 @@ lead() {
   trap stop EXIT
   rm -f "$meeting/address"  # of this task before it was requeued
   (umask 077 && mkdir -p "$meeting" && head -c 20 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$RAY_AUTH_TOKEN_PATH")
-  # Nobody but this array uses the dashboard and the client server; their fixed ports would clash between jobs.
+  # Only this array uses the dashboard and the client server; their fixed ports would clash between jobs.
   local port=$((20000 + SLURM_ARRAY_JOB_ID % 10000))
   local ip address
   ip=$(hostname --ip-address | awk '{print $1}')
@@ -112,7 +112,7 @@ follow() {
       sleep 5
     done
     stop
-    if [ $((SECONDS - began_s)) -ge 120 ]; then idle_since_s=$SECONDS; fi  # less: nobody answered
+    if [ $((SECONDS - began_s)) -ge 120 ]; then idle_since_s=$SECONDS; fi  # less: no answer
   done
 }
 

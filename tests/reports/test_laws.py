@@ -72,7 +72,7 @@ def test_the_page_says_that_a_share_is_the_most_unless_not_all_of_it_was_judged(
     page = " ".join(render(summarise(open_run(str(make_run(rows))))).split())
     assert "picture shows what this article is about (at most 25.0 %): special categories of personal data" in page
     assert "picture shows what this section is about (at least 25.0 %, not all of it was judged): sensitive" in page
-    assert "So “at most” is the most that can fall under an article; “at least” stands where not all of it" in page
+    assert "So “at most” is the most that can fall under an article; “at least” is said where not all of it" in page
     nothing = " ".join(render(summarise(open_run(str(make_run([("a", answer(gov_ids=None))], name="b"))))).split())
     assert '<dt>CCPA/CPRA §1798.140(ae)</dt><dd>–</dd><dd class="small">no picture was found, and not all' in nothing
 

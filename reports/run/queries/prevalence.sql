@@ -1,6 +1,6 @@
 -- How often does each attribute appear? One row per attribute.
 -- share: present among the images where it was assessed; null where it never was, since that is not 0.
--- Where the engine only ever affirms (no 0 beside unassessed images) that would be 100 %, so there the share is of
+-- Where the engine only ever affirms (no 0 although images are unassessed) that would be 100 %, so there the share is of
 -- all scored images: a lower bound.
 SELECT answer.attribute AS attribute, answer.attribute_level AS attribute_level,
     coalesce(sum(num_images) FILTER (answer.value = 1), 0)::BIGINT AS num_present,
