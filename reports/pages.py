@@ -64,18 +64,22 @@ def check_path(path: Path, option: str = "--html") -> None:
         raise StorageError(f"{option} {path} names no file")
     if ":/" in str(path):
         raise StorageError(f"{option} {path}: the page is written to a file of this machine; give a path, not a URL")
+    if path.exists() and not path.is_file():
+        raise StorageError(f"{option} {path} is a folder, pipe, socket or device; give the path of a file")
 
 
 def write_page(page: str, path: Path) -> None:
     """Write the text of a page under another name and rename it, so that the page is never incomplete.
 
-    StorageError if the path is not on this machine or cannot be written.
+    A link stays, and the file that it names is written. StorageError if the path is not on this machine or cannot be
+    written.
     """
     check_path(path)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    file = Path(os.path.realpath(path))
+    aside = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
         aside.write_text(page, encoding="utf-8")
-        os.replace(aside, path)
+        os.replace(aside, file)
     except OSError as error:
         aside.unlink(missing_ok=True)
         raise StorageError(f"{path} cannot be written: {error.strerror}") from None

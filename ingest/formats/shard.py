@@ -181,7 +181,7 @@ def warn_of_hidden(paths: Sequence[str]) -> None:
     """Log the number of hidden entries, which are not scanned. paths: relative to the source."""
     if paths:
         logging.getLogger(__name__).warning(
-            "%s not scanned, being hidden by a dot before the name, %s first; rename what belongs to the source",
-            "1 file or folder is" if len(paths) == 1 else f"{len(paths):,} files or folders are",
+            "not scanned: %s, %s first; rename what belongs to the source",
+            "1 hidden file or folder" if len(paths) == 1 else f"{len(paths):,} hidden files and folders",
             printable(min(paths)),
         )

@@ -18,13 +18,14 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, cast, dataclass_transform, get_args, get_origin, get_type_hints
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, InstanceOf, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, InstanceOf, ValidationError, ValidationInfo
 from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import PydanticCustomError
 
 from ingest.errors import PrivsieveError, StorageError
 from ingest.storage.place import place
 from ingest.storage.web import named
+from reports.pages import check_path
 
 STRICT = ConfigDict(strict=True, extra="forbid")
 """For pydantic's dataclasses: refuse a value of another type instead of converting it, and refuse unknown names."""
@@ -110,6 +111,12 @@ def _url(value: Any) -> Any:
     return named(os.fspath(value))
 
 
+def _page_path(value: Any, field_: ValidationInfo) -> Path:
+    path = Path(_url(value)).expanduser()
+    check_path(path, f"--{(field_.field_name or '').replace('_', '-')}")
+    return path
+
+
 def _gpus(number: float) -> float:
     if number > 1 and not number.is_integer():
         raise PrivsieveError(f"--engine-gpus {number:g}: give a part of one GPU, or a whole number of GPUs")
@@ -126,8 +133,8 @@ Name = InstanceOf[str]
 Url = Annotated[InstanceOf[str], BeforeValidator(_url)]
 """A path of this machine or an fsspec URL, as it may be written and printed (`ingest.storage.web`)."""
 
-PagePath = Annotated[InstanceOf[Path], BeforeValidator(lambda value: Path(_url(value)).expanduser())]
-"""A file of this machine to write a page to."""
+PagePath = Annotated[InstanceOf[Path], BeforeValidator(_page_path)]
+"""A file of this machine to write a page to. StorageError if it cannot be one."""
 
 RunUrl = Annotated[Url, Option(argument="RUN")]
 

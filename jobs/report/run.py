@@ -19,7 +19,7 @@ from ingest.storage.place import place
 from jobs.report.request import ReportRequest
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
-from reports.pages import check_path, write_page
+from reports.pages import write_page
 from reports.report.compute import MAX_GROUPS, Details
 from reports.report.headline import audit_cautions, headline_of
 from reports.report.opened import OpenRun, open_run
@@ -61,8 +61,6 @@ class ReportResult:
 
 def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportResult:
     """Make the report. Errors as of `OpenRun.summary`, StorageError or SourceError; nothing is written then."""
-    if request.html is not None:
-        check_path(request.html)
     hash_list = hash_list_of(request.hash_list)
     sizes: Mapping[str, int] = category_sizes(request.category_sizes) if request.category_sizes else {}
     details = Details(

@@ -56,7 +56,8 @@ def scan(request: ScanRequest, resources: ScanResources, supervision: Supervisio
 def _pace(result: ScanResult) -> str:
     """Return how long it took, and how fast it was."""
     if not result.num_images:
-        return f"there is no picture in the source ({duration(result.seconds)})"
+        what = "no picture could be read" if result.damage.num_shards else "there is no picture in the source"
+        return f"{what} ({duration(result.seconds)})"
     if not result.num_new_images:
         return f"nothing was left to scan ({duration(result.seconds)})"
     images = number_of(result.num_new_images, "image")

@@ -30,7 +30,7 @@ from jobs.similarity.comparing import (
     sets_of,
 )
 from jobs.similarity.request import CompareRequest, RankRequest, VotesRequest
-from reports.pages import check_path, write_page
+from reports.pages import write_page
 from reports.similarity.compute import PairFigures, SetPairs
 from reports.similarity.recognised import Ranking, StudyVotes, Votes, ranks_of, votes_of
 from reports.similarity.results import PAIRS_SCHEMA, PairState, Similarity
@@ -109,8 +109,6 @@ def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similar
     SourceError or StorageError of a corpus, or if no changed picture has an original; EngineError if an encoder or
     model cannot be loaded; LabelsError of the hash list.
     """
-    if request.html is not None:
-        check_path(request.html)
     if request.out is not None:
         refuse_existing(request.out)
     made, hash_list = methods_of(request.methods), hash_list_of(request.hash_list)

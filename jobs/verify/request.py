@@ -9,7 +9,6 @@ from ingest.errors import EngineError, PrivsieveError
 from ingest.storage.place import place
 from jobs.console.engine_options import HEADING, ChosenOptions
 from jobs.console.requests import Option, PagePath, Seed, Url, checked_request
-from reports.pages import check_path
 from scoring.assessment import EngineOptions
 from scoring.engines import ENGINES
 
@@ -53,7 +52,6 @@ class VerifyRequest:
             if (self.source, self.per_rule, self.seed) != (None, None, None):
                 raise PrivsieveError("--source, --per-rule and --seed are of --contact-sheet FILE; give it")
             return
-        check_path(self.contact_sheet, "--contact-sheet")
         if place(str(self.contact_sheet)).is_within(place(self.release)):
             raise PrivsieveError(
                 f"--contact-sheet {self.contact_sheet} is inside of the release, and the page shows private pictures "

@@ -19,10 +19,7 @@ def headlines(report: CalibrationReport) -> Iterator[str]:
     yield from report.cautions
     yield f"run     {report.run}"
     yield f"engine  {report.engine}"
-    yield (
-        f"joined  {join.num_joined_rows:,} of {join.num_rows:,} rows have a label; "
-        f"{join.num_labels_without_row:,} labels are of no row"
-    )
+    yield f"joined  {join.in_words}"
     if report.drawn == "audit":
         yield (
             f"drawn   {report.num_labelled:,} of the {report.num_drawn:,} pictures of the audit sample have a label; "

@@ -277,14 +277,14 @@ def _attributes(difference: RunDifference) -> Table:
         if change.num_present_a + change.num_present_b + change.num_doubt_changed + _num_open(change)
     }
     left = {
-        "are the same and present in no picture": len(assessed) - len(shown),
-        "were assessed by both runs in no picture": len(difference.attributes) - len(assessed),
+        "that neither run found": len(assessed) - len(shown),
+        "of which no picture has answers of both runs": len(difference.attributes) - len(assessed),
     }
     has_reasons = any(item.seldom_denied_in for item in shown.values())
     return table(
         "; ".join(
             ["Attributes, over the pictures in which both runs assessed them"]
-            + [f"{num} others {words}" for words, num in left.items() if num]
+            + [f"left out: {number_of(num, 'attribute')} {words}" for words, num in left.items() if num]
         ),
         ["attribute", "pictures", "in A", "in B", "appeared", "vanished", "doubt", "κ", "p", "p (Holm)"]
         + list(_REASON_HEADS) * has_reasons,

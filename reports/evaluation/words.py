@@ -42,8 +42,7 @@ def headlines(evaluation: Evaluation) -> tuple[str, ...]:
         f"run     {evaluation.run}",
         f"engine  {evaluation.engine}",
         f"labels  {number_of(join.num_labels, 'label')}{by}",
-        f"joined  {join.num_joined_rows:,} of {number_of(join.num_rows, 'row')} have a label "
-        f"({join.num_rows_without_label:,} have none); {join.num_labels_without_row:,} labels are of no row",
+        f"joined  {join.in_words}",
     )
 
 
@@ -298,8 +297,11 @@ def findings(evaluation: Evaluation) -> tuple[str, ...]:
         sentences += _of_private(evaluation.private)
     if evaluation.score and evaluation.score.mae is not None:
         off = evaluation.score.bias or 0
-        side = "neither too high nor too low" if abs(off) < 0.005 else f"on average too {'high' if off > 0 else 'low'}"
-        sentences.append(f"Its severity score is off by {evaluation.score.mae:.2f} on average, {side}.")
+        side = "right" if abs(off) < 0.005 else f"too {'high' if off > 0 else 'low'}"
+        sentences.append(
+            f"Its severity score differs from the true one by {evaluation.score.mae:.2f} on average; the mean of its "
+            f"scores is {side}."
+        )
     if evaluation.comparison:
         sentences += _of_comparison(evaluation.comparison)
     return tuple(sentences)

@@ -54,6 +54,14 @@ class JoinCounts:
     num_ambiguous_rows: int
     """How many of the rows without a label have a name that a label gives, but that other pictures have too."""
 
+    @property
+    def in_words(self) -> str:
+        belong = "belongs" if self.num_labels_without_row == 1 else "belong"
+        return (
+            f"{self.num_joined_rows:,} of {number_of(self.num_rows, 'row')} have a label; "
+            f"{number_of(self.num_labels_without_row, 'label')} {belong} to no row"
+        )
+
 
 @dataclass(frozen=True)
 class Joined:

@@ -131,7 +131,7 @@ def _quality(whole: CorrectedRate) -> str:
     of_others = (whole.specificity_low, whole.specificity_high)
     quality = f"{percent_within(whole.sensitivity, *of_private)} ({spread(*of_private)})"
     left = f"{percent_within(whole.specificity, *of_others)} ({spread(*of_others)})"
-    return f"finds {quality} of the private images, and is right about {left} of the others"
+    return f"finds {quality} of the private images, and does not call {left} of the others private"
 
 
 def audit_cautions(report: Report) -> tuple[str, ...]:

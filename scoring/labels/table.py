@@ -286,7 +286,7 @@ def _numbers(cells: pa.ChunkedArray, column: str, name: str) -> pa.ChunkedArray:
             try:
                 pc.cast(pa.array([cell], pa.string()), pa.float64())
             except pa.ArrowInvalid:
-                raise LabelsError(f'{name}, line {row + 2}: "{column}" is not a number') from None
+                raise LabelsError(f'{name}, line {row + 2}: the column "{column}" holds no number') from None
         raise
 
 

@@ -80,8 +80,7 @@ def test_what_is_hidden_is_counted_in_a_line_of_the_log(
         shard(tmp_path / one)
     open_source(str(tmp_path), None, None)
     assert caplog.messages == [
-        "3 files or folders are not scanned, being hidden by a dot before the name, .hidden first; rename what belongs "
-        "to the source"
+        "not scanned: 3 hidden files and folders, .hidden first; rename what belongs to the source"
     ]
 
 
@@ -102,6 +101,12 @@ def test_a_tar_that_is_a_pipe_is_an_error_and_no_wait(tmp_path: Path) -> None:
         ("empty", None, "no pictures found in empty (it is empty)"),
         ("in", "parquet", "in holds no parquet samples"),
         ("in/a.zip", None, "in/a.zip is neither a folder nor files of one kind (.tar .tar.gz .tgz .tar.zst .tar.zstd "),
+        (
+            "in/*.jpg",
+            None,
+            "in/*.jpg: pictures are read by the folder; give the folder that holds them, or one picture",
+        ),
+        ("in/*.jpg", "tree", "in/*.jpg: pictures are read by the folder"),
         ("in/a.*", None, "in/a.* is neither a folder nor files of one kind"),
         (
             "in/a.zip",
@@ -117,6 +122,7 @@ def test_what_is_nothing_is_reported_in_one_line(
     (tmp_path / "empty").mkdir()
     (tmp_path / "in" / "a.zip").write_bytes(b"PK")
     (tmp_path / "in" / "a.txt").write_bytes(b"words")
+    (tmp_path / "in" / "b.jpg").write_bytes(jpeg(1))
     with pytest.raises(SourceError) as caught:
         open_source(f"{tmp_path}/{given}", format_name, None)
     assert str(caught.value).replace(f"{tmp_path}/", "").startswith(line)

@@ -132,7 +132,7 @@ def test_the_private_decision_is_calibrated_by_the_worst_attribute_of_levels_1_a
     write_labels(whole, str(labels), LabelsOrigin("hand"))
     assert privsieve("calibrate", run, "--labels", labels) == 0
     text = capsys.readouterr().out
-    assert "joined  600 of 600 rows have a label; 0 labels are of no row" in text
+    assert "joined  600 of 600 rows have a label; 0 labels belong to no row" in text
     assert "drawn   600 labelled pictures, each weighted the same; copies of one count once" in text
     assert "Reliability of private (largest P(present) of level 1 and 2)" in text
     assert "medical_data: rare, so it shares its map with contact_details" in text

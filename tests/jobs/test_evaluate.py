@@ -50,7 +50,7 @@ def labels(tmp_path: Path) -> Path:
 
 def test_text_says_what_was_joined_and_counts_pictures_without_an_answer_both_ways(run: Path, labels: Path) -> None:
     text = ran(run, "--labels", labels).stdout
-    assert "joined  3 of 4 rows have a label (1 have none); 1 labels are of no row" in text
+    assert "joined  3 of 4 rows have a label; 1 label belongs to no row" in text
     assert (
         "Private or public: 3 pictures, 2 labelled private, 1 public; 1 is without an answer (quarantined, or" in text
     )

@@ -85,7 +85,10 @@ def test_cells_that_a_spreadsheet_would_run_are_escaped_and_come_back(tmp_path: 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"key,nudity\na.jpg,1\nb.jpg,{SECRET[:8]}\n", 'FILE, line 3: "nudity" is not a number'),
+        (
+            f"key,nudity\na.jpg,1\nb.jpg,{SECRET[:8]}\n",
+            'FILE, line 3: the column "nudity" holds no number',
+        ),
         ("key,nudity\na.jpg,0.7\n", 'FILE, row 1: "nudity" is 0.7; allowed are 0, 0.5 and 1, or null'),
         ("key,private\na.jpg,1\nb.jpg,300\n", 'FILE, row 2: "private" is 300; allowed are 0 and 1, or null'),
         ("key,private\na.jpg,0.5\n", 'FILE, row 1: "private" is 0.5; allowed are 0 and 1, or null'),

@@ -212,6 +212,19 @@ def test_report_errors_are_the_users(make_run: MakeRun, tmp_path: Path) -> None:
         fails(tmp_path / "run", "--html", tmp_path / "absent" / "page.html")
 
 
+def test_a_page_takes_the_place_of_no_pipe_and_keeps_a_link(make_run: MakeRun, tmp_path: Path) -> None:
+    run = make_run()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(StorageError, match="pipe is a folder, pipe, socket or device; give the path of a file"):
+        CliRunner().invoke(report, [str(run), "--html", str(tmp_path / "pipe")], catch_exceptions=False)
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "old.html").write_text("old")
+    (tmp_path / "link.html").symlink_to("old.html")
+    assert privsieve("report", run, "--html", tmp_path / "link.html") == 0
+    assert (tmp_path / "link.html").is_symlink()
+    assert (tmp_path / "old.html").read_text().startswith("<!DOCTYPE html>")
+
+
 def test_sql_formats(make_run: MakeRun) -> None:
     folder = make_run()
     asked = "SELECT category, count(*) AS n, avg(score) AS s FROM images GROUP BY ALL ORDER BY ALL"
