@@ -79,6 +79,8 @@ def _renamed(argument: str, new_names: Mapping[str, str]) -> str:
 class WholeRange(click.IntRange):
     """A whole number of a range, and of 64 bits; click itself has no limit."""
 
+    name = "integer"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         number = int(super().convert(value, param, ctx))
         if abs(number) > LARGEST:
@@ -97,6 +99,8 @@ class NumberOrAuto(click.ParamType[int | None]):
 
 class FiniteRange(click.FloatRange):
     """A number of a range; click itself lets NaN and infinity pass."""
+
+    name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if not math.isfinite(float(click.FLOAT.convert(value, param, ctx))):

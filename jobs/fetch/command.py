@@ -89,7 +89,7 @@ class FetchResources:
     """Requests per process."""
 
     environment: Annotated[InstanceOf[Path] | None, Option(kind=click.Path(path_type=Path)), WHERE] = None
-    """Folder for an environment with img2dataset; made once."""
+    """Folder for an environment with img2dataset, 1.1 GB; made once."""
 
     ray_address: Annotated[str | None, WHERE] = None
     """Ray cluster to use; default RAY_ADDRESS, else one of its own."""

@@ -286,7 +286,7 @@ def _too_few(num: int, private: _Private, rows: LabelledRows, request: Guarantee
     if needed is None:
         return LabelsError(f"{promise} cannot be proven by labels; ask for less")
     thinned = ""
-    if rows.drawn == "audit":
+    if rows.drawn == "audit" and num < private.num_drawn:
         thinned = f" ({private.num_drawn:,} were drawn with unequal probabilities; {num:,} are left once all are equal)"
     return LabelsError(
         f"{promise} needs at least {needed:,} labelled private pictures with none missed; there are {num:,}{thinned}, "

@@ -81,8 +81,8 @@ def test_help_shows_docstrings_defaults_and_ranges_below_their_headings() -> Non
     shown = " ".join(asked("--help").split())
     assert "--kind [a|b] One of two. [default: a]" in shown
     assert "--blur / --clear How pictures are shown. [default: blur]" in shown
-    assert "--w INTEGER RANGE Width of the picture. [default: 3; 1<=x<=9]" in shown
-    assert "Which: --sample INTEGER RANGE Images to draw. [x>=1]" in shown
+    assert "--w INTEGER Width of the picture. [default: 3; 1<=x<=9]" in shown
+    assert "Which: --sample INTEGER Images to draw. [x>=1]" in shown
     assert "hidden" not in shown
 
 

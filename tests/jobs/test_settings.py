@@ -43,7 +43,7 @@ def test_the_command_line_wins_then_variables_then_the_file(
     ("text", "message"),
     [
         ("engin: canned", '"engin" is no option of scan (did you mean "engine"?)'),
-        ("run: r\nlimit: many", "Invalid value for '--limit': 'many' is not a valid integer range."),
+        ("run: r\nlimit: many", "Invalid value for '--limit': 'many' is not a valid integer."),
         ("quiet: 1", '"quiet" is true or false'),
         ("run:", '"run" wants one number or text; put quotation marks around a text'),
         ("run: [a, b]", '"run" wants one number or text; put quotation marks around a text'),
