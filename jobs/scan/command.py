@@ -20,7 +20,7 @@ REMOVED = {"--keep-rationale": "a model's own words can repeat what a picture sh
 @click.command(cls=with_old_spellings({"--format": "--source-format"}, REMOVED))
 @takes(ScanRequest, ScanResources, Supervision)
 @QUIET
-@click.option("--dry-run", is_flag=True, help="Only show the prompt and what the first pictures cost.")
+@click.option("--dry-run", is_flag=True, help="Only show the prompt, and how the engine would see the first pictures.")
 def scan(request: ScanRequest, resources: ScanResources, supervision: Supervision, quiet: bool, dry_run: bool) -> None:
     """Score every image of SOURCE (a folder, tar, Parquet file, picture, glob or fsspec URL) into RUN.
 
