@@ -36,7 +36,7 @@ class ApplyRemovalsRequest:
     """Folder or fsspec URL of a copy of a release's shards."""
 
     listed: Annotated[Url, Option(argument="LIST")]
-    """The removed.parquet of the release as it is now, or a text file as of takedown."""
+    """The removed.parquet of the release as it is now, or a text file as for takedown."""
 
     pdq_distance: PdqDistance = MAX_DISTANCE
     """Number of bits, of 256, in which a picture may differ from a PDQ hash of the list."""

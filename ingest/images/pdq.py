@@ -354,7 +354,7 @@ def first_of_groups(pictures: npt.NDArray[np.uint64]) -> _Indices:
     Pictures are in one group if a chain of near ones leads from one to the other: they differ in at most 31 bits, as
     they are, turned or mirrored. Hashes of plain pictures, with few bits set, are only near if they are equal.
 
-    pictures: as of `PdqSearch.near`.
+    pictures: as in `PdqSearch.near`.
     """
     parents = np.arange(len(pictures))
     telling = np.flatnonzero(np.bitwise_count(pictures[:, 0]).sum(axis=1, dtype=np.uint16) >= MIN_BITS_SET)
@@ -369,7 +369,7 @@ def distances(listed: Hashes, pictures: npt.NDArray[np.uint64]) -> npt.NDArray[n
     """Return in how many bits each picture differs from each hash of a list, as it is or turned or mirrored, whatever
     is nearest; shape (pictures, hashes). Every pair is compared, so this is for short lists.
 
-    pictures: as of `PdqSearch.near`.
+    pictures: as in `PdqSearch.near`.
     """
     nearest = np.full((len(pictures), len(listed)), NUM_BITS, np.uint16)
     for number in range(NUM_HASHES):

@@ -130,7 +130,7 @@ def _and_withheld(withheld: Mapping[str, int]) -> str:
 
 @contextmanager
 def serving(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator[LocalServer["Browsing"]]:
-    """Start the server. Errors as of `prepared`; PrivsieveError if the extra `review` or the port is not available."""
+    """Start the server. Errors as in `prepared`; PrivsieveError if the extra `review` or the port is not available."""
     refuse_missing("browse")
     from jobs.browse.server import app
 

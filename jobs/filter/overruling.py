@@ -188,7 +188,7 @@ def decided_rows(
     threshold: ScoreThreshold | None,
     groups: GroupsBy | None,
 ) -> Decided:
-    """Decide on every row of a run and put the decisions into the table `decided`. Errors as of `plan_release`.
+    """Decide on every row of a run and put the decisions into the table `decided`. Errors as in `plan_release`.
 
     groups: the kind of hash that the rows are grouped by.
     """

@@ -69,7 +69,7 @@ def tables_of(urls: Sequence[str]) -> list[tuple[str, pa.Table]]:
 
 
 def warn_of_contradictions(tables: Sequence[tuple[str, pa.Table]], feedback: Feedback) -> None:
-    """Give one notice for each input with labels that contradict themselves. tables: as of `tables_of`."""
+    """Give one notice for each input with labels that contradict themselves. tables: as in `tables_of`."""
     for url, labels in tables:
         if caution := contradictions(labels):
             feedback.notice(f"caution: {url}: {caution}")

@@ -29,8 +29,8 @@ class SameTagsRequest:
     look: LookRequest
 
     encoder: Annotated[Url | None, Option(metavar="FILE.onnx|FOLDER")] = None
-    """Model by whose embedding the nearest pictures are found, as of screen fit. [default: the features that similarity
-    uses]"""
+    """Model by whose embedding the nearest pictures are found, as for screen fit. [default: the features that
+    similarity uses]"""
 
     out: Url | None = None
     """Labels file to write: those of one picture of each set, and of all other pictures."""
@@ -49,7 +49,7 @@ class TagSet:
 
 
 def run_same_tags(request: SameTagsRequest, feedback: Feedback = SILENT) -> SameTags:
-    """Compare the labels. Errors are as of `run_screen_fit`; nothing is written then."""
+    """Compare the labels. Errors are as in `run_screen_fit`; nothing is written then."""
     if request.out is not None:
         refuse_existing(request.out)
     sees = SeenRequest(modality=("frozen",))

@@ -147,7 +147,7 @@ def _hidden(run: OpenRun, rows: pa.Table, hash_list: HashList) -> dict[int, Lite
 
 @contextmanager
 def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[LocalServer[ReviewPage]]:
-    """Start the server. Errors as of `prepared`; PrivsieveError if the extra `review` or the port is not available."""
+    """Start the server. Errors as in `prepared`; PrivsieveError if the extra `review` or the port is not available."""
     refuse_missing("review")
     from jobs.review.server import app
 
@@ -179,7 +179,7 @@ class ReviewResult:
 
 
 def result_of(review: ReviewPage) -> ReviewResult:
-    """Return the result as of now, with the answers of other servers."""
+    """Return the result so far, with the answers of other servers."""
     asking = review.asking
     asking.answers.refresh()
     return ReviewResult(

@@ -234,7 +234,7 @@ def clear_of(
 ) -> tuple[list[bool], str | None]:
     """Return whether each of the rows may be named; and how many are left out and why, None if none is.
 
-    rows, noun: as of `listings` and `left_out_note`. If pictures are read again, a notice says so. Errors as of
+    rows, noun: as in `listings` and `left_out_note`. If pictures are read again, a notice says so. Errors as in
     `listings`.
     """
     if rows.num_rows and reads_pictures(run.record, hash_list):

@@ -69,7 +69,7 @@ def look(
 
 
 def described(engine: str, options: EngineOptions) -> EngineDescription:
-    """Return the description on this machine. EngineError as of the engine's `describe`."""
+    """Return the description on this machine. EngineError as in the engine's `describe`."""
     return engine_module(engine).describe(options)
 
 

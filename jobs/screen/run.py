@@ -276,7 +276,7 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
 
 
 def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SILENT) -> EvaluateScreenResult:
-    """Evaluate a screen. Other errors are as of `run_screen_fit`. LabelsError if no label is of another picture than
+    """Evaluate a screen. Other errors are as in `run_screen_fit`. LabelsError if no label is of another picture than
     those that the screen has learnt from."""
     screen = read_screen(request.screen)
     refuse_other_features(screen)

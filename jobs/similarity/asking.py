@@ -293,7 +293,7 @@ class AskResult:
 
 
 def result_of(choices: Choices) -> AskResult:
-    """Return the result as of now, with the answers of other servers."""
+    """Return the result so far, with the answers of other servers."""
     choices.refresh()
     return AskResult(choices.num_saved, choices.tallies())
 

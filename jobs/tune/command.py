@@ -106,7 +106,7 @@ class TuneRequest:
     """GPUs that share the work, on Ray; processes if the cluster has no GPU."""
 
     ray_address: str | None = None
-    """Ray cluster, as of scan."""
+    """Ray cluster, as for scan."""
 
     keep_checkpoints: bool = False
     """Keep the checkpoints when the adapter is done."""

@@ -175,7 +175,7 @@ def first_of(words: Sequence[str], most: int) -> str:
 def bounds(rate: Rate, of: str) -> str | None:
     """Say what quarantined and unknown images could change; None if there are none, or if shards are damaged.
 
-    of: as of `all_images`.
+    of: as in `all_images`.
     """
     left = rate.num_quarantined + rate.num_unknown + rate.num_screened
     if not left or rate.share_if_none_private is None:

@@ -158,9 +158,11 @@ class OnnxEncoder:
 
 
 def pooled(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return the embedding in the output of a model, shape (d,): of (1, d), or the mean over the other axes of (1,
-    tokens, d), as of a transformer, or (1, d, height, width), as of a convolutional network. EngineError for another
-    output."""
+    """Return the embedding in the output of a model, shape (d,).
+
+    The output is (1, d); or, from a transformer, (1, tokens, d), or, from a convolutional network, (1, d, height,
+    width): then the mean over the other axes is taken. EngineError for another output.
+    """
     if values.ndim < 2 or values.shape[0] != 1 or not values.size or not np.isfinite(values).all():
         raise EngineError("the first output of the encoder is no embedding: it must be (1, d) and finite")
     axes = (2, 3) if values.ndim == 4 else tuple(range(1, values.ndim - 1))

@@ -172,7 +172,7 @@ class Draw:
     """Pictures in total, each class in proportion."""
 
     equal_levels: bool = False
-    """equal: as many pictures of each severity level as of the rarest."""
+    """equal: as many pictures of each severity level as the rarest level has."""
 
     leave_out: tuple[str, ...] = ()
     """A class of which no picture is taken; repeatable."""
