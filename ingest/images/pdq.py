@@ -226,9 +226,9 @@ def hashes_of(texts: Iterable[str], num_hashes: int = 1) -> npt.NDArray[np.uint6
 
 
 def turned(hashes: Hashes, is_mirrored: bool) -> Hashes:
-    """Return the hashes of the same pictures as they are and with rows as columns: shape (2 * hashes, 4).
+    """Return each hash and that of the transposed picture, whose rows are the columns: shape (2 * hashes, 4).
 
-    is_mirrored: and of these as they are, mirrored, upside down, and both: shape (8 * hashes, 4). A coefficient that
+    is_mirrored: return both also mirrored, upside down, and turned by 180°: shape (8 * hashes, 4). A coefficient that
     changes its sign changes its bit; this misses the few that are near the median.
     """
     made = np.empty((8 if is_mirrored else 2, len(hashes), 4), np.uint64)

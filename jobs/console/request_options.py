@@ -186,7 +186,7 @@ def offering(names: Iterable[str]) -> Complete:
 
 
 def takes(*requests: type) -> Callable[[Function], Function]:
-    """Make a function that takes these requests, and options of its own, one that takes options, for `click.command`.
+    """Turn a function of these requests, and of options of its own, into a function of options, for `click.command`.
 
     Two fields of the same name would be one option, so they are refused.
     """
@@ -204,7 +204,8 @@ def takes(*requests: type) -> Callable[[Function], Function]:
         command: Function = called
         for item in reversed(declared):
             command = _declared(item)(command)
-        command.names_urls = True  # type: ignore[attr-defined]  # the fields of requests do it, each by its type
+        # Its requests put names in place of the queries of URLs, so `jobs.console.settings` need not.
+        command.names_urls = True  # type: ignore[attr-defined]
         command.headings = _headings(declared)  # type: ignore[attr-defined]
         return command
 

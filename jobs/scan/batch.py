@@ -49,7 +49,7 @@ class Flow:
 
     @contextmanager
     def at(self, stage: str, number: int = 1) -> Iterator[None]:
-        """Count the images at the stage for the length of the block."""
+        """Count `number` slices or pictures at the stage while the block runs."""
         self.moved(stage, number)
         try:
             yield

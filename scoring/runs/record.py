@@ -179,7 +179,7 @@ class RunRecord(BaseModel):
 
     @property
     def made_up(self) -> str | None:
-        """The warning for readers of figures and releases of a fake engine; None for engines that see pictures."""
+        """The warning that the answers are made up, for figures and releases; None for engines that see pictures."""
         name = self.engine["name"]
         is_fake = self.is_fake or name == FAKE_ENGINE
         return f"MADE-UP ANSWERS: the {name} engine looks at no picture" if is_fake else None
@@ -325,7 +325,7 @@ def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
     before = open_run(url)[1]
     # The engine's description says what can change the answers; another version of privsieve alone does not.
     same: dict[str, object] = {name: getattr(before, name) for name in ("privsieve", *NOT_COMPARED)}
-    # The draw comes after the first check.
+    # At the first check nothing is drawn yet, so `record` has None there.
     same |= {name: getattr(before, name) for name in ("drawn", "num_in_shards") if getattr(record, name) is None}
     different = differences(before, record.model_copy(update=same))
     if different:

@@ -152,7 +152,14 @@ def safetensors_shapes(file: Path) -> dict[str, tuple[int, ...]]:
             if name != "__metadata__":
                 shapes[name] = tuple(int(length) for length in entry["shape"])
                 ends.append(int(entry["data_offsets"][1]))
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError, OverflowError):  # of 1e999
+    except (
+        ValueError,
+        RecursionError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+    ):  # OverflowError: int(1e999)
         raise EngineError(f"{_damaged(file)}: its safetensors header cannot be read; fetch it again") from None
     size, expected = file.stat().st_size, 8 + len(header) + max(ends)
     if size != expected:
