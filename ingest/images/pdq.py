@@ -184,15 +184,20 @@ class _OwnSamples:
 
     @staticmethod
     def of(size: int) -> "_OwnSamples":
-        window = -(-size // (2 * _SIDE))
-        num_before, num_behind = window - (window + 2) // 2, (window + 2) // 2 - 1
+        # The authors' `fullWindowSize` and `halfWindowSize`: a mean is over the pixels from num_before before it to
+        # num_behind behind it, as far as they are in the picture.
+        full_window = -(-size // (2 * _SIDE))
+        half_window = (full_window + 2) // 2
+        num_before, num_behind = full_window - half_window, half_window - 1
         samples = ((np.arange(_SIDE) + 0.5) * size / _SIDE).astype(np.intp)
+        # The second filter takes a mean, around each sample, of means of the first filter; these are their middles.
         middles = samples[:, None] + np.arange(-num_before, num_behind + 1)
         is_inside = (middles >= 0) & (middles < size)
         starts, ends = np.maximum(middles - num_before, 0), np.minimum(middles + num_behind, size - 1) + 1
         shares = is_inside / (is_inside.sum(axis=1, keepdims=True) * np.maximum(ends - starts, 1))
+        # A mean adds its share to the weight of each of its pixels: a step up at its start, a step down at its end.
         first = samples - 2 * num_before
-        steps, rows, last = np.zeros((_SIDE, 2 * window)), np.arange(_SIDE)[:, None], 2 * window - 1
+        steps, rows, last = np.zeros((_SIDE, 2 * full_window)), np.arange(_SIDE)[:, None], 2 * full_window - 1
         np.add.at(steps, (rows, np.clip(starts - first[:, None], 0, last)), shares)
         np.add.at(steps, (rows, np.clip(ends - first[:, None], 0, last)), -shares)
         weights = np.cumsum(steps, axis=1)[:, :-1]

@@ -198,7 +198,7 @@ def takes(*requests: type) -> Callable[[Function], Function]:
         @wraps(function)
         def called(**values: Any) -> Any:
             given = {name: values.pop(name) for name in names}
-            given = {item.name: given[item.name] for item in declared if _is_given(given[item.name], item)}
+            given = {item.name: given[item.name] for item in declared if given[item.name] not in (None, ())}
             return function(*(asked(request, given) for request in requests), **values)
 
         command: Function = called
@@ -219,10 +219,6 @@ def _headings(declared: Sequence[Parameter]) -> dict[str, tuple[str, ...]]:
         if heading := item.spelled("heading"):
             by_heading[heading] = (*by_heading.get(heading, ()), _names(item)[0].partition("/")[0])
     return by_heading
-
-
-def _is_given(value: Any, parameter: Parameter) -> bool:
-    return value is not None and value != () and (value is not False or parameter.default is not None)
 
 
 def _names(parameter: Parameter) -> tuple[str, ...]:

@@ -109,7 +109,7 @@ def first_frames(
     source, num_missing = pictures_of_run(record, places), 0
     limits = ImageLimits(max_pixels=record.max_pixels, max_frames=1, max_side_px=max_side_px)
     for where in places:
-        decoded = decode(source.read(where).encoded, limits)
+        decoded = decode(source.read(where).encoded, limits)  # a picture that is gone has no bytes to decode
         num_missing += not isinstance(decoded, DecodedImage)
         yield decoded.views[0] if isinstance(decoded, DecodedImage) else None
     if num_missing:

@@ -288,14 +288,14 @@ def made_screen(
         target_miss_level_1=settings.target_miss_level_1,
         bound=bound,
         categories=categories,
-        levels=(),
+        levels=(),  # this and `labelled` are set below: they count what a screen with these thresholds leaves out
         labelled=labelled_counts(pictures, members, members & False),
         guard_share=settings.guard_share,
         labels_sha256=labels_sha256,
         drawn="audit" if drawn == "audit" else "evenly",
         seed=settings.seed,
         assumption=ASSUMPTION[drawn],
-        files={},
+        files={},  # set, with the hash, when the screen is written
         sha256="0" * 64,
     )
     screened = is_screened(pictures, scores, record)

@@ -103,6 +103,11 @@ class Inner:
             yield second
 
 
+_COPY_FORMATS = ("TIFF", "PPM")
+"""Formats of a smaller picture that a walker takes out as a file of its own (`Piece.content`): a sub-directory of a
+TIFF becomes a TIFF, the thumbnail of a JFIF header a PPM. Both are tried, since the piece does not say which it is."""
+
+
 class PictureSearch:
     """Looks for pictures in the parts of one file, within bounds for all of them together."""
 
@@ -129,7 +134,7 @@ class PictureSearch:
 
     def is_copy(self, content: bytes) -> bool:
         """Return whether a picture file shows only what was scanned."""
-        return any(self._compared(content, name) == "copy" for name in ("TIFF", "PPM"))
+        return any(self._compared(content, name) == "copy" for name in _COPY_FORMATS)
 
     def _judged(self, inner: Inner) -> Outcome:
         self._candidates_left -= 1
@@ -243,7 +248,7 @@ def unseen_in(
             if piece.num_bytes and not (piece.content and search.is_copy(piece.content)):
                 kinds.add(piece.kind)
                 num_bytes[piece.kind] += piece.num_bytes
-                pictures += [Inner(piece.content, 0, name, 0) for name in ("TIFF", "PPM")] if piece.content else [None]
+                pictures += [Inner(piece.content, 0, name, 0) for name in _COPY_FORMATS] if piece.content else [None]
             continue
         new, copies = search.look(piece.content, is_pixels=piece.kind == PIXELS)
         if new is not None:

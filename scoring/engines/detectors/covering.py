@@ -185,6 +185,7 @@ def cover_targets(
     except _NotExaminedError as error:
         return NotReleased(NOT_COVERED, str(error), tuple(steps))
     if falls_back:
+        # It is not examined again, and the targets are known to be in it: `pixelate` and `blur` could still show them.
         content = covered(encoded, [_WHOLE], "solid")
         if content is not None:
             return Rewritten(content, (*steps, CoverStep("image", 1, 1.0, is_examined=False)))
