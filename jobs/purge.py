@@ -48,7 +48,7 @@ from scoring.runs import (
     SCORES,
 )
 from scoring.runs.lease import lease
-from scoring.runs.record import open_run, parsed
+from scoring.runs.record import parsed, read_record
 
 OF_PICTURES = (REVIEWS, AUDIT, AUDIT_LEASE, CANARY, ATTEMPTS, MANIFEST, COMPACT_SHARDS, COMPACT, SCORES)
 """Files and folders of a run that say something of single pictures or of the people who judged them."""
@@ -128,7 +128,7 @@ def run_purge(request: PurgeRequest, feedback: Feedback = SILENT) -> PurgeResult
     if before is not None:
         is_study = before.study_sha256 is not None
     elif not (is_study := root.at(QUESTIONS).exists() and not root.at(RUN_RECORD).exists()):
-        open_run(request.run)
+        read_record(request.run)
     kinds = {name: _kind(root, name, is_study) for name in files_below(root)}
     deleted = Counter(kinds.values())
     of_pictures = {kind: deleted[kind] for kind in (OF_PEOPLE if is_study else OF_PICTURES) if deleted[kind]}

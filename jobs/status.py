@@ -18,7 +18,7 @@ from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import compact_footers, footers
 from scoring.runs.lease import Holder, holder
 from scoring.runs.ledger import Ledger, finished, shard_id_in, shard_id_of_result, shard_ids_of_others
-from scoring.runs.record import RunRecord, open_run
+from scoring.runs.record import RunRecord, read_record
 from scoring.runs.results import RunListing, listing, results
 from scoring.runs.rows import NO_DAMAGE, Damage, damage_in_rows, damage_of, num_whole_rows, scope_of
 from scoring.screen.guard import GuardCounts
@@ -51,7 +51,7 @@ class ShardStatus:
 @click.option("--format", "format_name", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def status(run_url: str, all_shards: bool, verify: bool, format_name: str) -> None:
     """Show how many shards of a run are done, left and failed, and who scans it."""
-    run, record = open_run(run_url)
+    run, record = read_record(run_url)
     corpus = open_source(record.source, record.format, record.category)
     attempts: dict[str, list[Attempt]] = {}
     for attempt in Attempts(run.at(ATTEMPTS)).all():

@@ -39,7 +39,7 @@ from scoring.runs import COMPACT, COMPACT_SHARDS, MANIFEST, RUN_LEASE, SCORES
 from scoring.runs.footers import hash_of_marks
 from scoring.runs.lease import Lease, lease
 from scoring.runs.ledger import Ledger, shard_id_of_result
-from scoring.runs.record import RunRecord, open_run
+from scoring.runs.record import RunRecord, read_record
 from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, ResultPart, manifest, results
 from scoring.weights.cache import in_bytes
 
@@ -80,7 +80,7 @@ class CompactResult:
 
 def run_compact(request: CompactRequest) -> CompactResult:
     """Compact a run in this process, which mostly waits for the storage. Raise the errors of `ingest.errors`."""
-    run, record = open_run(request.run)
+    run, record = read_record(request.run)
     with lease(run.at(RUN_LEASE), request.run, request.takeover) as held:
         before = manifest(run)
         compacted = before or _compacted(run, record, request, held)

@@ -26,7 +26,7 @@ from ingest.sample import Sample
 from ingest.storage.place import PART, Place, place
 from scoring.engine_facts import LocalModel
 from scoring.runs import RUN_RECORD
-from scoring.runs.record import open_run, refuse_other_files
+from scoring.runs.record import read_record, refuse_other_files
 
 
 class ProblemError(Exception):
@@ -257,7 +257,7 @@ def check_run(url: str) -> str:
     root = place(url)
     is_run = root.at(RUN_RECORD).exists()
     if is_run:
-        open_run(url)
+        read_record(url)
     else:
         refuse_other_files(root, url)
     probe = root.at(f"doctor-{uuid.uuid4().hex}{PART}")

@@ -57,13 +57,13 @@ from jobs.runtime.cluster import Executor, inline_session
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.pictures import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import SILENT, Feedback
-from reports.report.opened import open_run as open_results
+from reports.report.opened import open_run
 from scoring.engines.detectors.covering import second_look
 from scoring.policies.policy import Policy
 from scoring.policies.policy_file import load_policy, policy_bytes
 from scoring.runs import RUN_RECORD
 from scoring.runs.lease import Lease, lease
-from scoring.runs.record import RunRecord, open_run
+from scoring.runs.record import RunRecord, read_record
 from scoring.sql.limits import spilling_database
 
 
@@ -145,7 +145,7 @@ def run_filter(
 def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPlan:
     """Decide for every row, and write nothing."""
     policy = _policy(request.policy)
-    run, record = open_run(request.run)
+    run, record = read_record(request.run)
     corpus = open_source(record.source, record.format, record.category)
     if request.flag_keys:
         refuse_without_json(corpus)
@@ -164,7 +164,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     if hash_list is not NOTHING or record.hash_list is not None:
         if reads_pictures(record, hash_list):
             feedback.notice(READS_AGAIN)
-        with open_results(request.run) as opened:
+        with open_run(request.run) as opened:
             listed, not_compared = withheld(opened, hash_list)
         policy = replace(policy, listed=listed, not_compared=not_compared)
     promise = request.promise

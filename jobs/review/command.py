@@ -25,7 +25,7 @@ from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.pictures import READS_AGAIN, PictureRef, listings, pictures_of_run, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from reports.report.opened import OpenRun
-from reports.run.warehouse import open_run
+from reports.run.warehouse import open_warehouse
 from scoring.labels.judgements import checked_name
 from scoring.labels.reviews import ReviewAnswers
 from scoring.privacy import private_condition, private_for_people
@@ -92,7 +92,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Re
     """Prepare everything but the server. RunError, LabelsError, SourceError, QueryError in one line; writes nothing."""
     hash_list = hash_list_of(request.hash_list)
     root, checks = place(request.run), None
-    opened = open_run(request.run)
+    opened = open_warehouse(request.run)
     with OpenRun(opened) as run:
         queue = queue_of(run, root, request.queue, request.judged, request.num_pictures, request.seed)
         rows = queue.rows

@@ -36,7 +36,7 @@ from reports.statistics.binary import Flags, Numbers
 from reports.statistics.shares import Row, evenly_taken
 from scoring.labels.picture_index import PictureIndex, picture_names
 from scoring.labels.table import contradictions, labels_sha256, read_judged
-from scoring.runs.record import open_run
+from scoring.runs.record import read_record
 from scoring.screen.heads import HEAD_KINDS
 from scoring.screen.modalities import MAX_ENCODER_BYTES, Modality
 from scoring.screen.model import Encoders, FittedScreen, Vectors, identity_of, loaded_modalities, refuse_other_features
@@ -152,7 +152,7 @@ def _labels(request: LookRequest, feedback: Feedback) -> _Labels:
         index = PictureIndex(request.labels)
         index.add_labels(together.labels)
         return _Labels(together, lambda sample, sha256: index.row_of(sample.shard, sample.key, sha256), None, None)
-    root, record = open_run(request.run)
+    root, record = read_record(request.run)
     rows = labelled_rows(root, record, together, ROW_COLUMNS, request.drawn)
     joined = rows.joined
     named = zip(*(joined.rows[name].to_pylist() for name in ("shard", "index", "sha256")), strict=True)

@@ -221,8 +221,8 @@ class RunRecord(BaseModel):
         return WHOLE
 
 
-def open_run(url: str) -> tuple[Place, RunRecord]:
-    """Open an existing run. RunError if there is none."""
+def read_record(url: str) -> tuple[Place, RunRecord]:
+    """Return the folder of a run and its record. RunError if there is none."""
     root = place(url)
     if not root.at(RUN_RECORD).exists():
         how = f"privsieve scan SOURCE --run {url} makes one"
@@ -322,7 +322,7 @@ def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
                 raise
         else:
             return None
-    before = open_run(url)[1]
+    before = read_record(url)[1]
     # The engine's description says what can change the answers; another version of privsieve alone does not.
     same: dict[str, object] = {name: getattr(before, name) for name in ("privsieve", *NOT_COMPARED)}
     # At the first check nothing is drawn yet, so `record` has None there.

@@ -15,7 +15,7 @@ from ingest.storage.place import place
 from scoring.runs.coverage import tally
 from scoring.runs.footers import footers
 from scoring.runs.ledger import Ledger, file_name
-from scoring.runs.record import open_run
+from scoring.runs.record import read_record
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from tests.jobs.in_process import as_an_older_version_wrote_it, scan_in_process
@@ -63,7 +63,7 @@ def _refusal(run: Path, capsys: Capture) -> str:
 
 
 def _settings(run: Path) -> str:
-    return open_run(str(run))[1].settings_hash()
+    return read_record(str(run))[1].settings_hash()
 
 
 @pytest.mark.parametrize("name", [f"{FIRST.removesuffix('.parquet')} (copy).parquet", "my rows\x1b[31m.parquet"])

@@ -10,7 +10,7 @@ from ingest.formats import open_source
 from ingest.storage.place import place
 from scoring.runs.coverage import tally
 from scoring.runs.ledger import file_name, ledger_of, shard_id_of_result, shard_ids_of_others
-from scoring.runs.record import open_run
+from scoring.runs.record import read_record
 from scoring.runs.results import results
 from tests.jobs.in_process import as_an_older_version_wrote_it, scan_in_process
 from tests.jobs.made import privsieve, rows, shard
@@ -127,4 +127,4 @@ def _num_digits(run: Path) -> dict[str, int]:
 
 
 def _settings(run: Path) -> str:
-    return open_run(str(run))[1].settings_hash()
+    return read_record(str(run))[1].settings_hash()

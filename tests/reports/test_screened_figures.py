@@ -14,7 +14,7 @@ import pytest
 from jobs.screen.request import FitRequest
 from reports.report.compute import summarise
 from reports.report.results import Report
-from reports.run.warehouse import open_run
+from reports.run.warehouse import open_warehouse
 from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import canned
 from scoring.privacy import private_of_values
@@ -77,7 +77,7 @@ def reported(answers: Answers, tmp_path: Path) -> Callable[[int, float | None], 
         record = run_record(asdict(canned.describe(EngineOptions())) | {"assessed": list(KEYS)})
         (folder / "run.json").write_text(record.model_dump_json())
         write_result(folder, "0.tar", 0, True, to_table(facts, verdicts, looks))
-        return summarise(open_run(str(folder)))
+        return summarise(open_warehouse(str(folder)))
 
     return report
 
