@@ -40,7 +40,7 @@ from jobs.filter.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewritt
 from jobs.filter.shift import COLUMNS, Shift
 from jobs.runtime.on_worker import code_hash
 from scoring.captions import masked
-from scoring.engines.detectors.covering import second_look
+from scoring.engines.detectors.covering import examiner
 from scoring.labels.reviews import ReviewedBox
 from scoring.policies.policy import Policy
 from scoring.runs.footers import blocks_at
@@ -251,7 +251,7 @@ class ShardCopier:
         ]
         facts += [share.kept_sha256, self.policy.members, self.policy.texts, decided.flags]
         if decided.rewrite is not None:
-            looks = [second_look().protocol] if self.policy.redacts else []
+            looks = [examiner().protocol] if self.policy.redacts else []
             looks += [self.verify.shown, repr(self.verify.options)] if self.verify is not None else []
             facts += [self.policy.sha256, looks, decided.rewrite.decisions]
         text = json.dumps(facts, default=ReviewedBox.model_dump)

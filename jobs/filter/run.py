@@ -58,7 +58,7 @@ from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.pictures import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import SILENT, Feedback
 from reports.report.opened import open_run
-from scoring.engines.detectors.covering import second_look
+from scoring.engines.detectors.covering import examiner
 from scoring.policies.policy import Policy
 from scoring.policies.policy_file import load_policy, policy_bytes
 from scoring.runs import RUN_RECORD
@@ -326,7 +326,7 @@ def _identity(planned: FilterPlan) -> ReleaseRecord:
         members=policy.members,
         files=policy.files,
         texts=policy.texts,
-        second_look=second_look().protocol if policy.redacts and planned.urls is None else None,
+        second_look=examiner().protocol if policy.redacts and planned.urls is None else None,
         verified_by=None if planned.verify is None else planned.verify.shown,
         residual_max_level=policy.residual_max_level,
         previous_sha256=None if planned.previous is None else planned.previous.sha256,

@@ -16,7 +16,7 @@ from jobs.runtime.cluster import inline_session, num_cores, ray_session
 from jobs.runtime.machines import num_engines, refuse_impossible, share_of_gpu
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from jobs.scan import inline
-from jobs.scan.first_look import look
+from jobs.scan.preflight import checked_description
 from jobs.scan.prepared import (
     category_notices,
     check_category,
@@ -128,7 +128,7 @@ class _Scan:
             self._description = self._described()
             self._record = record_of(self._prepared, self._description)
             if refuse_other(self._request.run, self._record) is None and not self._on_cluster:
-                self._refuse_new_run()  # on a cluster, the first look has done it
+                self._refuse_new_run()  # on a cluster, `checked_description` has done it
             held = stack.enter_context(lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover))
             Attempts(self._run.at(ATTEMPTS)).reset_failed()
             stack.enter_context(_discounting_interruption(self._run))
@@ -148,7 +148,7 @@ class _Scan:
         cpus, gpus = self._resources.engine_cpus, gpus_per_engine(self._prepared, self._resources)
         refuse_impossible(self._resources.ray_address, cpus, gpus)
         new_run = (self._prepared.source, self._run) if is_new else None
-        return look(
+        return checked_description(
             self._request.engine, self._engine_options(), cpus, gpus, self._feedback, self._progress, new_run=new_run
         )
 
