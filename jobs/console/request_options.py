@@ -275,10 +275,12 @@ def _kind(parameter: Parameter) -> Any:
     return click.Choice(get_args(parameter.type)) if get_origin(parameter.type) is Literal else None
 
 
-def _limit(limits: list[Any], closed: str, is_open: str) -> tuple[Any, bool]:
+def _limit(limits: list[Any], closed_name: str, open_name: str) -> tuple[Any, bool]:
     """Return the limit, and whether the limit itself is outside of the range."""
-    inside = next((getattr(limit, closed) for limit in limits if getattr(limit, closed, None) is not None), None)
-    outside = next((getattr(limit, is_open) for limit in limits if getattr(limit, is_open, None) is not None), None)
+    inside, outside = (
+        next((value for limit in limits if (value := getattr(limit, name, None)) is not None), None)
+        for name in (closed_name, open_name)
+    )
     return (outside, True) if outside is not None else (inside, False)
 
 

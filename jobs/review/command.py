@@ -22,7 +22,7 @@ from jobs.review.progress import ReviewerTally, ReviewPage, estimate_of, not_sho
 from jobs.review.queue import Judged, Queue, assignment, known_answers, mixed, people_of, queue_of
 from jobs.review.screen import Screen
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
-from jobs.runtime.pictures import READS_AGAIN, PictureRef, listings, pictures_of_run, reads_pictures
+from jobs.runtime.pictures import READS_AGAIN, PictureRef, clearances, pictures_of_run, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from reports.report.opened import OpenRun
 from reports.run.warehouse import open_warehouse
@@ -141,8 +141,8 @@ def _hidden(run: OpenRun, rows: pa.Table, hash_list: HashList) -> dict[int, Lite
     if reads_pictures(run.record, hash_list):
         hashes = rows[Col.SHA256].to_pylist()
         return {number: "listed" for number, sha256 in enumerate(hashes) if sha256 in hash_list.sha256}
-    numbered = enumerate(listings(run, rows, hash_list))
-    return {n: "listed" if listing == "listed" else "not_compared" for n, listing in numbered if listing != "clear"}
+    numbered = enumerate(clearances(run, rows, hash_list))
+    return {n: "listed" if each == "listed" else "not_compared" for n, each in numbered if each != "clear"}
 
 
 @contextmanager

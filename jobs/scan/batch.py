@@ -267,12 +267,12 @@ class BatchScorer:
         self, pictures: Sequence[tuple[Facts, DecodedImage | Fault]]
     ) -> list[tuple[Facts, DecodedImage | Fault]]:
         """Return the pictures, with only the place of those on the hash list."""
-        listings = self._hash_list.listings(
+        clearances = self._hash_list.clearances(
             [facts.sha256 for facts, _ in pictures], [facts.pdq for facts, _ in pictures]
         )
         return [
-            (Facts.of_listed(facts.shard, facts.index), ON_HASH_LIST) if listing == "listed" else (facts, image)
-            for (facts, image), listing in zip(pictures, listings, strict=True)
+            (Facts.of_listed(facts.shard, facts.index), ON_HASH_LIST) if clearance == "listed" else (facts, image)
+            for (facts, image), clearance in zip(pictures, clearances, strict=True)
         ]
 
     def _first_look(self, sample: Sample, seen: tuple[Facts, DecodedImage | Fault]) -> FirstLook:

@@ -13,7 +13,7 @@ from ingest.formats import StatedCounts, refuse_without_pictures, stated_counts
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.cluster import inline_session, num_cores, ray_session
-from jobs.runtime.machines import num_engines, refuse_impossible, share_of_gpu
+from jobs.runtime.machines import pool_size, refuse_unfit_engine, share_of_gpu
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from jobs.scan import inline
 from jobs.scan.preflight import checked_description
@@ -146,7 +146,7 @@ class _Scan:
             refuse_other_files(self._run, self._request.run)
             self._refuse_source()
         cpus, gpus = self._resources.engine_cpus, gpus_per_engine(self._prepared, self._resources)
-        refuse_impossible(self._resources.ray_address, cpus, gpus)
+        refuse_unfit_engine(self._resources.ray_address, cpus, gpus)
         new_run = (self._prepared.source, self._run) if is_new else None
         return checked_description(
             self._request.engine, self._engine_options(), cpus, gpus, self._feedback, self._progress, new_run=new_run
@@ -256,8 +256,8 @@ class _Scan:
 
         address, cpus = self._resources.ray_address, self._resources.engine_cpus
         gpus = gpus_per_engine(self._prepared, self._resources)
-        refuse_impossible(address, cpus, gpus)
-        size, max_size = num_engines(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
+        refuse_unfit_engine(address, cpus, gpus)
+        size, max_size = pool_size(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
         pool = on_ray.EnginePool(size, max_size, cpus, gpus, self._on_cluster)
         scan_left = partial(on_ray.scan_slices, engines=pool, notice=self._feedback.notice)
         if not self._progress.is_shown:

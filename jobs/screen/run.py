@@ -108,7 +108,7 @@ def labelled_pictures(
             if not isinstance(decoded, DecodedImage):
                 left_out[label] = "unreadable"
                 continue
-            if hash_list.listings([sha256], [decoded.pdq])[0] != "clear":
+            if hash_list.clearances([sha256], [decoded.pdq])[0] != "clear":
                 left_out[label] = "withheld by the hash list"
                 continue
             try:

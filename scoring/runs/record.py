@@ -49,7 +49,7 @@ def _checked_engine(engine: dict[str, Any]) -> dict[str, Any]:
     return engine
 
 
-Count = Annotated[int, Field(ge=1, lt=2**63)]
+PositiveCount = Annotated[int, Field(ge=1, lt=2**63)]
 
 Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 """Text without null bytes, as in names of paths, fields and columns."""
@@ -113,21 +113,21 @@ class RunRecord(BaseModel):
     source: Text
     format: str
     category: Text | None
-    sample: Count | None
+    sample: PositiveCount | None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None
-    limit: Count | None
+    limit: PositiveCount | None
 
     per_category: bool = False
     """Whether `sample` counts the images of each category instead of all images."""
 
-    drawn: Count | None = None
+    drawn: PositiveCount | None = None
     """Number of images that were drawn, if `per_category`."""
 
-    shards: Count | None = None
+    shards: PositiveCount | None = None
     """Number of drawn shards, from which `sample` images were drawn; None if images of all shards could be drawn."""
 
-    num_source_shards: Count | None = None
-    num_in_shards: Count | None = None
+    num_source_shards: PositiveCount | None = None
+    num_in_shards: PositiveCount | None = None
     """Number of images in the drawn shards, if `shards`."""
 
     labels: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
@@ -145,8 +145,8 @@ class RunRecord(BaseModel):
     screen: ScreenSettings | None = None
     """The screen that left pictures out; None if the engine was asked about all of them."""
 
-    max_pixels: Count
-    max_frames: Count
+    max_pixels: PositiveCount
+    max_frames: PositiveCount
     taxonomy: str
     engine: Annotated[dict[str, Any], AfterValidator(_checked_engine)]
 

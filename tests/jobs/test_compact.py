@@ -23,7 +23,7 @@ from ingest.storage.place import Place, place
 from reports.run import warehouse
 from reports.run.warehouse import open_warehouse, setup_statements
 from scoring.runs import MANIFEST
-from scoring.runs.ledger import file_name, finished, has_result
+from scoring.runs.ledger import finished, has_result, result_name
 from scoring.runs.results import RowRange, RunListing, is_compacted, listing, manifest, results
 from scoring.runs.rows import rows_at
 from scoring.table import SCHEMA
@@ -100,7 +100,7 @@ def test_a_later_scan_sees_that_all_is_done_and_a_shard_finds_its_rows(tmp_path:
 
 def test_an_unfinished_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = made_run(tmp_path, SHARDS)
-    (run / "scores" / file_name("00003.tar", 1, True)).unlink()
+    (run / "scores" / result_name("00003.tar", 1, True)).unlink()
     before = sorted(run.rglob("*"))
     assert privsieve("compact", run) == 2
     error = capsys.readouterr().err
@@ -154,7 +154,7 @@ def test_rows_that_come_twice_are_reported_and_nothing_is_removed(
 
 def test_a_damaged_slice_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = made_run(tmp_path, SHARDS)
-    (run / "scores" / file_name("00001.tar", 0, True)).write_bytes(b"PAR1 but no more")
+    (run / "scores" / result_name("00001.tar", 0, True)).write_bytes(b"PAR1 but no more")
     assert privsieve("compact", run) == 2
     error = capsys.readouterr().err
     assert "is damaged; delete it and run the same scan again" in error

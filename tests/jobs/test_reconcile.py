@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ingest.formats import open_source
 from scoring.runs.coverage import tally
-from scoring.runs.ledger import file_name, finished
+from scoring.runs.ledger import finished, result_name
 from scoring.runs.record import read_record
 from scoring.runs.results import results
 from tests.ingest.made import jpeg, parquet_file
@@ -34,7 +34,7 @@ def _changed(run: Path) -> list[str]:
 
 def test_a_slice_given_up_between_two_others_is_missing_and_not_changed(tmp_path: Path) -> None:
     run = _scanned(tmp_path, 2)
-    (run / "scores" / file_name(SHARD, 1, False)).unlink()
+    (run / "scores" / result_name(SHARD, 1, False)).unlink()
     assert _changed(run) == []
     opened, _ = read_record(str(run))
     assert not finished(SHARD, results(opened).ledger)

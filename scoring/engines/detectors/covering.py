@@ -318,7 +318,7 @@ def _things(pixels: Pixels, targets: Sequence[str]) -> tuple[list[Area], list[st
     for thing in _engine().objects.find(pixels):
         target = "persons" if thing.kind == PERSON else "vehicles" if thing.kind in VEHICLES else ""
         if target in targets:
-            areas.append(_with_margin(thing.area_in(pixels.shape[1::-1]), target))
+            areas.append(_with_margin(thing.box_in(pixels.shape[1::-1]), target))
             is_sure = thing.confidence >= (PERSON_CONFIDENCE if target == "persons" else VEHICLE_CONFIDENCE)
             left += [target] if is_sure else []
     return areas, left

@@ -85,8 +85,8 @@ def _agreement(face: Face, others: Sequence[Face]) -> float:
 
 def _overlap(face: Face, other: Face) -> float:
     """Return the intersection over union, 0–1."""
-    common = face.area_within(other)
-    return common / max(face.area + other.area - common, 1.0)
+    common = face.num_pixels_within(other)
+    return common / max(face.num_pixels + other.num_pixels - common, 1.0)
 
 
 Floats = npt.NDArray[np.float64]
@@ -139,7 +139,7 @@ def _identity(face: Face, size: tuple[int, int]) -> list[Finding]:
     value = 1.0 if face.recognisable else 0.5
     kind = f"face, {round(face.width, -1):.0f} px wide, {'sharp' if face.recognisable else 'small or not sharp'}"
     return [
-        Finding("biometrics", value, kind, face.area_in(size), face.confidence),
+        Finding("biometrics", value, kind, face.box_in(size), face.confidence),
         Finding("age", value, "a person's face"),
         Finding("gender", value, "a person's face"),
     ]

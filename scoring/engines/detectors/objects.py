@@ -96,7 +96,9 @@ def _distinct(scores: Floats, boxes: Floats) -> list[Thing]:
 def _is_same(thing: Thing, surer: Thing) -> bool:
     if thing.kind != surer.kind:
         return False
-    common = thing.area_within(surer)
-    union = thing.area + surer.area - common
-    is_second = common >= MAX_INSIDE * max(thing.area, 1.0) and thing.area >= MIN_SIZE_OF_SECOND * surer.area
+    common = thing.num_pixels_within(surer)
+    union = thing.num_pixels + surer.num_pixels - common
+    is_second = (
+        common >= MAX_INSIDE * max(thing.num_pixels, 1.0) and thing.num_pixels >= MIN_SIZE_OF_SECOND * surer.num_pixels
+    )
     return common >= MAX_OVERLAP * union or is_second
