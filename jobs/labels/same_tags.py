@@ -41,8 +41,8 @@ class TagSet:
 
     length = 2**32
 
-    def features(self, seen: PictureView) -> Features | None:
-        words = {crc32(word.encode()) for word in re.findall(r"\w+", (seen.view.caption or "").lower())}
+    def features(self, picture: PictureView) -> Features | None:
+        words = {crc32(word.encode()) for word in re.findall(r"\w+", (picture.view.caption or "").lower())}
         if not words:
             return None
         return Features(np.ones(len(words), np.float32), np.array(sorted(words), np.int64))

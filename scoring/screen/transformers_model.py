@@ -130,8 +130,8 @@ class TransformersEncoder:
                 f"{error}; give its config.json and its preprocessor of the same model, or choose another model"
             ) from None
 
-    def features(self, seen: PictureView) -> Features:
-        return Features(self._embedding(seen.view.pixels))
+    def features(self, picture: PictureView) -> Features:
+        return Features(self._embedding(picture.view.pixels))
 
     def _embedding(self, pixels: Pixels) -> npt.NDArray[np.float32]:
         from PIL import Image

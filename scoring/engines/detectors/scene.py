@@ -102,7 +102,7 @@ def _is_in(face: Face, things: Sequence[Thing]) -> bool:
 def _is_drawn(person: Thing, faces: Sequence[Face]) -> bool:
     """Return whether its face is flat, as in paintings with flat colours, posters and cartoons."""
     own = _faces_of(person, faces)
-    return bool(own) and all(face.drawn for face in own)
+    return bool(own) and all(face.is_drawn for face in own)
 
 
 def _faces_of(person: Thing, faces: Sequence[Face]) -> list[Face]:
@@ -117,11 +117,11 @@ def _faces_of(person: Thing, faces: Sequence[Face]) -> list[Face]:
 
 
 def _clear(faces: Sequence[Face]) -> list[Face]:
-    return [face for face in faces if face.confidence >= FACE_CONFIDENCE and not face.drawn]
+    return [face for face in faces if face.confidence >= FACE_CONFIDENCE and not face.is_drawn]
 
 
 def _heads(faces: Sequence[Face]) -> list[Face]:
-    return [face for face in faces if not face.drawn and face.width >= MIN_HEAD_PX]
+    return [face for face in faces if not face.is_drawn and face.width >= MIN_HEAD_PX]
 
 
 def _is_group(persons: Sequence[Thing], faces: Sequence[Face], size: Size) -> bool:

@@ -198,7 +198,7 @@ class VllmEngine:
     def _input(self, prompt: Prompt, image: Image, name: str) -> dict[str, Any]:
         tokens = self.prompter.tokens(prompt)
         if prompt.has_image:
-            return self._inputs.made(tokens, image, name)
+            return self._inputs.input_of(tokens, image, name)
         return {"prompt_token_ids": list(tokens.token_ids)}
 
     def _count_outcomes_left(self, number: int) -> None:
