@@ -159,12 +159,12 @@ def run_audit_sample(request: AuditSampleRequest, feedback: Feedback = SILENT) -
     run = open_warehouse(request.run)
     if has_sample(run.root):  # else a command that was killed may have left them
         refuse_existing(request.out, f"{stem}.second.csv" if extension == ".csv" else f"{stem}.xml")
-    with OpenRun(run) as opened, lease(run.root.at(AUDIT_LEASE), request.run, takeover=None) as held:
-        return _sampled(request, run, opened, hash_list, held, feedback)
+    with OpenRun(run) as opened, lease(run.root.at(AUDIT_LEASE), request.run, takeover=None) as own_lease:
+        return _sampled(request, run, opened, hash_list, own_lease, feedback)
 
 
 def _sampled(
-    request: AuditSampleRequest, run: Run, opened: OpenRun, hash_list: HashList, held: Lease, feedback: Feedback
+    request: AuditSampleRequest, run: Run, opened: OpenRun, hash_list: HashList, own_lease: Lease, feedback: Feedback
 ) -> AuditSampleResult:
     """Draw the sample, as `run_audit_sample` does, in the one process that samples this run now."""
     earlier = _earlier(run.root, request.replace)
@@ -198,7 +198,7 @@ def _sampled(
     for url in filter(None, (request.out, second_list, interface_url)):
         if not _holds(place(url), files.get(url)):
             refuse_existing(url)
-    held.confirm()
+    own_lease.confirm()
     _refuse_drawn_meanwhile(request, run.root, earlier)
     # First, since its path can be wrong: the run keeps its sample and its rates until then.
     for url, content in files.items():

@@ -270,7 +270,7 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
     with _executor(planned.plan, resources) as copy:  # first: a cluster that cannot be joined leaves nothing behind
         if request.overwrite:
             remove_tree(out, last=(RELEASE, UNFINISHED))  # what remains after a kill is known as a release
-        with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as held:
+        with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as own_lease:
             if out.is_local and out.exists():  # what a killed filter left
                 remove_half_written(out)
             out.at(UNFINISHED).write(as_json(identity.model_dump()))
@@ -288,13 +288,13 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
                 urls=planned.urls,
                 before=before,
             )
-            counts, written, shift = _copy_all(copier, planned.plan, copy, feedback, held)
+            counts, written, shift = _copy_all(copier, planned.plan, copy, feedback, own_lease)
             if request.urls is not None and planned.urls is not None:
                 listed = write_urls(
                     request.urls, out, planned.run, planned.plan, policy, planned.threshold, planned.urls
                 )
                 written = [*written, listed]
-            held.confirm()
+            own_lease.confirm()
             changes = finish(
                 out, identity, planned.record, planned.plan, counts, written, shift, request.sign_key, planned.previous
             )
@@ -366,7 +366,7 @@ def _executor(plan: Plan, resources: FilterResources) -> Iterator[Copy]:
 
 
 def _copy_all(
-    copier: ShardCopier, plan: Plan, copy: Copy, feedback: Feedback, held: Lease
+    copier: ShardCopier, plan: Plan, copy: Copy, feedback: Feedback, own_lease: Lease
 ) -> tuple[Counts, Sequence[Written], Shift]:
     """Copy every shard. Return the counts after the copy, what was written, and how the release differs.
 
@@ -377,7 +377,7 @@ def _copy_all(
     num_unseen, unseen_kinds, shift = 0, Counter[str](), Shift()
     with feedback.meter("filter", plan.num_kept) as meter:
         for copied in copy(copier, plan.shares):
-            held.check()
+            own_lease.check()
             if copied.failure:
                 raise IncompleteError(f"{copied.failure}; run the same command with --resume to continue")
             if copied.changed:

@@ -61,9 +61,9 @@ def labels_of(url: str) -> pa.Table:
 
 def tables_of(urls: Sequence[str]) -> list[tuple[str, pa.Table]]:
     """Return each URL with its `labels_of`. LabelsError if one is given twice: it would agree with itself."""
-    given = Counter(str(place(url).path) for url in urls)
+    num_given = Counter(str(place(url).path) for url in urls)
     for url in urls:
-        if given[place(url).path] > 1:
+        if num_given[place(url).path] > 1:
             raise LabelsError(f"{url} is given twice; give each input once")
     return [(url, labels_of(url)) for url in urls]
 

@@ -144,10 +144,10 @@ def _vectors(
 
 
 def _labels(request: LookRequest, feedback: Feedback) -> _Labels:
-    given = read_judged(request.labels)
-    if caution := contradictions(given.labels):
+    judged = read_judged(request.labels)
+    if caution := contradictions(judged.labels):
         feedback.notice(f"caution: {caution}")
-    together = agreed(given)
+    together = agreed(judged)
     if request.run is None:
         index = PictureIndex(request.labels)
         index.add_labels(together.labels)
@@ -297,13 +297,13 @@ def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SIL
 def modalities_of(request: SeenRequest) -> tuple[ModalityName, ...]:
     """Return what is seen of a picture. LabelsError if an encoder is given, and the modalities leave it out."""
     texts: tuple[ModalityName, ...] = () if request.text_encoder is None else ("text-encoder",)
-    given = (*ENCODERS[: len(request.encoder)], *texts)
+    encoders = (*ENCODERS[: len(request.encoder)], *texts)
     if not request.modality:
-        return ("thumbnail", *given)
+        return ("thumbnail", *encoders)
     for name in ("encoder", "text-encoder"):
-        if name in given and name not in request.modality:
+        if name in encoders and name not in request.modality:
             raise LabelsError(f"--{name} is given, and --modality does not name {name}; add it, or leave --{name} out")
-    return tuple(name for name in MODALITIES if name in {*request.modality, *given})
+    return tuple(name for name in MODALITIES if name in {*request.modality, *encoders})
 
 
 def encoders_of(request: SeenRequest) -> Encoders:

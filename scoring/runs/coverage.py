@@ -85,8 +85,8 @@ def coverage(run: Place, record: RunRecord, current: Results, num_rows: int) -> 
 
     The source is listed only if the results alone do not decide it.
     """
-    held = holder(run.at(RUN_LEASE))
-    scanner = str(held) if held is not None and not held.is_stale() else None
+    worker = holder(run.at(RUN_LEASE))
+    scanner = str(worker) if worker is not None and not worker.is_stale() else None
     num_begun = len(current.ledger)
     num_chosen = record.num_chosen
     if current.ranges is not None or (num_chosen is not None and num_rows == num_chosen):
