@@ -150,13 +150,13 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> B
     listed = _one_of("list of what is private", LISTS, variants)
     endings = [part for part in (edition, listed, None if reading == "strict" else reading) if part]
     parts = [wording, *([listed] if listed else []), "answer_with_reason" if reading == "reason" else "answer"]
-    question = "\n\n".join(fill(part, getattr(texts, part.replace("-", "_")), {}) for part in parts)
+    asked = "\n\n".join(fill(part, getattr(texts, part.replace("-", "_")), {}) for part in parts)
     wanted: FirstToken | Generate
     if reading == "first":
         wanted = FirstToken((tuple(texts.answers.yes), tuple(texts.answers.no)))
     else:
         wanted = Generate(MAX_TOKENS[reading], probability_tokens=texts.answers.candidates)
-    prompt = Prompt(with_image(texts, texts.system, question), wanted)
+    prompt = Prompt(with_image(texts, texts.system, asked), wanted)
     first_name = next(first for first, now in EARLIER_WORDINGS.items() if now == wording)
     names = [",".join([f"binary:{named}", *endings]) for named in (wording, written, first_name)]
     full_version = version(names[1], revision, texts, [prompt], first_name=names[2])
@@ -166,8 +166,8 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> B
 def refuse_mixed_texts(prompt_file: bytes | None, wordings: Sequence[str], languages: Sequence[str]) -> None:
     """EngineError if a prompt file replaces some of these wordings alone, or the texts of several languages by one:
     figures of them would not be those of wordings, or of languages."""
-    own_texts = {} if prompt_file is None else parse_mapping(prompt_file, "the prompt file")
-    named = {BinaryTexts.EARLIER_NAMES.get(name, name) for name in own_texts}
+    given = {} if prompt_file is None else parse_mapping(prompt_file, "the prompt file")
+    named = {BinaryTexts.EARLIER_NAMES.get(name, name) for name in given}
     if len(languages) > 1 and named - {"image_first"}:
         raise EngineError(
             "the prompt file replaces the texts of every language by the same ones; scan with a file for each "

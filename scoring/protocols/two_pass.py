@@ -128,12 +128,12 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> T
         read = partial(_read_lines, note_line=texts.note_line)
     else:
         texts, read = load_texts("two-pass", TextsByLevel, options.prompts), _read_levels
-    question = texts.asking("first", {})
-    first = Prompt(with_image(texts, texts.first_system, question), Generate(MAX_TOKENS_FIRST))
-    question = fill("second", texts.second, {"attributes": texts.attributes(), "notes": _NOTES})
+    asked = texts.asking("first", {})
+    first = Prompt(with_image(texts, texts.first_system, asked), Generate(MAX_TOKENS_FIRST))
+    asked = fill("second", texts.second, {"attributes": texts.attributes(), "notes": _NOTES})
     must_hold("second", texts.second, "notes", "the second pass has nothing to read")
     wanted = Generate(MAX_TOKENS_SECOND, form_schema(MEANING))
-    second = Prompt(without_image(texts.second_system, question), wanted)
+    second = Prompt(without_image(texts.second_system, asked), wanted)
     full_version = version("two-pass", revision, texts, [first, second])
     return TwoPassProtocol("two-pass", full_version, first, second, read)
 
