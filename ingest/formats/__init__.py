@@ -1,7 +1,7 @@
 """One module per corpus format, with its reader and its writer side by side; `FORMATS` picks by name.
 
-Every format offers the functions of `Format`. To add a format: write the module, name it in `FORMATS`, and make
-`_recognised` and `_kind` recognise it.
+Every format offers `shards`, `slices`, `read` and `write` with the same signatures. To add a format: write the
+module, name it in `FORMATS`, and make `_recognised` and `_kind` recognise it.
 
 `stated_counts` reads numbers of pictures that img2dataset wrote next to its tars. They are known without reading a tar,
 and may be wrong: they are shown and never decide what is scanned. 00000_stats.json holds the number of pictures that
