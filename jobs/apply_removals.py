@@ -36,7 +36,7 @@ class ApplyRemovalsRequest:
     """Folder or fsspec URL of a copy of a release's shards."""
 
     listed: Annotated[Url, Option(argument="LIST")]
-    """The removed.parquet of the release as it is now, or a text file as of takedown."""
+    """The removed.parquet of the release as it is now, or a text file as for takedown."""
 
     pdq_distance: PdqDistance = MAX_DISTANCE
     """Number of bits, of 256, in which a picture may differ from a PDQ hash of the list."""
@@ -95,12 +95,12 @@ def run_apply_removals(request: ApplyRemovalsRequest, feedback: Feedback = SILEN
         if root.at(TAKEDOWN_JOURNAL).exists() or root.at(TAKEDOWN_STAGED).exists():
             raise PrivsieveError(f"{request.copy}: an apply-removals is unfinished; run it again without --dry-run")
         return _matched(open_source(request.copy, None, None), entries, request, feedback)[1]
-    with lease(root.at(RELEASE_LEASE), request.copy, takeover=None) as held:
+    with lease(root.at(RELEASE_LEASE), request.copy, takeover=None) as own_lease:
         finish_takedown(root)
         source = open_source(request.copy, None, None)
         shards, result = _matched(source, entries, request, feedback)
         if shards:
-            put_in_place(root, held, lambda folder: _staged(root, folder, source, shards))
+            put_in_place(root, own_lease, lambda folder: _staged(root, folder, source, shards))
     return result
 
 

@@ -50,8 +50,8 @@ def run_calibrate(request: CalibrateRequest) -> CalibrationReport:
     the run, or are too few for the thresholds file that is asked for. RunError, StorageError of the run."""
     if request.out is not None:
         refuse_existing(request.out)
-    given = read_judged(request.labels)
-    labels = agreed(given)
+    judged = read_judged(request.labels)
+    labels = agreed(judged)
     run = place(request.run)
     with open_run(request.run) as opened:
         record, cautions = opened.record, tuple(map(printable, opened.cautions))
@@ -60,7 +60,7 @@ def run_calibrate(request: CalibrateRequest) -> CalibrationReport:
     report = CalibrationReport(
         run=printable(request.run),
         engine=engine_name(record.engine),
-        cautions=tuple(filter(None, (*cautions, contradictions(given.labels)))),
+        cautions=tuple(filter(None, (*cautions, contradictions(judged.labels)))),
         has_attributes=bool(record.engine["assessed"]),
         join=rows.joined.counts,
         drawn=rows.drawn,

@@ -10,8 +10,8 @@ from ingest.errors import QueryError, did_you_mean
 from jobs.console.terminal import write_line, write_lines
 
 _ENTRY = re.compile(r"^- \[[^\]]+\]\(([\w/]+)\.md\): (.*(?:\n  .*)*)", re.MULTILINE)
-"""A line of docs/index.md: topic, and what the page is about. Commands that have no page of their name are in backticks
-there."""
+"""A line of docs/index.md: topic, and what the page is about. A command without a page of its own
+is in backticks in that text."""
 
 
 @click.command()

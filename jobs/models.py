@@ -137,7 +137,7 @@ def models() -> None:
 def fetch(weights: tuple[str, ...], quiet: bool) -> None:
     """Fetch models and adapters before a scan needs them.
 
-    WEIGHTS are hub names (owner/name@revision) or URLs, as of scan --model and --adapter. An interrupted download is
+    WEIGHTS are hub names (owner/name@revision) or URLs, as for scan --model and --adapter. An interrupted download is
     continued. Prints the SHA-256 that run.json will have.
 
     Example: privsieve models fetch s3://bucket/models/Qwen3-VL-8B

@@ -48,7 +48,7 @@ from scoring.runs import (
     SCORES,
 )
 from scoring.runs.lease import lease
-from scoring.runs.record import open_run, parsed
+from scoring.runs.record import parsed, read_record
 
 OF_PICTURES = (REVIEWS, AUDIT, AUDIT_LEASE, CANARY, ATTEMPTS, MANIFEST, COMPACT_SHARDS, COMPACT, SCORES)
 """Files and folders of a run that say something of single pictures or of the people who judged them."""
@@ -128,19 +128,19 @@ def run_purge(request: PurgeRequest, feedback: Feedback = SILENT) -> PurgeResult
     if before is not None:
         is_study = before.study_sha256 is not None
     elif not (is_study := root.at(QUESTIONS).exists() and not root.at(RUN_RECORD).exists()):
-        open_run(request.run)
+        read_record(request.run)
     kinds = {name: _kind(root, name, is_study) for name in files_below(root)}
     deleted = Counter(kinds.values())
     of_pictures = {kind: deleted[kind] for kind in (OF_PEOPLE if is_study else OF_PICTURES) if deleted[kind]}
     others = {name.partition("/")[0] for name, kind in kinds.items() if kind is None}
-    left = tuple(sorted(printable(name) for name in others.difference(STAYS)))
-    result = PurgeResult(of_pictures, left, None if before is None else before.on, is_study)
+    names_left = tuple(sorted(printable(name) for name in others.difference(STAYS)))
+    result = PurgeResult(of_pictures, names_left, None if before is None else before.on, is_study)
     if not request.yes:
         return result
-    with lease(root.at(RUN_LEASE), request.run, takeover=None) as held:
+    with lease(root.at(RUN_LEASE), request.run, takeover=None) as own_lease:
         if before is None:
             record = _written_figures(root, request.run, result, feedback)
-            held.confirm()
+            own_lease.confirm()
             root.at(PURGED).write(f"{record.model_dump_json(indent=2, exclude_none=True)}\n".encode())
         folders = (SHOWN,) if is_study else OF_PICTURES
         for name in dict.fromkeys([*folders, *(name for name, kind in kinds.items() if kind and "/" not in name)]):

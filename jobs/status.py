@@ -18,7 +18,7 @@ from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import compact_footers, footers
 from scoring.runs.lease import Holder, holder
 from scoring.runs.ledger import Ledger, finished, shard_id_in, shard_id_of_result, shard_ids_of_others
-from scoring.runs.record import RunRecord, open_run
+from scoring.runs.record import RunRecord, read_record
 from scoring.runs.results import RunListing, listing, results
 from scoring.runs.rows import NO_DAMAGE, Damage, damage_in_rows, damage_of, num_whole_rows, scope_of
 from scoring.screen.guard import GuardCounts
@@ -51,7 +51,7 @@ class ShardStatus:
 @click.option("--format", "format_name", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def status(run_url: str, all_shards: bool, verify: bool, format_name: str) -> None:
     """Show how many shards of a run are done, left and failed, and who scans it."""
-    run, record = open_run(run_url)
+    run, record = read_record(run_url)
     corpus = open_source(record.source, record.format, record.category)
     attempts: dict[str, list[Attempt]] = {}
     for attempt in Attempts(run.at(ATTEMPTS)).all():
@@ -63,9 +63,9 @@ def status(run_url: str, all_shards: bool, verify: bool, format_name: str) -> No
     if not record.is_whole:
         shards = [shard for shard in shards if shard.num_slices_done or shard.num_slices_begun or shard.failure]
     gone = shard_ids_of_others(corpus.shards, ledger)
-    held = holder(run.at(RUN_LEASE))
+    worker = holder(run.at(RUN_LEASE))
     if format_name == "json":
-        scanned_by = held.model_dump() if held else None
+        scanned_by = worker.model_dump() if worker else None
         counts = _counts(run, record, listed)
         damage = counts.damage if isinstance(counts, ImageCounts) else None
         time_of_engines = engine_time(run)
@@ -96,8 +96,8 @@ def status(run_url: str, all_shards: bool, verify: bool, format_name: str) -> No
         write_line(line)
     if num_verified is not None:
         write_line(f"{number_of(num_verified, 'row')} read: no page of a result is damaged")
-    write_line(_who(held))
-    if held is None:
+    write_line(_who(worker))
+    if worker is None:
         is_done = all(shard.state == "done" for shard in shards)
         if not record.is_whole and isinstance(counts, ImageCounts):
             is_done = has_all_chosen(record, counts.num_images + counts.damage.num_parts, corpus.shards, ledger)
@@ -190,10 +190,10 @@ def _engine_lines(time_: EngineTime | None) -> list[str]:
     ]
 
 
-def _who(held: Holder | None) -> str:
-    if held is None:
+def _who(worker: Holder | None) -> str:
+    if worker is None:
         return "no scan is running"
-    age = f"seen {held.age_s():.0f} s ago"
-    if held.is_stale():
-        return f"{held} scanned it ({age}) and is gone; run the same scan again to continue"
-    return f"{held} scans it ({age})"
+    age = f"seen {worker.age_s():.0f} s ago"
+    if worker.is_stale():
+        return f"{worker} scanned it ({age}) and is gone; run the same scan again to continue"
+    return f"{worker} scans it ({age})"

@@ -84,8 +84,10 @@ class Assessment:
     """Severity of the whole image, 0–1."""
 
     private: bool | None = None
+    """Whether the whole image is private."""
+
     prob_private: float | None = None
-    """Whether the whole image is private, and the probability of it, 0–1."""
+    """Probability that the whole image is private, 0–1."""
 
 
 @dataclass(frozen=True)

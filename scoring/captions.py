@@ -104,8 +104,8 @@ def masked(text: str) -> str:
         return REMOVED
     if not caption_kinds(text):
         return text
-    made = "".join(_masked_line(line) for line in _SEPARATOR.split(text))
-    return REMOVED if caption_kinds(made) else made
+    result = "".join(_masked_line(line) for line in _SEPARATOR.split(text))
+    return REMOVED if caption_kinds(result) else result
 
 
 _SEPARATOR = re.compile(r"([\n|]|(?<=[.!?;])\s)")
@@ -114,10 +114,10 @@ _SEPARATOR = re.compile(r"([\n|]|(?<=[.!?;])\s)")
 
 def _masked_line(line: str) -> str:
     kinds = caption_kinds(line)
-    made = line
+    masked = line
     for kind in kinds if len(line) <= _MAX_NARROWED else ():
-        made = _without(made, kind)
-    return f"[{', '.join(kinds)}]" if kinds and (made == line or caption_kinds(made)) else made
+        masked = _without(masked, kind)
+    return f"[{', '.join(kinds)}]" if kinds and (masked == line or caption_kinds(masked)) else masked
 
 
 def _without(line: str, kind: str) -> str:

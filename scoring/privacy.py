@@ -175,7 +175,7 @@ def private_of_labels(
 ) -> Numbers:
     """Return what labels say: their column `private`, else their attributes, if the condition is about these.
 
-    given: that column, shape (n,), 1, 0 or NaN. values: as of `private_of_values`. Shape (n,).
+    given: that column, shape (n,), 1, 0 or NaN. values: as in `private_of_values`. Shape (n,).
     """
     if not follows_taxonomy(condition):
         return np.asarray(given, dtype=np.float64)

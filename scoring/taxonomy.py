@@ -6,7 +6,7 @@ command starts, here and on machines of a cluster, get the content of the file b
 
 `QUESTIONS` say on which level something belongs: the first of four questions that is answered yes decides.
 Their source is Tsaprazlis et al., "Rethinking Visual Privacy", appendix B.1, in our own words. The paper does not say
-what four times no means; here it means that the taxonomy has no place for it.
+what it means if no answer is yes; here it means that the taxonomy has no place for it.
 """
 
 import base64
@@ -192,17 +192,17 @@ def fitted_version(content: Mapping[str, Any], version: str) -> str:
 
 def _taxonomy_in_use() -> tuple[Taxonomy, bytes]:
     """Return the taxonomy, and the content of its file if the variable gives one."""
-    if not (given := os.environ.get(TAXONOMY_VARIABLE, "")):
+    if not (value := os.environ.get(TAXONOMY_VARIABLE, "")):
         return load_taxonomy(resources.files("scoring").joinpath("taxonomy.yaml").read_bytes()), b""
-    if given.startswith(CARRIED):
+    if value.startswith(CARRIED):
         name = f"the content behind {CARRIED} ({TAXONOMY_VARIABLE})"
         try:
-            content = base64.b64decode(given.removeprefix(CARRIED))
+            content = base64.b64decode(value.removeprefix(CARRIED))
         except ValueError:
             raise LabelsError(f"{name} is damaged; name the file instead") from None
     else:
-        name = f"{given} ({TAXONOMY_VARIABLE})"
-        content = given_content(place(given), name, MAX_CARRIED_BYTES)
+        name = f"{value} ({TAXONOMY_VARIABLE})"
+        content = given_content(place(value), name, MAX_CARRIED_BYTES)
     taxonomy = _checked_taxonomy(content, name)
     if not taxonomy.bands:
         raise LabelsError(f"{name} has no bands yet; make them with: privsieve taxonomy fit")
@@ -227,11 +227,11 @@ class PlacingQuestion:
     """A question about one kind of information, such as a passport number."""
 
     level: int
-    """The level of what is answered yes."""
+    """Level of a thing for which the answer is yes."""
 
     text: str
     worked_cases: tuple[str, ...]
-    """What the paper answers with yes here, and with no before."""
+    """Cases for which the paper answers this question with yes, and those before it with no."""
 
 
 QUESTIONS = (
@@ -273,9 +273,9 @@ QUESTIONS = (
 
 
 def level_of_answers(answers: Iterator[bool]) -> int | None:
-    """Take answers to `QUESTIONS` until one is yes: its level, 1–4. None if there are four times no.
+    """Return the level, 1–4, of the first of `QUESTIONS` that is answered yes; None if no answer is yes.
 
-    No further answer is taken, so an iterator can ask a person.
+    No answer is taken after a yes, so an iterator can ask a person.
     """
     for question, is_yes in zip(QUESTIONS, answers, strict=False):
         if is_yes:
@@ -283,7 +283,7 @@ def level_of_answers(answers: Iterator[bool]) -> int | None:
     return None
 
 
-def placed(level: int | None) -> str:
+def place_in_words(level: int | None) -> str:
     """Say where something belongs, in words."""
     if level is None:
         return "none of the four levels: the taxonomy has no place for it"

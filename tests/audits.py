@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from ingest.storage.place import place
 from scoring.runs.audit_files import SAMPLE_SCHEMA, AuditDesign, AuditSample, write_sample
-from scoring.runs.record import open_run
+from scoring.runs.record import read_record
 
 
 def write_drawn(run: str, drawn: pa.Table, num_rows: int, least: float | None = 1e-12, seed: int = 0) -> None:
@@ -24,7 +24,7 @@ def write_drawn(run: str, drawn: pa.Table, num_rows: int, least: float | None = 
         else:
             fill = np.full(count, "" if pa.types.is_string(field.type) else 0)
             columns.append(pa.array(fill.tolist(), field.type))
-    _, record = open_run(run)
+    _, record = read_record(run)
     design = AuditDesign(
         num_wanted=max(1, count),
         seed=seed,

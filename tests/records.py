@@ -8,7 +8,7 @@ import yaml
 
 from ingest.storage.place import Place, place
 from scoring.runs import footers
-from scoring.runs.ledger import file_name
+from scoring.runs.ledger import result_name
 from scoring.runs.record import RunRecord
 from scoring.runs.results import listing
 from scoring.taxonomy import fitted_version
@@ -32,7 +32,7 @@ def run_record(engine: dict[str, Any]) -> RunRecord:
 
 def write_result(run: Path, shard: str, number: int, is_last: bool, rows: pa.Table) -> Path:
     """The result of a slice as a scan writes it, but for what of the footer comes from the source and the settings."""
-    name = file_name(shard, number, is_last)
+    name = result_name(shard, number, is_last)
     reasons = {one["values"]: one["counts"] for one in rows["reason"].drop_null().value_counts().to_pylist()}
     footers.write_result(place(str(run / "scores" / name)), rows, {"shard": shard}, reasons)
     return run / "scores" / name

@@ -22,7 +22,7 @@ from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.policies.policy_file import load_policy
 from scoring.protocols import PROTOCOLS
 from scoring.runs.audit_files import read_sample
-from scoring.runs.record import open_run as open_record
+from scoring.runs.record import read_record
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve, tar
@@ -260,7 +260,7 @@ def test_a_label_of_attributes_is_private_for_the_guarantee_as_a_row_with_them_i
     write_labels(table, labels, LabelsOrigin("hand"))
     request = GuaranteeRequest(labels, recall=0.5, confidence=0.5, by="coalesce(score, 0)")
     policy = load_policy(GUARANTEE_ONLY, "policy")
-    root, record = open_record(str(run))
+    root, record = read_record(str(run))
     if state:
         assert guarantee(request, root, record, policy).record.num_private_labelled == 1
     else:

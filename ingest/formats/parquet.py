@@ -128,7 +128,7 @@ def _ranges(root: Place, shard: str, category: str | None) -> Iterator[list[Loca
             return
         category_column(file.schema_arrow, shard, category)
         groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-        num_rows = [rows.num_rows for rows in groups]
+        num_rows = [group.num_rows for group in groups]
         if min(num_rows, default=0) < 0 or sum(num_rows) != file.metadata.num_rows:
             message = "the file is damaged: its footer contradicts itself about the number of rows"
             yield [_unlisted(CORRUPT_SHARD, message)]
@@ -138,12 +138,12 @@ def _ranges(root: Place, shard: str, category: str | None) -> Iterator[list[Loca
             yield [_unlisted(TOO_MANY_ROWS, f"the file says that it has {sum(num_rows)} rows, in {file_bytes} bytes")]
             return
         first = 0
-        for group, rows in enumerate(groups):
-            slice_rows = _rows_per_slice(rows, file_bytes)
-            for offset in range(0, rows.num_rows, slice_rows):
-                span = range(offset, min(offset + slice_rows, rows.num_rows))
-                yield [{"index": first + row, "group": group, "row": row} for row in span]
-            first += rows.num_rows
+        for number, group in enumerate(groups):
+            slice_rows = _rows_per_slice(group, file_bytes)
+            for offset in range(0, group.num_rows, slice_rows):
+                span = range(offset, min(offset + slice_rows, group.num_rows))
+                yield [{"index": first + row, "group": number, "row": row} for row in span]
+            first += group.num_rows
 
 
 def _unlisted(reason: str, message: str) -> Locator:
@@ -151,13 +151,13 @@ def _unlisted(reason: str, message: str) -> Locator:
     return {"index": 0, "fault": [reason, message]}
 
 
-def _rows_per_slice(rows: pq.RowGroupMetaData, file_bytes: int) -> int:
+def _rows_per_slice(group: pq.RowGroupMetaData, file_bytes: int) -> int:
     """Return how many rows fit into a slice by their mean size, other columns included.
 
     The footer's facts about single columns are not read: if they are damaged, pyarrow ends the process.
     """
-    group_bytes = min(rows.total_byte_size, MAX_EXPANSION * file_bytes)
-    fitting = MAX_BYTES * rows.num_rows // max(1, group_bytes)
+    group_bytes = min(group.total_byte_size, MAX_EXPANSION * file_bytes)
+    fitting = MAX_BYTES * group.num_rows // max(1, group_bytes)
     return max(1, min(MAX_SAMPLES, int(fitting)))
 
 
@@ -230,8 +230,10 @@ def _names(
     stream: BinaryIO, file: pq.ParquetFile, shard: str, group: int, locators: Sequence[Locator], category: str | None
 ) -> Iterator[tuple[str, str | None]]:
     column, key = image_and_key(file.schema_arrow, shard)
-    label = category_column(file.schema_arrow, shard, category)
-    wanted = [(name, leaf) for name, leaf in _leaves(file.schema_arrow, column, key, label) if not leaf.is_image]
+    category_name = category_column(file.schema_arrow, shard, category)
+    wanted = [
+        (name, leaf) for name, leaf in _leaves(file.schema_arrow, column, key, category_name) if not leaf.is_image
+    ]
     if not wanted:
         yield from ((f"{locator['index']:09d}", None) for locator in locators)
         return
@@ -240,7 +242,7 @@ def _names(
         locators, rows(stream, file, group, [locator["row"] for locator in locators], leaves, value_of), strict=True
     ):
         row: dict[str, Any] = {column: {}, **{name: value for (name, _), value in zip(wanted, values, strict=True)}}
-        sample = sample_of(shard, locator["index"], row, column, key, label)
+        sample = sample_of(shard, locator["index"], row, column, key, category_name)
         yield sample.key, sample.category
 
 
@@ -259,18 +261,18 @@ def _samples(
     locators: Sequence[Locator],
     column: str,
     key: str | None,
-    label: str | None,
+    category_name: str | None,
 ) -> Iterator[Sample]:
     """Yield the samples of one row group; the first that cannot be decoded, and all after it, are lost."""
     left, fault = iter(locators), CHANGED
     texts = _texts(stream, file, group, [locator["row"] for locator in locators])
     try:
-        names, leaves = zip(*_leaves(file.schema_arrow, column, key, label), strict=True)
+        names, leaves = zip(*_leaves(file.schema_arrow, column, key, category_name), strict=True)
         for values in rows(stream, file, group, [locator["row"] for locator in locators], leaves, value_of):
             row: dict[str, Any] = {}
             for name, value in zip(names, values, strict=True):
                 row[name] = row[name] | value if row.get(name) else value  # a struct comes in parts
-            sample = sample_of(shard, next(left)["index"], row, column, key, label)
+            sample = sample_of(shard, next(left)["index"], row, column, key, category_name)
             caption, (url_sha256, domain) = next(texts)
             yield replace(sample, caption=caption, url_sha256=url_sha256, domain=domain)
     except AmbiguousColumnError:
@@ -317,7 +319,7 @@ def _made_of_column(
     return values if len(values) == len(numbers) else [None] * len(numbers)
 
 
-def _leaves(schema: pa.Schema, column: str, key: str | None, label: str | None) -> Iterator[tuple[str, Leaf]]:
+def _leaves(schema: pa.Schema, column: str, key: str | None, category_name: str | None) -> Iterator[tuple[str, Leaf]]:
     """Yield (column, leaf) of all that is read; of a struct with an image its bytes, and its path if that is the key.
 
     AmbiguousColumnError if several columns of this name hold images.
@@ -333,6 +335,6 @@ def _leaves(schema: pa.Schema, column: str, key: str | None, label: str | None) 
             yield column, Leaf(f"{column}.path", False, pa.types.is_dictionary(parts["path"]))
     else:
         yield column, Leaf(column, True, pa.types.is_dictionary(image))
-    for name in dict.fromkeys((key, label)):
+    for name in dict.fromkeys((key, category_name)):
         if name is not None:
             yield name, Leaf(name, False, pa.types.is_dictionary(kinds[name]))

@@ -184,15 +184,20 @@ class _OwnSamples:
 
     @staticmethod
     def of(size: int) -> "_OwnSamples":
-        window = -(-size // (2 * _SIDE))
-        num_before, num_behind = window - (window + 2) // 2, (window + 2) // 2 - 1
+        # The authors' `fullWindowSize` and `halfWindowSize`: a mean is over the pixels from num_before before it to
+        # num_behind behind it, as far as they are in the picture.
+        full_window = -(-size // (2 * _SIDE))
+        half_window = (full_window + 2) // 2
+        num_before, num_behind = full_window - half_window, half_window - 1
         samples = ((np.arange(_SIDE) + 0.5) * size / _SIDE).astype(np.intp)
+        # The second filter takes a mean, around each sample, of means of the first filter; these are their middles.
         middles = samples[:, None] + np.arange(-num_before, num_behind + 1)
         is_inside = (middles >= 0) & (middles < size)
         starts, ends = np.maximum(middles - num_before, 0), np.minimum(middles + num_behind, size - 1) + 1
         shares = is_inside / (is_inside.sum(axis=1, keepdims=True) * np.maximum(ends - starts, 1))
+        # A mean adds its share to the weight of each of its pixels: a step up at its start, a step down at its end.
         first = samples - 2 * num_before
-        steps, rows, last = np.zeros((_SIDE, 2 * window)), np.arange(_SIDE)[:, None], 2 * window - 1
+        steps, rows, last = np.zeros((_SIDE, 2 * full_window)), np.arange(_SIDE)[:, None], 2 * full_window - 1
         np.add.at(steps, (rows, np.clip(starts - first[:, None], 0, last)), shares)
         np.add.at(steps, (rows, np.clip(ends - first[:, None], 0, last)), -shares)
         weights = np.cumsum(steps, axis=1)[:, :-1]
@@ -226,9 +231,9 @@ def hashes_of(texts: Iterable[str], num_hashes: int = 1) -> npt.NDArray[np.uint6
 
 
 def turned(hashes: Hashes, is_mirrored: bool) -> Hashes:
-    """Return the hashes of the same pictures as they are and with rows as columns: shape (2 * hashes, 4).
+    """Return each hash and that of the transposed picture, whose rows are the columns: shape (2 * hashes, 4).
 
-    is_mirrored: and of these as they are, mirrored, upside down, and both: shape (8 * hashes, 4). A coefficient that
+    is_mirrored: return both also mirrored, upside down, and turned by 180°: shape (8 * hashes, 4). A coefficient that
     changes its sign changes its bit; this misses the few that are near the median.
     """
     made = np.empty((8 if is_mirrored else 2, len(hashes), 4), np.uint64)
@@ -354,7 +359,7 @@ def first_of_groups(pictures: npt.NDArray[np.uint64]) -> _Indices:
     Pictures are in one group if a chain of near ones leads from one to the other: they differ in at most 31 bits, as
     they are, turned or mirrored. Hashes of plain pictures, with few bits set, are only near if they are equal.
 
-    pictures: as of `PdqSearch.near`.
+    pictures: as in `PdqSearch.near`.
     """
     parents = np.arange(len(pictures))
     telling = np.flatnonzero(np.bitwise_count(pictures[:, 0]).sum(axis=1, dtype=np.uint16) >= MIN_BITS_SET)
@@ -369,7 +374,7 @@ def distances(listed: Hashes, pictures: npt.NDArray[np.uint64]) -> npt.NDArray[n
     """Return in how many bits each picture differs from each hash of a list, as it is or turned or mirrored, whatever
     is nearest; shape (pictures, hashes). Every pair is compared, so this is for short lists.
 
-    pictures: as of `PdqSearch.near`.
+    pictures: as in `PdqSearch.near`.
     """
     nearest = np.full((len(pictures), len(listed)), NUM_BITS, np.uint16)
     for number in range(NUM_HASHES):

@@ -1,10 +1,10 @@
 """A picture's file, written again: cleaned of what decoding does not need, or with areas covered.
 
-A cleaned file has no metadata, comments, thumbnails, unknown parts, data after the end, and frames that were not
-scanned. It is made of the parts that are needed, so nothing unknown can stay. Compressed pixels are copied, not encoded
-again. Two facts about the picture are kept: how it is turned (EXIF orientation), and its colour profile if that is a
-valid one. A still picture whose parts are in the usual order has the same pixels by construction. Of every other file,
-both versions are decoded as in a scan and compared.
+A cleaned file has no metadata, comments, thumbnails or unknown parts, no data after the end, and no frames that were
+not scanned. It is made of the parts that are needed, so nothing unknown can stay. Compressed pixels are copied, not
+encoded again. Two facts about the picture are kept: how it is turned (EXIF orientation), and its colour profile if that
+is a valid one. A still picture whose parts are in the usual order has the same pixels by construction. Of every other
+file, both versions are decoded as in a scan and compared.
 
 Areas are covered in the file's own format and as the picture is stored.
 """

@@ -26,7 +26,7 @@ from reports.audit.population import audit_of_source, drawn_fractions
 from reports.audit.results import Audit, as_table
 from reports.report.opened import OpenRun
 from reports.run.design import SAMPLES, SourceSizes, design_of
-from reports.run.warehouse import Run, open_run
+from reports.run.warehouse import Run, open_warehouse
 from scoring.labels.label_files import LABELS_SCHEMA, as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
 from scoring.labels.reviews import is_reviews
@@ -156,15 +156,15 @@ def run_audit_sample(request: AuditSampleRequest, feedback: Feedback = SILENT) -
         raise LabelsError(f"--out {request.out}: give a name that ends in .csv, or in .json for Label Studio")
     refuse_as_output(request.out, (request.run,))
     hash_list = hash_list_of(request.hash_list)
-    run = open_run(request.run)
+    run = open_warehouse(request.run)
     if has_sample(run.root):  # else a command that was killed may have left them
         refuse_existing(request.out, f"{stem}.second.csv" if extension == ".csv" else f"{stem}.xml")
-    with OpenRun(run) as opened, lease(run.root.at(AUDIT_LEASE), request.run, takeover=None) as held:
-        return _sampled(request, run, opened, hash_list, held, feedback)
+    with OpenRun(run) as opened, lease(run.root.at(AUDIT_LEASE), request.run, takeover=None) as own_lease:
+        return _sampled(request, run, opened, hash_list, own_lease, feedback)
 
 
 def _sampled(
-    request: AuditSampleRequest, run: Run, opened: OpenRun, hash_list: HashList, held: Lease, feedback: Feedback
+    request: AuditSampleRequest, run: Run, opened: OpenRun, hash_list: HashList, own_lease: Lease, feedback: Feedback
 ) -> AuditSampleResult:
     """Draw the sample, as `run_audit_sample` does, in the one process that samples this run now."""
     earlier = _earlier(run.root, request.replace)
@@ -198,7 +198,7 @@ def _sampled(
     for url in filter(None, (request.out, second_list, interface_url)):
         if not _holds(place(url), files.get(url)):
             refuse_existing(url)
-    held.confirm()
+    own_lease.confirm()
     _refuse_drawn_meanwhile(request, run.root, earlier)
     # First, since its path can be wrong: the run keeps its sample and its rates until then.
     for url, content in files.items():
@@ -290,7 +290,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
 
     Raise errors in one line; the run then keeps the rates of an earlier audit.
     """
-    run = open_run(request.run)
+    run = open_warehouse(request.run)
     _refuse_without_answers(request, run.root)
     labels = _read(request.labels, is_drawn=request.sensitivity_from is None)
     sizes = None if request.category_sizes is None else category_sizes(request.category_sizes)
@@ -304,7 +304,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
         if request.sensitivity_from is None:
             audit = audit_of_sample(run, read_sample(run.root), labels, sizes, cautions)
         else:
-            other = open_run(request.sensitivity_from)
+            other = open_warehouse(request.sensitivity_from)
             with OpenRun(other):
                 audit = audit_of_other_run(run, other, labels, request.private, cautions)
         coverage = opened.coverage

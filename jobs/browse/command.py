@@ -19,7 +19,7 @@ from jobs.filter.refusals import refuse_blind
 from jobs.review.local_server import LocalServer, local_server, refuse_missing
 from jobs.review.screen import Screen
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
-from jobs.runtime.pictures import COLUMNS, READS_AGAIN, PictureRef, listings, pictures_of_run, reads_pictures
+from jobs.runtime.pictures import COLUMNS, READS_AGAIN, PictureRef, clearances, pictures_of_run, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from reports.report.browsed_rows import BrowsedRows
 from reports.report.opened import OpenRun, open_run
@@ -116,7 +116,7 @@ def _hidden(run: OpenRun, hash_list: HashList, feedback: Feedback) -> tuple[pa.T
             feedback.notice(READS_AGAIN)
         for all_rows in run.chunks((*COLUMNS, Col.REASON, *([Col.PDQ] if run.record.pdq else []))):
             rows = all_rows.filter(pc.fill_null(pc.not_equal(all_rows[Col.REASON], LISTED), True))
-            listed = listings(run, rows, hash_list)
+            listed = clearances(run, rows, hash_list)
             withheld.update("listed" if item == "listed" else "not_compared" for item in listed if item != "clear")
             is_hidden = pa.array([item != "clear" for item in listed], pa.bool_())
             hidden.append(rows.filter(is_hidden).select([Col.SHARD, Col.INDEX]))
@@ -130,7 +130,7 @@ def _and_withheld(withheld: Mapping[str, int]) -> str:
 
 @contextmanager
 def serving(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator[LocalServer["Browsing"]]:
-    """Start the server. Errors as of `prepared`; PrivsieveError if the extra `review` or the port is not available."""
+    """Start the server. Errors as in `prepared`; PrivsieveError if the extra `review` or the port is not available."""
     refuse_missing("browse")
     from jobs.browse.server import app
 

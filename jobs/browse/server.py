@@ -47,13 +47,13 @@ MAX_BODY_BYTES = 2**17
 
 def exported(rows: pa.Table, format: Format, source_format: str) -> bytes:
     """Return the file's content. rows: of `BrowsedRows.table`. source_format: of the corpus, such as "tree"."""
-    made: Mapping[Format, Callable[[pa.Table, str], bytes]] = {
+    writers: Mapping[Format, Callable[[pa.Table, str], bytes]] = {
         "csv": lambda rows, source_format: as_csv(rows.drop_columns(["number", Col.BOXES, Col.NUM_FRAMES])),
         "coco": _coco,
         "fiftyone": _fiftyone,
         "cvat": _cvat,
     }
-    return made[format](rows, source_format)
+    return writers[format](rows, source_format)
 
 
 def _images(rows: pa.Table, source_format: str) -> Iterator[tuple[str, int, int, list[dict[str, Any]]]]:
@@ -152,17 +152,17 @@ def _cvat(rows: pa.Table, source_format: str) -> bytes:
     return content
 
 
-class _Asked(BaseModel):
+class _Query(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     filter: Filter
 
 
-class _AskedPage(_Asked):
+class _PageQuery(_Query):
     page: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 1
 
 
-class _AskedExport(_Asked):
+class _ExportQuery(_Query):
     format: Format
 
 
@@ -214,20 +214,20 @@ def app(browsing: Browsing) -> Starlette:
         )
 
     async def page(request: Request) -> Response:
-        asked = await posted(request, _AskedPage, MAX_BODY_BYTES)
-        return JSONResponse(await run_in_threadpool(_page, browsing, asked))
+        query = await posted(request, _PageQuery, MAX_BODY_BYTES)
+        return JSONResponse(await run_in_threadpool(_page, browsing, query))
 
     async def counts(request: Request) -> Response:
-        asked = await posted(request, _Asked, MAX_BODY_BYTES)
-        await run_in_threadpool(_decide, browsing, asked.filter)
-        return JSONResponse(await run_in_threadpool(rows.counts, asked.filter))
+        query = await posted(request, _Query, MAX_BODY_BYTES)
+        await run_in_threadpool(_decide, browsing, query.filter)
+        return JSONResponse(await run_in_threadpool(rows.counts, query.filter))
 
     async def export(request: Request) -> Response:
-        asked = await posted(request, _AskedExport, MAX_BODY_BYTES)
-        await run_in_threadpool(_decide, browsing, asked.filter)
-        table = await run_in_threadpool(rows.table, asked.filter)
-        content = await run_in_threadpool(exported, table, asked.format, browsing.run.record.format)
-        return Response(content, media_type=MEDIA_TYPES[asked.format])
+        query = await posted(request, _ExportQuery, MAX_BODY_BYTES)
+        await run_in_threadpool(_decide, browsing, query.filter)
+        table = await run_in_threadpool(rows.table, query.filter)
+        content = await run_in_threadpool(exported, table, query.format, browsing.run.record.format)
+        return Response(content, media_type=MEDIA_TYPES[query.format])
 
     def picture(request: Request) -> Response:
         number = _number(request, rows)
@@ -270,11 +270,11 @@ def _decide(browsing: Browsing, wanted: Filter) -> None:
             browsing.rows.add_decisions(name, decisions_of_run(browsing.run, browsing.policies[name]))
 
 
-def _page(browsing: Browsing, asked: _AskedPage) -> dict[str, Any]:
+def _page(browsing: Browsing, query: _PageQuery) -> dict[str, Any]:
     """Return a page of rows. A filter that cannot be applied is an answer, not an error: people mistype conditions."""
     try:
-        _decide(browsing, asked.filter)
-        num_rows, rows = browsing.rows.page(asked.filter, (asked.page - 1) * PAGE_ROWS, PAGE_ROWS)
+        _decide(browsing, query.filter)
+        num_rows, rows = browsing.rows.page(query.filter, (query.page - 1) * PAGE_ROWS, PAGE_ROWS)
     except (QueryError, PolicyError) as error:
         return {"error": str(error)}
     return {"num_rows": num_rows, "rows": [_shown(row) for row in rows]}

@@ -39,7 +39,7 @@ from scoring.runs import COMPACT, COMPACT_SHARDS, MANIFEST, RUN_LEASE, SCORES
 from scoring.runs.footers import hash_of_marks
 from scoring.runs.lease import Lease, lease
 from scoring.runs.ledger import Ledger, shard_id_of_result
-from scoring.runs.record import RunRecord, open_run
+from scoring.runs.record import RunRecord, read_record
 from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, ResultPart, manifest, results
 from scoring.weights.cache import in_bytes
 
@@ -80,15 +80,15 @@ class CompactResult:
 
 def run_compact(request: CompactRequest) -> CompactResult:
     """Compact a run in this process, which mostly waits for the storage. Raise the errors of `ingest.errors`."""
-    run, record = open_run(request.run)
-    with lease(run.at(RUN_LEASE), request.run, request.takeover) as held:
+    run, record = read_record(request.run)
+    with lease(run.at(RUN_LEASE), request.run, request.takeover) as own_lease:
         before = manifest(run)
-        compacted = before or _compacted(run, record, request, held)
-        num_removed = remove_slices(run, held)
+        compacted = before or _compacted(run, record, request, own_lease)
+        num_removed = remove_slices(run, own_lease)
     return CompactResult(compacted, num_removed, before is not None)
 
 
-def _compacted(run: Place, record: RunRecord, request: CompactRequest, held: Lease) -> Manifest:
+def _compacted(run: Place, record: RunRecord, request: CompactRequest, own_lease: Lease) -> Manifest:
     """Make the large files and decide on them: steps 1 and 2."""
     ledger = results(run).ledger
     shards = finished_shards(request.run, record, ledger)
@@ -96,19 +96,19 @@ def _compacted(run: Place, record: RunRecord, request: CompactRequest, held: Lea
     if not record.is_whole:
         slices = list(slices)
         refuse_missing(request.run, record, slices, ledger)
-    made, parts = _joined(run, len(shards), grouped(slices, request.rows_per_file), ledger, held)
-    check_seams(run, made.files, parts)
-    return _decide(run, made, parts, held)
+    new_manifest, parts = _joined(run, len(shards), grouped(slices, request.rows_per_file), ledger, own_lease)
+    check_seams(run, new_manifest.files, parts)
+    return _decide(run, new_manifest, parts, own_lease)
 
 
 def _joined(
-    run: Place, num_shards: int, groups: Iterable[list[SliceFile]], ledger: Ledger, held: Lease
+    run: Place, num_shards: int, groups: Iterable[list[SliceFile]], ledger: Ledger, own_lease: Lease
 ) -> tuple[Manifest, list[ResultPart]]:
     """Take step 1: write a large file for each group. Return what the manifest will say, and where the rows are."""
     files, parts, digest, num_slices, total = list[CompactFile](), list[ResultPart](), hashlib.sha256(), 0, 0
     with tempfile.TemporaryDirectory() as aside, open_duckdb(aside) as connection:
         for slices in groups:
-            held.check()
+            own_lease.check()
             place = run.at(COMPACT, f"{len(files):05d}-{hash_of(slices)[:NAMED_DIGITS]}.parquet")
             if not is_made_of(place, slices):
                 write_joined(connection, run, slices, Path(aside) / "joined.parquet", place)
@@ -117,7 +117,7 @@ def _joined(
             digest.update(lines_of(slices))
             num_slices += len(slices)
             total += sum(slice_.mark for slice_ in slices)
-    made = Manifest(
+    new_manifest = Manifest(
         privsieve=__version__,
         num_shards=num_shards,
         num_slices=num_slices,
@@ -126,37 +126,37 @@ def _joined(
         rows_sha256=hash_of_marks(total),
         files=tuple(files),
     )
-    return made, parts
+    return new_manifest, parts
 
 
-def _decide(run: Place, made: Manifest, parts: list[ResultPart], held: Lease) -> Manifest:
+def _decide(run: Place, made: Manifest, parts: list[ResultPart], own_lease: Lease) -> Manifest:
     """Take step 2 and return the manifest that counts: another process's, if it took the lease over and came first."""
-    others = _decided_meanwhile(run, held)
+    others = _decided_meanwhile(run, own_lease)
     if others is not None:
         return others
     rows = [dict(zip(PARTS_SCHEMA.names, astuple(part), strict=True)) for part in parts]
     write_checked(run.at(COMPACT_SHARDS), pa.Table.from_pylist(rows, schema=PARTS_SCHEMA))
-    others = _decided_meanwhile(run, held)
+    others = _decided_meanwhile(run, own_lease)
     if others is None:
         run.at(MANIFEST).write((made.model_dump_json(indent=2) + "\n").encode())
     return others or made
 
 
-def _decided_meanwhile(run: Place, held: Lease) -> Manifest | None:
+def _decided_meanwhile(run: Place, own_lease: Lease) -> Manifest | None:
     """Return the manifest that a process without the lease has written, or None. IncompleteError if ours was taken."""
-    held.confirm()
+    own_lease.confirm()
     return manifest(run)
 
 
-def remove_slices(run: Place, held: Lease) -> int:
+def remove_slices(run: Place, own_lease: Lease) -> int:
     """Take step 3: remove the result files whose rows the compacted files hold, and no others. Return how many."""
     names, shard_ids = run.at(SCORES).names(), results(run).ledger.present
     replaced = [name for name in names if shard_id_of_result(name) in shard_ids]
     compacted = _seen(run, len(replaced))
     for start in range(0, len(replaced), REMOVED_AT_ONCE):
-        held.confirm()
+        own_lease.confirm()
         _remove(run.at(SCORES), replaced[start : start + REMOVED_AT_ONCE])
-    held.confirm()
+    own_lease.confirm()
     _remove(run.at(COMPACT), sorted(set(run.at(COMPACT).names()) - {file.name for file in compacted.files}))
     return len(replaced)
 

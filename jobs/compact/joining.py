@@ -99,22 +99,22 @@ def slice_files(run: Place, record: RunRecord, shards: list[str], ledger: Ledger
 def grouped(inputs: Iterable[SliceFile], rows_per_file: int) -> Iterator[list[SliceFile]]:
     """Yield the slices of each large file. They follow from their names and row counts alone."""
     group, num_rows = list[SliceFile](), 0
-    for path_ in inputs:
-        if group and (num_rows + path_.num_rows > rows_per_file or len(group) == SLICES_PER_FILE):
+    for slice_ in inputs:
+        if group and (num_rows + slice_.num_rows > rows_per_file or len(group) == SLICES_PER_FILE):
             yield group
             group, num_rows = [], 0
-        group.append(path_)
-        num_rows += path_.num_rows
+        group.append(slice_)
+        num_rows += slice_.num_rows
     if group:
         yield group
 
 
 def rows_in(inputs: Sequence[SliceFile]) -> int:
-    return sum(path_.num_rows for path_ in inputs)
+    return sum(slice_.num_rows for slice_ in inputs)
 
 
 def lines_of(inputs: Sequence[SliceFile]) -> bytes:
-    return "".join(f"{path_.name} {path_.num_rows}\n" for path_ in inputs).encode()
+    return "".join(f"{slice_.name} {slice_.num_rows}\n" for slice_ in inputs).encode()
 
 
 def hash_of(inputs: Sequence[SliceFile]) -> str:
@@ -124,16 +124,16 @@ def hash_of(inputs: Sequence[SliceFile]) -> str:
 
 def rows_by_shard(inputs: Sequence[SliceFile]) -> Counter[str]:
     rows = Counter[str]()
-    for path_ in inputs:
-        rows[path_.shard] += path_.num_rows
+    for slice_ in inputs:
+        rows[slice_.shard] += slice_.num_rows
     return rows
 
 
 def parts_of(inputs: Sequence[SliceFile], file: int, ledger: Ledger) -> list[ResultPart]:
-    slices, rows = Counter(path_.shard for path_ in inputs), rows_by_shard(inputs)
+    slices, rows = Counter(slice_.shard for slice_ in inputs), rows_by_shard(inputs)
     blocks = dict[str, set[str]]()
-    for path_ in inputs:
-        blocks.setdefault(path_.shard, set()).add(path_.blocks_sha256)
+    for slice_ in inputs:
+        blocks.setdefault(slice_.shard, set()).add(slice_.blocks_sha256)
     parts, first_row = list[ResultPart](), 0
     for shard, num_slices in slices.items():
         of_shard = blocks[shard].pop() if len(blocks[shard]) == 1 else ""
@@ -185,9 +185,9 @@ def write_joined(
 
 def _rows(run: Place, inputs: Sequence[SliceFile]) -> Iterator[pa.Table]:
     """Yield the rows of each slice, in order."""
-    left = iter(inputs)
+    waiting = iter(inputs)
     with ThreadPoolExecutor(READ_AT_ONCE) as threads:
-        while window := list(islice(left, READ_AT_ONCE)):
+        while window := list(islice(waiting, READ_AT_ONCE)):
             yield from threads.map(lambda item: rows_at(run, [RowRange(f"{SCORES}/{item.name}")]), window)
 
 

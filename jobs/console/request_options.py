@@ -190,7 +190,7 @@ def offering(names: Iterable[str]) -> Complete:
 
 
 def takes(*requests: type) -> Callable[[Function], Function]:
-    """Make a function that takes these requests, and options of its own, one that takes options, for `click.command`.
+    """Turn a function of these requests, and of options of its own, into a function of options, for `click.command`.
 
     Two fields of the same name would be one option, so they are refused.
     """
@@ -202,13 +202,14 @@ def takes(*requests: type) -> Callable[[Function], Function]:
         @wraps(function)
         def called(**values: Any) -> Any:
             given = {name: values.pop(name) for name in names}
-            given = {item.name: given[item.name] for item in declared if _is_given(given[item.name], item)}
+            given = {item.name: given[item.name] for item in declared if given[item.name] not in (None, ())}
             return function(*(asked(request, given) for request in requests), **values)
 
         command: Function = called
         for item in reversed(declared):
             command = _declared(item)(command)
-        command.names_urls = True  # type: ignore[attr-defined]  # the fields of requests do it, each by its type
+        # Its requests put names in place of the queries of URLs, so `jobs.console.settings` need not.
+        command.names_urls = True  # type: ignore[attr-defined]
         command.headings = _headings(declared)  # type: ignore[attr-defined]
         return command
 
@@ -222,10 +223,6 @@ def _headings(declared: Sequence[Parameter]) -> dict[str, tuple[str, ...]]:
         if heading := item.spelled("heading"):
             by_heading[heading] = (*by_heading.get(heading, ()), _names(item)[0].partition("/")[0])
     return by_heading
-
-
-def _is_given(value: Any, parameter: Parameter) -> bool:
-    return value is not None and value != () and (value is not False or parameter.default is not None)
 
 
 def _names(parameter: Parameter) -> tuple[str, ...]:
@@ -282,10 +279,12 @@ def _kind(parameter: Parameter) -> Any:
     return click.Choice(get_args(parameter.type)) if get_origin(parameter.type) is Literal else None
 
 
-def _limit(limits: list[Any], closed: str, is_open: str) -> tuple[Any, bool]:
+def _limit(limits: list[Any], closed_name: str, open_name: str) -> tuple[Any, bool]:
     """Return the limit, and whether the limit itself is outside of the range."""
-    inside = next((getattr(limit, closed) for limit in limits if getattr(limit, closed, None) is not None), None)
-    outside = next((getattr(limit, is_open) for limit in limits if getattr(limit, is_open, None) is not None), None)
+    inside, outside = (
+        next((value for limit in limits if (value := getattr(limit, name, None)) is not None), None)
+        for name in (closed_name, open_name)
+    )
     return (outside, True) if outside is not None else (inside, False)
 
 

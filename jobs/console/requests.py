@@ -168,7 +168,7 @@ def asked(request: type[R], given: Mapping[str, Any]) -> R:
 
 def _made(request: type[R], given: Mapping[str, Any]) -> R:
     values = dict[str, Any]()
-    kinds: type = request
+    kinds: type = request  # for mypy: type[R] is not Hashable, which a cached function takes
     for name, (kind, _) in _types(kinds).items():
         if not dataclasses.is_dataclass(kind):
             values |= {name: given[name]} if name in given else {}

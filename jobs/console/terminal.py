@@ -42,7 +42,7 @@ def write_line(text: str = "", to_stderr: bool = False, nl: bool = True) -> None
 
 
 def write_cautions(cautions: Iterable[str]) -> None:
-    """Write each on a line of stderr, if the output has no place for them: rows for a file or another program."""
+    """Write each caution on a line of stderr, for outputs that have no place for them, such as csv."""
     sys.stdout.flush()
     for caution in cautions:
         write_line(caution, to_stderr=True)
@@ -164,8 +164,8 @@ def console(num_columns: int = 8) -> "Console":
     """Return a rich console on stdout: wide enough for its columns where neither terminal nor COLUMNS gives a width."""
     from rich.console import Console
 
-    is_given = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    return Console(file=sys.stdout, width=None if is_given else max(120, 20 * num_columns), highlight=False)
+    has_width = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console(file=sys.stdout, width=None if has_width else max(120, 20 * num_columns), highlight=False)
 
 
 def _printable(cells: Iterable[Any]) -> Iterator[str]:

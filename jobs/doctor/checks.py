@@ -26,7 +26,7 @@ from ingest.sample import Sample
 from ingest.storage.place import PART, Place, place
 from scoring.engine_facts import LocalModel
 from scoring.runs import RUN_RECORD
-from scoring.runs.record import open_run, refuse_other_files
+from scoring.runs.record import read_record, refuse_other_files
 
 
 class ProblemError(Exception):
@@ -84,14 +84,14 @@ def check_packages(extra: str | None) -> str:
     """Check everything that privsieve needs, and what its extra adds."""
     known_extra = extra if extra in (metadata("privsieve").get_all("Provides-Extra") or []) else ""
     num_fitting, wrong = 0, []
-    for needed in map(Requirement, requires("privsieve") or []):
-        if needed.marker is not None and not needed.marker.evaluate({"extra": known_extra or ""}):
+    for requirement in map(Requirement, requires("privsieve") or []):
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": known_extra or ""}):
             continue
-        version = installed_version(needed.name)
-        if version is not None and needed.specifier.contains(version, prereleases=True):
+        version = installed_version(requirement.name)
+        if version is not None and requirement.specifier.contains(version, prereleases=True):
             num_fitting += 1
         else:
-            wrong.append(f"{needed.name} is {version or 'not installed'}, wanted {needed.specifier}")
+            wrong.append(f"{requirement.name} is {version or 'not installed'}, wanted {requirement.specifier}")
     if wrong:
         how = install_command(known_extra) if known_extra else "install privsieve again"
         raise ProblemError(f"{'; '.join(wrong)}: {how}")
@@ -162,28 +162,28 @@ def check_gpu(engine: str, model: LocalModel | None, share: float = 1.0) -> str:
 
     share: what the engine may take of each GPU, from `--engine-gpus` below 1.
     """
-    listed = gpus()
+    found = gpus()
     if model is None:
-        return f"{_listed(listed)}; the {engine} engine needs none"
-    if not listed:
+        return f"{_in_words(found)}; the {engine} engine needs none"
+    if not found:
         if model.without_gpu is not None:
             raise ProblemError(f"none found, and {engine} needs one: {model.without_gpu}")
         return "none found; the model runs on the CPU, slowly"
-    if model.num_gpus > len(listed):
-        raise ProblemError(f"{_listed(listed)}, but --tensor-parallel-size is {model.num_gpus}; lower it")
+    if model.num_gpus > len(found):
+        raise ProblemError(f"{_in_words(found)}, but --tensor-parallel-size is {model.num_gpus}; lower it")
     needed_mib = model.weight_bytes / model.num_gpus / 2**20
-    shared_mib = min(share * gpu.memory_mib if gpu.memory_mib else needed_mib for gpu in listed)
+    shared_mib = min(share * gpu.memory_mib if gpu.memory_mib else needed_mib for gpu in found)
     if needed_mib > shared_mib:
         raise ProblemError(
-            f"{_listed(listed)}; the weights take {needed_mib:,.0f} MiB, more than --engine-gpus {share:g} of it: give "
-            "a larger share, or choose a smaller model"
+            f"{_in_words(found)}; the weights take {needed_mib:,.0f} MiB, more than --engine-gpus {share:g} of it: "
+            "give a larger share, or choose a smaller model"
         )
-    if needed_mib > (free_mib := min(gpu.free_mib for gpu in listed)):
+    if needed_mib > (free_mib := min(gpu.free_mib for gpu in found)):
         raise ProblemError(
-            f"{_listed(listed)}, of which {free_mib:,} MiB are free; the weights take {needed_mib:,.0f} MiB on each: "
+            f"{_in_words(found)}, of which {free_mib:,} MiB are free; the weights take {needed_mib:,.0f} MiB on each: "
             "stop other programs on it, raise --tensor-parallel-size or choose a smaller model"
         )
-    return f"{_listed(listed)}; {_seen_by_torch(listed[0]) if installed_version('torch') else 'torch is not installed'}"
+    return f"{_in_words(found)}; {_seen_by_torch(found[0]) if installed_version('torch') else 'torch is not installed'}"
 
 
 def gpus() -> list[Gpu]:
@@ -198,36 +198,36 @@ def gpus() -> list[Gpu]:
     hides_all = visible is not None and visible.strip() in ("", "-1", "NoDevFiles")
     if hides_all or shutil.which(command[0]) is None:
         return []
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_LIMIT_S, check=False)
-    if done.returncode:
+    process = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_LIMIT_S, check=False)
+    if process.returncode:
         raise ProblemError(
-            f"nvidia-smi fails ({done.returncode}): the driver does not work; install it again or reboot"
+            f"nvidia-smi fails ({process.returncode}): the driver does not work; install it again or reboot"
         )
-    return gpus_of(done.stdout)
+    return gpus_of(process.stdout)
 
 
-def gpus_of(listed: str) -> list[Gpu]:
+def gpus_of(lines: str) -> list[Gpu]:
     """Read what nvidia-smi lists: name, driver, memory and free memory in MiB, one line per GPU.
 
     A GPU that shares the machine's memory shows "[N/A]": then memory is never the reason of a problem.
     """
     gpus = []
-    for line in listed.strip().splitlines():
+    for line in lines.strip().splitlines():
         name, driver, *memory = (part.strip() for part in line.rsplit(",", 3))
         total, free = (int(mib) if mib.isdigit() else None for mib in memory)
         gpus.append(Gpu(name, driver, total or 0, 2**40 if free is None else free))
     return gpus
 
 
-def _listed(gpus_: Sequence[Gpu]) -> str:
+def _in_words(gpus_: Sequence[Gpu]) -> str:
     if not gpus_:
         return "none found"
     return f"{len(gpus_)} x {gpus_[0].name}, {gpus_[0].memory_mib:,} MiB, driver {gpus_[0].driver}"
 
 
 def _seen_by_torch(gpu: Gpu) -> str:
-    done = python_process("-c", TORCH)
-    torch, cuda, is_available = done.stdout.split()[-3:] if not done.returncode else ("torch", "unknown", "False")
+    process = python_process("-c", TORCH)
+    torch, cuda, is_available = process.stdout.split()[-3:] if not process.returncode else ("torch", "unknown", "False")
     if is_available != "True":
         raise ProblemError(
             f"torch {torch} (for CUDA {cuda}) cannot use it with driver {gpu.driver}; install the torch for that "
@@ -257,7 +257,7 @@ def check_run(url: str) -> str:
     root = place(url)
     is_run = root.at(RUN_RECORD).exists()
     if is_run:
-        open_run(url)
+        read_record(url)
     else:
         refuse_other_files(root, url)
     probe = root.at(f"doctor-{uuid.uuid4().hex}{PART}")

@@ -21,7 +21,7 @@ from jobs.console.commands import Command
 from jobs.console.request_options import QUIET, takes
 from jobs.console.requests import Count, Name, Option, Url, checked_request
 from jobs.console.terminal import write_line
-from jobs.fetch.download import IMG2DATASET, LOCAL, Workers, default_folder, download, python_of, requirements
+from jobs.fetch.download import IMG2DATASET, LOCAL, Workers, default_folder, download, ensured_python, requirements
 from jobs.fetch.outcome import FETCHED, SELECTED, finished_shards, reconcile
 from jobs.fetch.selected import (
     FetchRecord,
@@ -143,7 +143,7 @@ def _downloaded(out: Place, selected: SelectionRecord, resources: FetchResources
     if sum(done.values()) < selected.num_rows:
         out.at(FETCHED).remove()  # it would say that everything is done
         folder = resources.environment or default_folder()
-        python = python_of(folder.absolute(), requirements(out), feedback.notice)
+        python = ensured_python(folder.absolute(), requirements(out), feedback.notice)
         address = resources.ray_address or os.environ.get("RAY_ADDRESS") or LOCAL
         workers = Workers(address, resources.processes, resources.threads, resources.verbose)
         download(python, out, selected, done, workers, feedback)

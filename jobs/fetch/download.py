@@ -23,7 +23,7 @@ from typing import Any
 
 from ingest.errors import EngineError, IncompleteError
 from ingest.storage.place import Place
-from jobs.fetch.outcome import SELECTED, num_rows_announced
+from jobs.fetch.outcome import SELECTED, num_newly_finished_rows
 from jobs.fetch.selected import SelectionRecord
 from jobs.runtime.progress import Feedback
 from scoring.sql.names import location
@@ -64,7 +64,7 @@ def cluster_requirements(out: Place) -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("#")] + _drivers(out)
 
 
-def python_of(folder: Path, wanted: list[str], notice: Callable[[str], None]) -> Path:
+def ensured_python(folder: Path, wanted: list[str], notice: Callable[[str], None]) -> Path:
     """Return the Python of the environment, which is made or completed if necessary. EngineError if that fails."""
     python = folder / "bin" / "python"
     stamp = folder / STAMP
@@ -136,7 +136,7 @@ def download(
             bar.resume(sum(done.values()), selected.num_rows)
             while process.poll() is None:
                 time.sleep(0.5)
-                bar.advance(num_rows_announced(out, done))
+                bar.advance(num_newly_finished_rows(out, done))
         errors.seek(0)
         # Only the kind of the error is shown: its text may hold URLs and captions.
         kinds = re.findall(rb"^([A-Za-z_]\w*\.[\w.]+|\w+(?:Error|Exception)): ", errors.read(), re.MULTILINE)

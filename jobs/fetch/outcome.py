@@ -99,7 +99,7 @@ def finished_shards(out: Place) -> dict[str, int]:
     return finished
 
 
-def num_rows_announced(out: Place, known: dict[str, int]) -> int:
+def num_newly_finished_rows(out: Place, known: dict[str, int]) -> int:
     """Add the shards that were finished meanwhile to `known`, and return their rows; for progress only."""
     before = sum(known.values())
     for name in out.names():

@@ -40,7 +40,7 @@ from jobs.filter.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewritt
 from jobs.filter.shift import COLUMNS, Shift
 from jobs.runtime.on_worker import code_hash
 from scoring.captions import masked
-from scoring.engines.detectors.covering import second_look
+from scoring.engines.detectors.covering import examiner
 from scoring.labels.reviews import ReviewedBox
 from scoring.policies.policy import Policy
 from scoring.runs.footers import blocks_at
@@ -65,14 +65,14 @@ def flags_of(rows: pa.Table, decisions: pa.Table) -> dict[int, dict[str, Any]]:
     is_kept = pc.not_equal(decisions["action"], "drop")
     kept, judged = (table.filter(is_kept).to_pylist() for table in (decisions, rows.select(FLAGGED)))
     return {
-        decided["index"]: {
-            "action": decided["action"],
-            "rule": decided["rule"],
+        decision["index"]: {
+            "action": decision["action"],
+            "rule": decision["rule"],
             "level": row[Col.LEVEL],
             "score": None if row[Col.SCORE] is None else round(row[Col.SCORE], 6),
             "attributes": None if row[Col.SCORE] is None else [key for key in KEYS if row[key] == 1],
         }
-        for decided, row in zip(kept, judged, strict=True)
+        for decision, row in zip(kept, judged, strict=True)
     }
 
 
@@ -127,7 +127,7 @@ class ShardCopier:
     policy: Policy
     out: Place
     resume: bool
-    """Whether what an earlier filter has copied is reused, if it is whole."""
+    """Whether files that an earlier filter copied are used again, if they are whole."""
 
     threshold: ScoreThreshold | None = None
     reviewed: ReviewedBoxes = field(default_factory=dict)
@@ -140,7 +140,7 @@ class ShardCopier:
     """If given, no pictures are copied: the release is a list of URLs."""
 
     before: ShardsBefore | None = None
-    """Shards of the release before, which are taken over if they were made from the same."""
+    """Shards of the previous release; those made from the same source, decisions and settings are taken over."""
 
     def outcome(self, number: int, share: Share) -> Copied:
         """Copy a shard. Errors become text: an exception that leaves a worker of Ray arrives without its message."""
@@ -235,8 +235,8 @@ class ShardCopier:
         return written
 
     def _made_from(self, share: Share, decided: _ShardDecisions) -> str:
-        """Return the hash of all that the files of a shard follow from; empty if the storage cannot say whether its
-        bytes have changed."""
+        """Return the hash of everything that decides what the files of a shard hold; empty if the storage cannot say
+        whether the bytes of the shard have changed."""
         mark = self.corpus.content_mark(share.shard)
         if not mark:
             return ""
@@ -251,9 +251,9 @@ class ShardCopier:
         ]
         facts += [share.kept_sha256, self.policy.members, self.policy.texts, decided.flags]
         if decided.rewrite is not None:
-            looks = [second_look().protocol] if self.policy.redacts else []
-            looks += [self.verify.shown, repr(self.verify.options)] if self.verify is not None else []
-            facts += [self.policy.sha256, looks, decided.rewrite.decisions]
+            examiners = [examiner().protocol] if self.policy.redacts else []
+            examiners += [self.verify.shown, repr(self.verify.options)] if self.verify is not None else []
+            facts += [self.policy.sha256, examiners, decided.rewrite.decisions]
         text = json.dumps(facts, default=ReviewedBox.model_dump)
         return hashlib.sha256(text.encode()).hexdigest()
 

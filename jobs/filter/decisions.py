@@ -1,4 +1,4 @@
-"""What a policy and the threshold of a guarantee decide for the rows of one shard, and what is kept of it then."""
+"""What a policy and the threshold of a guarantee decide for the rows of one shard, and what they keep of it."""
 
 import hashlib
 import json
@@ -45,7 +45,7 @@ _OPTION = "--guarantee-by"
 
 @dataclass(frozen=True)
 class ScoreThreshold:
-    """A number from which on images are dropped."""
+    """A number; images that reach it are dropped."""
 
     by: str
     """The column or expression, as the user gave it."""
@@ -205,8 +205,8 @@ def decisions_of(rows: pa.Table, policy: Policy, threshold: ScoreThreshold | Non
     """Return the decisions of a policy for rows of one shard.
 
     A row without image bytes is always dropped, and so is one that is about a damaged part of the shard. threshold: of
-    a guarantee. From it on, what the policy flags or keeps by default is dropped; an image that a rule of the policy
-    keeps stays.
+    a guarantee. Of the images that reach it, those that the policy flags or keeps by default are dropped; those that a
+    rule of the policy keeps stay.
     """
     decided = policy.decide(rows)
     for name in DECISIONS_SCHEMA.names[decided.num_columns :]:
@@ -219,9 +219,9 @@ def decisions_of(rows: pa.Table, policy: Policy, threshold: ScoreThreshold | Non
         reached = pc.greater_equal(scores_of(rows, threshold.by), threshold.lowest).fill_null(False)
         is_dropped = pc.and_(reached, pc.and_(can_be_dropped(decided), pc.invert(is_caught(decided, policy))))
         decided = _overruled(decided, is_dropped, GUARANTEE, pa.scalar(threshold.reason))
-    lost = pc.and_(pc.is_null(decided["sha256"]), pc.not_equal(decided["action"], "drop"))
+    is_lost = pc.and_(pc.is_null(decided["sha256"]), pc.not_equal(decided["action"], "drop"))
     reasons = pc.binary_join_element_wise("there is nothing that could be copied", decided["reason"], ": ")
-    decided = _overruled(decided, lost, UNREADABLE, reasons)
+    decided = _overruled(decided, is_lost, UNREADABLE, reasons)
     if policy.removed:
         removed = pa.array(sorted(policy.removed), pa.string())
         is_removed = pc.or_(pc.is_in(decided["sha256"], removed), pc.is_in(rows[Col.URL_SHA256], removed))

@@ -46,9 +46,9 @@ PICTURE_PATTERNS = [f"*.{extension}" for extension in ("jpg", "jpeg", "png", "we
 def documents(release: Mapping[str, Any]) -> dict[str, bytes]:
     """Return file name -> content. release: what `release.json` says, which has at least `engine` and `format`."""
     facts = _facts(release)
-    made = {name: template.render(facts) for name, template in _templates().items()}
-    made[CROISSANT] = f"{json.dumps(_croissant(release), indent=2)}\n"
-    return {name: text.encode() for name, text in made.items()}
+    texts = {name: template.render(facts) for name, template in _templates().items()}
+    texts[CROISSANT] = f"{json.dumps(_croissant(release), indent=2)}\n"
+    return {name: text.encode() for name, text in texts.items()}
 
 
 @cache
@@ -116,22 +116,22 @@ def _paths(release: Mapping[str, Any]) -> list[str]:
 
 def _subsets_of_list(urls: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a list of URLs holds. urls: of `UrlCounts`."""
-    held = dict(urls["actions"])
+    by_action = dict(urls["actions"])
     if urls["flags_only"]:
-        held["drop"] -= urls["num_withheld"]
+        by_action["drop"] -= urls["num_withheld"]
     else:
-        del held["drop"]
+        del by_action["drop"]
     num_held = urls["num_released"] + urls["num_taken_down"]
     since = " before takedowns" if urls["num_taken_down"] else ""
-    return {"held": held, "num_held": num_held, "num_unknown": num_held - sum(held.values()), "since": since}
+    return {"held": by_action, "num_held": num_held, "num_unknown": num_held - sum(by_action.values()), "since": since}
 
 
 def write_documents(out: Place, release: Mapping[str, Any]) -> dict[str, str]:
     """Write the documents, and return file name -> sha256 in hex."""
-    made = documents(release)
-    for name, content in made.items():
+    contents = documents(release)
+    for name, content in contents.items():
         out.at(name).write(content)
-    return {name: hashlib.sha256(content).hexdigest() for name, content in made.items()}
+    return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
 
 
 def _name(release: Mapping[str, Any]) -> str:

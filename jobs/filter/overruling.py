@@ -162,15 +162,15 @@ class Decided:
         columns = self.connection.sql(
             'SELECT shard, "index", code, cause FROM decided WHERE cause IS NOT NULL ORDER BY shard, "index"'
         ).to_arrow_table()
-        made = dict[tuple[int, str], int]()
+        number_of_decision = dict[tuple[int, str], int]()
         pairs = zip(columns["code"].to_pylist(), columns["cause"].to_pylist(), strict=True)
-        numbers = np.array([made.setdefault(pair, len(made)) for pair in pairs], np.int32)
+        numbers = np.array([number_of_decision.setdefault(pair, len(number_of_decision)) for pair in pairs], np.int32)
         shards, indices = columns["shard"].to_numpy(), columns["index"].to_numpy()
         rows = {
             self.shards[number]: (indices[shards == number], numbers[shards == number])
             for number in np.unique(shards).tolist()
         }
-        return Overruled(rows, tuple(self._decision(code, cause) for code, cause in made))
+        return Overruled(rows, tuple(self._decision(code, cause) for code, cause in number_of_decision))
 
     def _decision(self, code: int, cause: str) -> tuple[str, str, str]:
         action, rule, reason = self.decisions[code]
@@ -188,7 +188,7 @@ def decided_rows(
     threshold: ScoreThreshold | None,
     groups: GroupsBy | None,
 ) -> Decided:
-    """Decide on every row of a run and put the decisions into the table `decided`. Errors as of `plan_release`.
+    """Decide on every row of a run and put the decisions into the table `decided`. Errors as in `plan_release`.
 
     groups: the kind of hash that the rows are grouped by.
     """

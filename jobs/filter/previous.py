@@ -1,7 +1,7 @@
-"""The release before: in what a new one differs from it, and which of its shards the new one takes over.
+"""The previous release: how a new one differs from it, and which of its shards the new one takes over.
 
-A shard is taken over if it was made from the same: the same bytes of the source, decisions and settings. What it was
-made from is in `made_from.parquet`, as a hash. What was taken down from the release before never comes back.
+A shard is taken over if it was made from the same bytes of the source, decisions and settings: `made_from.parquet` has
+a hash of these. What was taken down from the previous release never comes back.
 """
 
 import hashlib
@@ -66,7 +66,7 @@ SHARDS_PER_GROUP = 8
 
 @dataclass(frozen=True)
 class ShardsBefore:
-    """The shards of the release before."""
+    """The shards of the previous release."""
 
     root: Place
 
@@ -77,8 +77,8 @@ class ShardsBefore:
     """What a shard was made from -> its row group in `made_from.parquet`."""
 
     def take_over(self, made_from: str, out: Place) -> Written | None:
-        """Give the files of a shard to a new release. None if no shard was made from the same. If a file is not what
-        was released, `Written.taken_over` says so, and the shard is to be written."""
+        """Give the files of a shard to a new release. None if no shard was made from the same hash. If a file is not
+        what was released, `Written.taken_over` says so, and the caller writes the shard."""
         written = self._written(made_from)
         if written is None:
             return None
@@ -115,7 +115,7 @@ def _taken_over(before: Place, target: Place, sha256: str) -> bool:
 
 @dataclass(frozen=True)
 class PreviousRelease:
-    """The release before."""
+    """The previous release."""
 
     root: Place
 
@@ -151,7 +151,7 @@ class PreviousRelease:
 
 @dataclass(frozen=True)
 class Changes:
-    """How many pictures differ from the release before."""
+    """How many pictures differ from the previous release."""
 
     num_added: int
     num_removed: int
@@ -163,7 +163,7 @@ class Changes:
 
 
 def previous_release(url: str | None, out: str) -> PreviousRelease | None:
-    """Read what is compared. PrivsieveError if there is no such release, or if it would be overwritten."""
+    """Read the previous release. PrivsieveError if there is no such release, or if it would be overwritten."""
     if url is None:
         return None
     root = place(url)
@@ -179,9 +179,9 @@ def previous_release(url: str | None, out: str) -> PreviousRelease | None:
         raise PrivsieveError(f"--previous {url} is no finished release: it has no {RELEASE}")
     if root.at(TAKEDOWN_JOURNAL).exists():
         raise PrivsieveError(f"--previous {url}: a takedown is unfinished; run the same takedown again")
-    held = holder(root.at(RELEASE_LEASE))
-    if held is not None and not held.is_stale():
-        raise PrivsieveError(f"--previous {url} is being worked on by {held}; wait for it, or stop it")
+    worker = holder(root.at(RELEASE_LEASE))
+    if worker is not None and not worker.is_stale():
+        raise PrivsieveError(f"--previous {url} is being worked on by {worker}; wait for it, or stop it")
     content = root.at(RELEASE).read()
     facts = facts_of(content, f"--previous {url}")
     tombstones = root.at(REMOVED).read() if root.at(REMOVED).exists() else None
@@ -216,13 +216,13 @@ def _shards_before(root: Place, url: str, facts: Mapping[str, Any]) -> ShardsBef
 
 def write_made_from(out: Place, written: Iterable[Written]) -> str:
     """Write `made_from.parquet`, and return its hash. written: of each shard; few are in memory at once."""
-    rows = ((done.made_from, replace(done, taken_over="no").to_json()) for done in written if done.files)
+    rows = ((shard.made_from, replace(shard, taken_over="no").to_json()) for shard in written if shard.files)
     return _write_shards(out, rows)
 
 
 def write_rest_made_from(root: Place, staged: Place, gone: Sequence[str], sha256: str) -> str | None:
-    """Write `made_from.parquet` without the shards of these files, and return its hash. None if it is damaged, so that
-    nothing is written: a takedown goes on without it, since no picture is in it.
+    """Write `made_from.parquet` without the shards of these files, and return its hash. If it is damaged,
+    write nothing and return None: it holds no picture, so a takedown goes on without it.
 
     sha256: its hash, as `release.json` says.
     """
@@ -232,8 +232,8 @@ def write_rest_made_from(root: Place, staged: Place, gone: Sequence[str], sha256
     try:
         with refuse_damage(file.path, "is damaged", IncompleteError):
             rows = (row for group in _row_groups(file) for row in _shards_of(group))
-            stays = ((name, text) for name, text in rows if names.isdisjoint(Written.from_json(text).files))
-            return _write_shards(staged, stays)
+            remaining = ((name, text) for name, text in rows if names.isdisjoint(Written.from_json(text).files))
+            return _write_shards(staged, remaining)
     except IncompleteError:
         return None
 
@@ -257,8 +257,8 @@ def _write_shards(out: Place, rows: Iterable[tuple[str, str]]) -> str:
         out.at(MADE_FROM).create() as stream,
         pq.ParquetWriter(stream, MADE_FROM_SCHEMA, compression="zstd", write_page_checksum=True) as writer,
     ):
-        left = iter(rows)
-        while group := list(islice(left, SHARDS_PER_GROUP)):
+        waiting = iter(rows)
+        while group := list(islice(waiting, SHARDS_PER_GROUP)):
             columns = [list(column) for column in zip(*group, strict=True)]
             writer.write_table(pa.table(columns, schema=MADE_FROM_SCHEMA))
     return stream.sha256

@@ -52,10 +52,10 @@ def refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, ove
     is_release = begun is not None or finished is not None
     if out.exists() and not resume and not overwrite:
         raise StorageError(f"{url} exists; give a new folder, or --resume, or --overwrite")
-    held = holder(out.at(RELEASE_LEASE))
-    if held is not None and not held.is_stale():
+    worker = holder(out.at(RELEASE_LEASE))
+    if worker is not None and not worker.is_stale():
         raise StorageError(
-            f"{url} is being written by {held}; wait for it, or stop it "
+            f"{url} is being written by {worker}; wait for it, or stop it "
             f"(one that was killed on another machine is given up after {STALE_S} s)"
         )
     if out.exists() and not is_release and not _was_just_begun(out):

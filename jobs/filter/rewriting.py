@@ -17,7 +17,7 @@ from jobs.filter.decisions import TAKEN_DOWN_BEFORE
 from reports.words import SIDES, first_frame_boxes
 from scoring.assessment import Engine, EngineDescription, EngineOptions, Outcome, View
 from scoring.engines import engine_module
-from scoring.engines.detectors.covering import Judged, SecondLook, cover_targets, cover_whole, second_look
+from scoring.engines.detectors.covering import Demands, Judged, cover_targets, cover_whole, examiner
 from scoring.labels.reviews import ReviewedBox, reviewed_boxes
 from scoring.policies.policy import WHOLE_IMAGE, Policy, Rule
 from scoring.taxonomy import ATTRIBUTES
@@ -92,10 +92,10 @@ class Rewriter:
             falls_back = rule.fallback == "image"
             boxes = decided["boxes"] or ()
             judged = _judged(boxes, decided["reviewed"], rule)
-            look = SecondLook(self.policy.absent)
+            demands = Demands(self.policy.absent)
             if self.verify is not None:
-                look = replace(look, verifier=self.verify.assessed, verifies=self.verify.described)
-            return cover_targets(encoded, rule.cover, boxes, self.policy.cover_method, falls_back, judged, look)
+                demands = replace(demands, verifier=self.verify.assessed, verifies=self.verify.described)
+            return cover_targets(encoded, rule.cover, boxes, self.policy.cover_method, falls_back, judged, demands)
         if self.policy.files == "as-is":
             return Rewritten(encoded)
         if decided["status"] != "scored":
@@ -184,12 +184,12 @@ def verify_engine(name: str | None, options: EngineOptions, policy: Policy) -> V
             raise EngineError("--model, --endpoint and other options of engines are for --verify-engine; name it")
         return None
     engine = VerifyEngine(name, options)
-    look = SecondLook(policy.absent, verifies=engine.described)
+    demands = Demands(policy.absent, verifies=engine.described)
     rules = [rule for rule in policy.rules if rule.then == "redact" and WHOLE_IMAGE not in rule.cover]
     if not rules:
         raise PolicyError("--verify-engine examines covered pictures, and no rule covers areas; leave it out")
     for rule in rules:
-        if not look.verified(rule.cover):
+        if not demands.verified(rule.cover):
             raise PolicyError(
                 f'{policy.file}: rule "{rule.name}" covers nothing that the {name} engine judges by itself; add '
                 "residual_max_level: 3 to the policy, so that it must find nothing of level 1 or 2"
@@ -204,15 +204,15 @@ def clears_what_is_private(policy: Policy, verify: VerifyEngine | None, reviewed
     is_spared = bool(reviewed) or any(rule.spare for rule in policy.rules)
     if not policy.redacts or not private <= {*policy.absent} or policy.cover_method != "solid" or is_spared:
         return False
-    looks = [second_look(), *([verify.described] if verify is not None else [])]
-    return private <= {key for look in looks for key in look.assessed if key not in look.presence_only}
+    engines = [examiner(), *([verify.described] if verify is not None else [])]
+    return private <= {key for engine in engines for key in engine.assessed if key not in engine.presence_only}
 
 
 def refuse_uncoverable(policy: Policy) -> None:
     """Raise PolicyError for a rule that covers what the second look cannot judge; EngineError if it cannot run here."""
     if not any(name != WHOLE_IMAGE for rule in policy.rules for name in rule.cover):
         return
-    engine = second_look()
+    engine = examiner()
     for rule in policy.rules:
         for name in rule.cover:
             if name not in (*TARGETS, *engine.assessed, WHOLE_IMAGE):

@@ -57,13 +57,13 @@ from jobs.runtime.cluster import Executor, inline_session
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.pictures import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import SILENT, Feedback
-from reports.report.opened import open_run as open_results
-from scoring.engines.detectors.covering import second_look
+from reports.report.opened import open_run
+from scoring.engines.detectors.covering import examiner
 from scoring.policies.policy import Policy
 from scoring.policies.policy_file import load_policy, policy_bytes
 from scoring.runs import RUN_RECORD
 from scoring.runs.lease import Lease, lease
-from scoring.runs.record import RunRecord, open_run
+from scoring.runs.record import RunRecord, read_record
 from scoring.sql.limits import spilling_database
 
 
@@ -145,7 +145,7 @@ def run_filter(
 def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPlan:
     """Decide for every row, and write nothing."""
     policy = _policy(request.policy)
-    run, record = open_run(request.run)
+    run, record = read_record(request.run)
     corpus = open_source(record.source, record.format, record.category)
     if request.flag_keys:
         refuse_without_json(corpus)
@@ -164,7 +164,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     if hash_list is not NOTHING or record.hash_list is not None:
         if reads_pictures(record, hash_list):
             feedback.notice(READS_AGAIN)
-        with open_results(request.run) as opened:
+        with open_run(request.run) as opened:
             listed, not_compared = withheld(opened, hash_list)
         policy = replace(policy, listed=listed, not_compared=not_compared)
     promise = request.promise
@@ -270,7 +270,7 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
     with _executor(planned.plan, resources) as copy:  # first: a cluster that cannot be joined leaves nothing behind
         if request.overwrite:
             remove_tree(out, last=(RELEASE, UNFINISHED))  # what remains after a kill is known as a release
-        with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as held:
+        with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as own_lease:
             if out.is_local and out.exists():  # what a killed filter left
                 remove_half_written(out)
             out.at(UNFINISHED).write(as_json(identity.model_dump()))
@@ -288,13 +288,13 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
                 urls=planned.urls,
                 before=before,
             )
-            counts, written, shift = _copy_all(copier, planned.plan, copy, feedback, held)
+            counts, written, shift = _copy_all(copier, planned.plan, copy, feedback, own_lease)
             if request.urls is not None and planned.urls is not None:
                 listed = write_urls(
                     request.urls, out, planned.run, planned.plan, policy, planned.threshold, planned.urls
                 )
                 written = [*written, listed]
-            held.confirm()
+            own_lease.confirm()
             changes = finish(
                 out, identity, planned.record, planned.plan, counts, written, shift, request.sign_key, planned.previous
             )
@@ -326,7 +326,7 @@ def _identity(planned: FilterPlan) -> ReleaseRecord:
         members=policy.members,
         files=policy.files,
         texts=policy.texts,
-        second_look=second_look().protocol if policy.redacts and planned.urls is None else None,
+        second_look=examiner().protocol if policy.redacts and planned.urls is None else None,
         verified_by=None if planned.verify is None else planned.verify.shown,
         residual_max_level=policy.residual_max_level,
         previous_sha256=None if planned.previous is None else planned.previous.sha256,
@@ -366,7 +366,7 @@ def _executor(plan: Plan, resources: FilterResources) -> Iterator[Copy]:
 
 
 def _copy_all(
-    copier: ShardCopier, plan: Plan, copy: Copy, feedback: Feedback, held: Lease
+    copier: ShardCopier, plan: Plan, copy: Copy, feedback: Feedback, own_lease: Lease
 ) -> tuple[Counts, Sequence[Written], Shift]:
     """Copy every shard. Return the counts after the copy, what was written, and how the release differs.
 
@@ -377,7 +377,7 @@ def _copy_all(
     num_unseen, unseen_kinds, shift = 0, Counter[str](), Shift()
     with feedback.meter("filter", plan.num_kept) as meter:
         for copied in copy(copier, plan.shares):
-            held.check()
+            own_lease.check()
             if copied.failure:
                 raise IncompleteError(f"{copied.failure}; run the same command with --resume to continue")
             if copied.changed:

@@ -69,9 +69,9 @@ class Shift:
 
     def as_json(self) -> dict[str, Any]:
         """Return what `release.json` says. Parts of which the source says nothing are null."""
-        kept = [category for category, _ in self.before.most_common(MAX_CATEGORIES)]
-        categories = self._of_categories(kept, self.before, self.after)
-        captioned = self._of_categories(kept, self.captioned_before, self.captioned_after)
+        names = [category for category, _ in self.before.most_common(MAX_CATEGORIES)]
+        categories = self._of_categories(names, self.before, self.after)
+        captioned = self._of_categories(names, self.captioned_before, self.captioned_after)
         captions = {name: self.captions[name] for name in ("before", "all_before", "after", "all_after")}
         return {
             "categories": categories or None,
@@ -80,15 +80,15 @@ class Shift:
             "captions_by_category": captioned if self.captioned_before.total() else None,
         }
 
-    def _of_categories(self, kept: list[str], before: Counter[str], after: Counter[str]) -> list[list[Any]]:
-        """Return name, count before and count after of each category; those that are not kept one by one come last."""
-        rows: list[list[Any]] = [[category, before[category], after[category]] for category in kept]
-        if len(self.before) > len(kept):
-            rows.append([OTHERS, *(counts.total() - sum(counts[name] for name in kept) for counts in (before, after))])
+    def _of_categories(self, names: list[str], before: Counter[str], after: Counter[str]) -> list[list[Any]]:
+        """Return name, count before and count after of each category; the other categories come last, added up."""
+        rows: list[list[Any]] = [[category, before[category], after[category]] for category in names]
+        if len(self.before) > len(names):
+            rows.append([OTHERS, *(counts.total() - sum(counts[name] for name in names) for counts in (before, after))])
         return rows
 
     def _total_variation(self) -> float | None:
-        """Return half of the sum over all categories by how much their share changed, 0–1; None if nothing is left."""
+        """Return half the sum, over all categories, of how much their share changed, 0–1; None if nothing is left."""
         before, after = self.before.total(), self.after.total()
         if not before or not after:
             return None
@@ -100,8 +100,8 @@ def shift_in_words(shift: Mapping[str, Any]) -> Iterator[str]:
     if shift["categories"]:
         lost = sorted(shift["categories"], key=lambda counts: (counts[2] / counts[1], -counts[1]))
         least = ", ".join(f"{printable(name)} {after:,} of {before:,}" for name, before, after in lost[:MAX_SHOWN])
-        moved = shift["total_variation"]
-        variation = "" if moved is None else f"shares of categories differ by a total variation of {moved:.3f}; "
+        total = shift["total_variation"]
+        variation = "" if total is None else f"shares of categories differ by a total variation of {total:.3f}; "
         yield f"{variation}categories of which least is left: {least}"
     if (captions := shift["captions"]) is not None and captions["all_after"]:
         shares = [100 * captions[when] / captions[f"all_{when}"] for when in ("before", "after")]
@@ -121,8 +121,8 @@ def shift_in_words(shift: Mapping[str, Any]) -> Iterator[str]:
 def _caption_shares(
     categories: Iterable[tuple[str, int, int]], captioned: Iterable[tuple[str, int, int]]
 ) -> Iterator[tuple[float, str, float, float]]:
-    """Yield of each category with released images: how many of them more or fewer have a caption than at the share of
-    before, its name, and the shares before and after in %."""
+    """Yield, for each category with released images: by how many its images with a caption differ from what the share
+    before would give, its name, and the shares before and after in %."""
     for (name, before, after), (_, with_before, with_after) in zip(categories, captioned, strict=True):
         if after:
             was, now = 100 * with_before / before, 100 * with_after / after

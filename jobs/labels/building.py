@@ -186,7 +186,7 @@ class BenchmarkRequest:
     """Also as many hard public pictures."""
 
     per_class: Count = 20
-    """Pictures of each of the eight private classes; of public ones as many as of these together."""
+    """Pictures of each of the eight private classes; as many public ones as these together."""
 
     seed: Seed = 0
     """Seed of the draw."""
@@ -360,7 +360,7 @@ class CleanRequest:
 
 
 def run_clean(request: CleanRequest, feedback: Feedback = SILENT) -> SuspiciousLabels:
-    """List suspicious labels. Errors in one line; nothing is written then. LabelsError as of `suspicious_labels`."""
+    """List suspicious labels. Errors in one line; nothing is written then. LabelsError as in `suspicious_labels`."""
     refuse_existing(request.out)
     names = modalities_of(request.sees)
     encoders = encoders_of(request.sees)

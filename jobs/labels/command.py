@@ -35,7 +35,7 @@ from reports.evaluation.words import FEW_NOTE, interval_cell
 from reports.labels.agreement import Agreement
 from reports.labels.same_tags import document
 from reports.words import number, percent
-from scoring.taxonomy import QUESTIONS, PlacingQuestion, level_of_answers, placed
+from scoring.taxonomy import QUESTIONS, PlacingQuestion, level_of_answers, place_in_words
 
 MAX_SHOWN = 12
 """Limit on the unmapped labels that are printed on one line; the footer of the file has them all."""
@@ -169,7 +169,7 @@ def place(what: str, answers: tuple[str, ...] | None) -> None:
         level = level_of_answers(iter(_as_yes_or_no(answers, len(QUESTIONS))))
     else:
         level = level_of_answers(_answered(question) for question in QUESTIONS)
-    write_line(f"{what} belongs to {placed(level)}")
+    write_line(f"{what} belongs to {place_in_words(level)}")
 
 
 def _answered(question: PlacingQuestion) -> bool:

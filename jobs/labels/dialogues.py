@@ -154,33 +154,33 @@ def run_build_dialogues(request: DialoguesRequest, feedback: Feedback = SILENT) 
         "seed": request.seed,
     }
     part = _Part(Path(f"{place(request.out).path}.part"), asked)
-    left = [candidate for candidate in chosen if candidate.sha256 not in part.done]
-    num_prompt = sum(_prompt_tokens(candidate, options.max_pixels or DEFAULT_MAX_PIXELS) for candidate in left)
+    to_ask = [candidate for candidate in chosen if candidate.sha256 not in part.done]
+    num_prompt = sum(_prompt_tokens(candidate, options.max_pixels or DEFAULT_MAX_PIXELS) for candidate in to_ask)
     prices = (request.price_in, request.price_out)
     cost = None
     if prices != (None, None):
-        cost = (num_prompt * (prices[0] or 0) + len(left) * ANSWER_TOKENS * (prices[1] or 0)) / 1e6
+        cost = (num_prompt * (prices[0] or 0) + len(to_ask) * ANSWER_TOKENS * (prices[1] or 0)) / 1e6
     result = DialoguesResult(
         num_pictures=len(chosen),
         num_private=sum(bool(candidate.is_private) for candidate in chosen),
-        num_done=len(chosen) - len(left),
-        num_left=len(left),
+        num_done=len(chosen) - len(to_ask),
+        num_left=len(to_ask),
         where=" ".join(filter(None, (request.engine, options.model, options.endpoint))),
         num_prompt_tokens=num_prompt,
-        num_answer_tokens=len(left) * ANSWER_TOKENS,
+        num_answer_tokens=len(to_ask) * ANSWER_TOKENS,
         cost=cost,
     )
     if not request.yes:
         return result
     usage = dict[str, int]()
-    if left:
+    if to_ask:
         part.add(())  # a file that cannot be written costs no answers
         engine = module.load(options)
         if not isinstance(engine, AsksOtherwise):
             raise EngineError(f"the {request.engine} engine writes no text; choose openai, transformers or vllm")
         limits = ImageLimits(max_frames=1, max_side_px=description.max_side_px)
-        with feedback.meter("conversations", len(left)) as meter:
-            for number, batch in enumerate(_batches(source, left, limits)):
+        with feedback.meter("conversations", len(to_ask)) as meter:
+            for number, batch in enumerate(_batches(source, to_ask, limits)):
                 for question, members in _alike(batch, f"{request.seed} {number}").items():
                     part.add(_lines(engine, question, members))
                     meter.advance(len(members))

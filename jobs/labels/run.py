@@ -14,9 +14,9 @@ from pydantic import Field
 from ingest.errors import LabelsError
 from ingest.storage.place import place
 from jobs.console.requests import HashListUrl, Option, Seed, Url, Urls, checked_request, refuse_existing
-from jobs.runtime.hash_list import NOTHING, HashList, Listing, hash_list_of
+from jobs.runtime.hash_list import NOTHING, Clearance, HashList, hash_list_of
 from jobs.runtime.pictures import COLUMNS as COMPARED
-from jobs.runtime.pictures import READS_AGAIN, left_out_note, listings, reads_pictures
+from jobs.runtime.pictures import READS_AGAIN, clearances, left_out_note, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback
 from reports.labels.agreement import AgreementTable, agreement_table
 from reports.report.opened import open_run
@@ -61,15 +61,15 @@ def labels_of(url: str) -> pa.Table:
 
 def tables_of(urls: Sequence[str]) -> list[tuple[str, pa.Table]]:
     """Return each URL with its `labels_of`. LabelsError if one is given twice: it would agree with itself."""
-    given = Counter(str(place(url).path) for url in urls)
+    num_given = Counter(str(place(url).path) for url in urls)
     for url in urls:
-        if given[place(url).path] > 1:
+        if num_given[place(url).path] > 1:
             raise LabelsError(f"{url} is given twice; give each input once")
     return [(url, labels_of(url)) for url in urls]
 
 
 def warn_of_contradictions(tables: Sequence[tuple[str, pa.Table]], feedback: Feedback) -> None:
-    """Give one notice for each input with labels that contradict themselves. tables: as of `tables_of`."""
+    """Give one notice for each input with labels that contradict themselves. tables: as in `tables_of`."""
     for url, labels in tables:
         if caution := contradictions(labels):
             feedback.notice(f"caution: {url}: {caution}")
@@ -299,9 +299,9 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
     hash_list = hash_list_of(request.hash_list)
     labels = labels_of(request.source)
     warn_of_contradictions([(request.source, labels)], feedback)
-    listings_ = _listings(request.source, labels, hash_list, feedback)
-    labels = labels.filter(pa.array([item == "clear" for item in listings_], pa.bool_()))
-    left_out = left_out_note(listings_, "picture")
+    clearances_ = _clearances(request.source, labels, hash_list, feedback)
+    labels = labels.filter(pa.array([item == "clear" for item in clearances_], pa.bool_()))
+    left_out = left_out_note(clearances_, "picture")
     if request.format == "csv":
         place(request.out).write(as_csv(labels))
         return ExportResult(labels, None, left_out)
@@ -312,7 +312,7 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
     return ExportResult(labels, f"{stem}.xml", left_out)
 
 
-def _listings(source: str, labels: pa.Table, hash_list: HashList, feedback: Feedback) -> list[Listing]:
+def _clearances(source: str, labels: pa.Table, hash_list: HashList, feedback: Feedback) -> list[Clearance]:
     """Return for each label whether its picture is on the list."""
     hashes = labels["sha256"].to_pylist()
     if hash_list is NOTHING:
@@ -322,7 +322,7 @@ def _listings(source: str, labels: pa.Table, hash_list: HashList, feedback: Feed
             if reads_pictures(run.record, hash_list):
                 feedback.notice(READS_AGAIN)
             rows = run.rows((*COMPARED, Col.PDQ))
-            by_hash = dict(zip(rows[Col.SHA256].to_pylist(), listings(run, rows, hash_list), strict=True))
+            by_hash = dict(zip(rows[Col.SHA256].to_pylist(), clearances(run, rows, hash_list), strict=True))
         return [by_hash[sha256] for sha256 in hashes]
     if hash_list.needs_pdq:
         raise LabelsError(

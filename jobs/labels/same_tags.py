@@ -29,8 +29,8 @@ class SameTagsRequest:
     look: LookRequest
 
     encoder: Annotated[Url | None, Option(metavar="FILE.onnx|FOLDER")] = None
-    """Model by whose embedding the nearest pictures are found, as of screen fit. [default: the features that similarity
-    uses]"""
+    """Model by whose embedding the nearest pictures are found, as for screen fit. [default: the features that
+    similarity uses]"""
 
     out: Url | None = None
     """Labels file to write: those of one picture of each set, and of all other pictures."""
@@ -41,15 +41,15 @@ class TagSet:
 
     length = 2**32
 
-    def features(self, seen: PictureView) -> Features | None:
-        words = {crc32(word.encode()) for word in re.findall(r"\w+", (seen.view.caption or "").lower())}
+    def features(self, picture: PictureView) -> Features | None:
+        words = {crc32(word.encode()) for word in re.findall(r"\w+", (picture.view.caption or "").lower())}
         if not words:
             return None
         return Features(np.ones(len(words), np.float32), np.array(sorted(words), np.int64))
 
 
 def run_same_tags(request: SameTagsRequest, feedback: Feedback = SILENT) -> SameTags:
-    """Compare the labels. Errors are as of `run_screen_fit`; nothing is written then."""
+    """Compare the labels. Errors are as in `run_screen_fit`; nothing is written then."""
     if request.out is not None:
         refuse_existing(request.out)
     sees = SeenRequest(modality=("frozen",))
@@ -61,16 +61,16 @@ def run_same_tags(request: SameTagsRequest, feedback: Feedback = SILENT) -> Same
     pictures = found.pictures
     found_tags = (views[0][TAGS] for views in pictures.views)
     tags = [None if of is None or of.places is None else tuple(of.places.tolist()) for of in found_tags]
-    given = read_judged(request.look.labels).labels
+    labels = read_judged(request.look.labels).labels
     place_of = {name: place for place, name in enumerate(found.names)}
-    private = private_of_labels(numbers_of(given, "private"), attribute_values(given))
-    named = zip(given["annotator"].to_pylist(), picture_names(given).to_pylist(), private.tolist(), strict=True)
+    private = private_of_labels(numbers_of(labels, "private"), attribute_values(labels))
+    named = zip(labels["annotator"].to_pylist(), picture_names(labels).to_pylist(), private.tolist(), strict=True)
     answers = [(person or "", place_of[name], answer) for person, name, answer in named if name in place_of]
     vectors = np.stack([seen.values for views in pictures.views if (seen := views[0][names[0]]) is not None])
     result = same_tags(tags, pictures.sha256, pictures.private, answers, vectors)
     if request.out is not None:
         gone = {found.names[place] for place in left_out(sets_of(tags), pictures.sha256)}
-        kept = given.filter(pa.array([name not in gone for name in picture_names(given).to_pylist()]))
+        kept = labels.filter(pa.array([name not in gone for name in picture_names(labels).to_pylist()]))
         write_labels(
             kept, request.out, LabelsOrigin("labels same-tags", None, len(set(picture_names(kept).to_pylist())))
         )

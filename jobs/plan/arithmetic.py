@@ -155,7 +155,7 @@ def plan_of(measured: Measured, gpus: int, price_per_hour: float | None) -> Plan
     num_bytes, decode_s, downscale_s = map(_mean, (measured.num_bytes, measured.decode_s, measured.downscale_s))
     terabytes = images * num_bytes * 1e-12
     host = measured.host_cost
-    host_s = _mean([] if host is None else [host.ms(seen) / 1e3 for seen in measured.seen_megapixels])
+    host_s = _mean([] if host is None else [host.ms(megapixels) / 1e3 for megapixels in measured.seen_megapixels])
     speed, origin = _speed(measured)
     hours = images / (speed * (gpus * SECONDS_PER_HOUR))
     price = None if price_per_hour is None else price_per_hour * gpus
@@ -214,7 +214,7 @@ def _screened(
     num_seen = labelled.num_pictures - labelled.num_screened
     ends = clopper_pearson(num_seen, labelled.num_pictures, CONFIDENCE)
     shares = [num_seen / labelled.num_pictures, *(float(end) for end in ends)]
-    seen = Figure(*(share + screen.guard_share * (1 - share) for share in shares))
+    share_seen = Figure(*(share + screen.guard_share * (1 - share) for share in shares))
 
     def seconds(share: float) -> float:
         """Return seconds per image of an engine that sees this share of the images; all of them are decoded."""
@@ -224,14 +224,14 @@ def _screened(
     def hours(share: float) -> float:
         return images * seconds(share) / gpus / SECONDS_PER_HOUR
 
-    taken = Figure(hours(seen.value), hours(seen.low), hours(seen.high))
+    taken = Figure(hours(share_seen.value), hours(share_seen.low), hours(share_seen.high))
     return ScreenPlan(
         screen_ms=(measured_s * 1e3).figure(),
-        seen_share=seen,
+        seen_share=share_seen,
         hours=taken,
         cost=None if price is None else taken.times(price),
-        cpus_per_gpu=speed * ((cpu_s[0] + screen_s) / seen.value + cpu_s[1]),
-        pays=seconds(seen.high) < 1 / speed,
+        cpus_per_gpu=speed * ((cpu_s[0] + screen_s) / share_seen.value + cpu_s[1]),
+        pays=seconds(share_seen.high) < 1 / speed,
     )
 
 

@@ -108,7 +108,7 @@ class PlanRequest:
 def run_plan(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
     """List up to 16 shards, read and score the sample, and write nothing.
 
-    If a cluster is named, one of its machines does this: one that has what the engine needs. Errors are as of
+    If a cluster is named, one of its machines does this: one that has what the engine needs. Errors are as in
     `plan_here`.
     """
     if is_this_machine(request.ray_address):

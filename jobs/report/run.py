@@ -60,7 +60,7 @@ class ReportResult:
 
 
 def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportResult:
-    """Make the report. Errors as of `OpenRun.summary`, StorageError or SourceError; nothing is written then."""
+    """Make the report. Errors as in `OpenRun.summary`, StorageError or SourceError; nothing is written then."""
     hash_list = hash_list_of(request.hash_list)
     sizes: Mapping[str, int] = category_sizes(request.category_sizes) if request.category_sizes else {}
     details = Details(
@@ -189,7 +189,7 @@ def evidence_lines(evidence: Sequence[EvidenceCount]) -> dict[str, list[str]]:
 
 
 def explanation_lines(explanations: Mapping[str, int]) -> list[str]:
-    """Return a line per combination of kinds, the most frequent first. explanations: as of `OpenRun.explanations`."""
+    """Return a line per combination of kinds, the most frequent first. explanations: as in `OpenRun.explanations`."""
     num_all = sum(explanations.values())
     ordered = sorted(explanations.items(), key=lambda item: (-item[1], item[0]))
     return [

@@ -22,10 +22,10 @@ from jobs.review.progress import ReviewerTally, ReviewPage, estimate_of, not_sho
 from jobs.review.queue import Judged, Queue, assignment, known_answers, mixed, people_of, queue_of
 from jobs.review.screen import Screen
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
-from jobs.runtime.pictures import READS_AGAIN, PictureRef, listings, pictures_of_run, reads_pictures
+from jobs.runtime.pictures import READS_AGAIN, PictureRef, clearances, pictures_of_run, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from reports.report.opened import OpenRun
-from reports.run.warehouse import open_run
+from reports.run.warehouse import open_warehouse
 from scoring.labels.judgements import checked_name
 from scoring.labels.reviews import ReviewAnswers
 from scoring.privacy import private_condition, private_for_people
@@ -92,7 +92,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Re
     """Prepare everything but the server. RunError, LabelsError, SourceError, QueryError in one line; writes nothing."""
     hash_list = hash_list_of(request.hash_list)
     root, checks = place(request.run), None
-    opened = open_run(request.run)
+    opened = open_warehouse(request.run)
     with OpenRun(opened) as run:
         queue = queue_of(run, root, request.queue, request.judged, request.num_pictures, request.seed)
         rows = queue.rows
@@ -141,13 +141,13 @@ def _hidden(run: OpenRun, rows: pa.Table, hash_list: HashList) -> dict[int, Lite
     if reads_pictures(run.record, hash_list):
         hashes = rows[Col.SHA256].to_pylist()
         return {number: "listed" for number, sha256 in enumerate(hashes) if sha256 in hash_list.sha256}
-    numbered = enumerate(listings(run, rows, hash_list))
-    return {n: "listed" if listing == "listed" else "not_compared" for n, listing in numbered if listing != "clear"}
+    numbered = enumerate(clearances(run, rows, hash_list))
+    return {n: "listed" if each == "listed" else "not_compared" for n, each in numbered if each != "clear"}
 
 
 @contextmanager
 def serving(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[LocalServer[ReviewPage]]:
-    """Start the server. Errors as of `prepared`; PrivsieveError if the extra `review` or the port is not available."""
+    """Start the server. Errors as in `prepared`; PrivsieveError if the extra `review` or the port is not available."""
     refuse_missing("review")
     from jobs.review.server import app
 
@@ -179,7 +179,7 @@ class ReviewResult:
 
 
 def result_of(review: ReviewPage) -> ReviewResult:
-    """Return the result as of now, with the answers of other servers."""
+    """Return the result so far, with the answers of other servers."""
     asking = review.asking
     asking.answers.refresh()
     return ReviewResult(

@@ -113,9 +113,9 @@ class ReviewerTally:
 
 
 def tally_of(asking: Asking, name: str) -> ReviewerTally:
-    given = asking.given(name)
-    num_skipped = given.pop(SKIP, 0)
-    return ReviewerTally(name, given.total(), given[UNCLEAR], num_skipped, len(asking.left(name)))
+    num_answers = asking.given(name)
+    num_skipped = num_answers.pop(SKIP, 0)
+    return ReviewerTally(name, num_answers.total(), num_answers[UNCLEAR], num_skipped, len(asking.left(name)))
 
 
 def tallies(asking: Asking) -> tuple[ReviewerTally, ...]:
@@ -201,11 +201,11 @@ def not_shown(asking: Asking) -> dict[str, int]:
 
 def right_answers(labels: pa.Table, checks: pa.Table) -> dict[str, tuple[int, int]]:
     """Return person -> right answers, and all answers, to pictures whose answer is known."""
-    asked = labels.filter(pc.is_in(labels["sha256"], checks["sha256"].combine_chunks()))
-    names = set(asked["annotator"].to_pylist())
+    of_checks = labels.filter(pc.is_in(labels["sha256"], checks["sha256"].combine_chunks()))
+    names = set(of_checks["annotator"].to_pylist())
     if not names:
         return {}
-    judged = judgements([("reviews", asked), (CHECKS, checks)])
+    judged = judgements([("reviews", of_checks), (CHECKS, checks)])
     try:
         _, counted = without_inattentive(judged, 0.0)
     except LabelsError:  # all of them were skipped

@@ -33,7 +33,7 @@ KEPT = 64
 KEPT_BYTES = 256 * 2**20
 
 LISTED_AHEAD = 40
-"""Pictures whose shards are listed before they are needed; on an object store, a listing reads through a tar."""
+"""Pictures whose shards are listed before they are needed; on an object store, a clearance reads through a tar."""
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,9 @@ class Screen:
         if not isinstance(decoded, DecodedImage):
             return ScreenedPicture("undecodable")
         if self._compared.needs_pdq:
-            listing = self._compared.listings([None], [pdq_of(picture.encoded, self._record)])[0]
-            if listing != "clear":
-                return ScreenedPicture("listed" if listing == "listed" else "not_compared")
+            clearance = self._compared.clearances([None], [pdq_of(picture.encoded, self._record)])[0]
+            if clearance != "clear":
+                return ScreenedPicture("listed" if clearance == "listed" else "not_compared")
         return ScreenedPicture("shown", simplejpeg.encode_jpeg(decoded.views[0], quality=QUALITY, colorspace="RGB"))
 
 

@@ -78,7 +78,7 @@ def ray_session(address: str | None) -> Iterator[None]:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # without it Ray warns; no engine reads it
-    # Ray would print the whole text of an error whose result is never asked for, as of its own statistics.
+    # Ray would print the whole text of an error whose result is never asked for, such as one of its own statistics.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     # How many slices there are is known only after the pool has started.
     warnings.filterwarnings("ignore", message="The minimum number of concurrent actors")

@@ -1,7 +1,7 @@
 """An operator's list of hashes of pictures that no command may show, name or copy.
 
 Commands take the list by the option of `jobs.console.requests.HashListUrl`. A command that holds the bytes of a picture
-compares them by `HashList.listings`; one that holds rows of a run, by `jobs.runtime.pictures`.
+compares them by `HashList.clearances`; one that holds rows of a run, by `jobs.runtime.pictures`.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ _LINE = re.compile(r"(?:(sha256|pdq)[ :,]\s*)?([0-9a-f]{64})")
 PdqOfFile = Sequence[str | None]
 """The hashes of all that a file shows, None for what has none, as in `ingest.images.decode.DecodedImage.pdq`."""
 
-Listing = Literal["clear", "listed", "not_compared", "gone"]
-"""not_compared: all of it, or a part such as frames that the scan left out, cannot be compared with the list. gone: the
-source no longer has it as it was scanned, so it cannot be compared either."""
+Clearance = Literal["clear", "listed", "not_compared", "gone"]
+"""What a hash list says of a picture. not_compared: all of it, or a part such as frames that the scan left out, cannot
+be compared with the list. gone: the source no longer has it as it was scanned, so it cannot be compared either."""
 
 
 def is_complete(pdq: PdqOfFile | None) -> bool:
@@ -54,12 +54,12 @@ class HashList:
         """Return the hash of the hashes, in hex: the same for a list in another order or with other comments."""
         return hashlib.sha256("\n".join([*sorted(self.sha256), ""]).encode() + self.pdq.tobytes()).hexdigest()
 
-    def listings(self, sha256: Sequence[str | None], pdq: Sequence[PdqOfFile | None]) -> list[Listing]:
-        """Return the listing of each file. ValueError if a text is no PDQ hash.
+    def clearances(self, sha256: Sequence[str | None], pdq: Sequence[PdqOfFile | None]) -> list[Clearance]:
+        """Return the clearance of each file. ValueError if a text is no PDQ hash.
 
         sha256: of its bytes, None if there are none. pdq: None if it could not be decoded.
         """
-        result: list[Listing] = ["listed" if hash_ in self.sha256 else "clear" for hash_ in sha256]
+        result: list[Clearance] = ["listed" if hash_ in self.sha256 else "clear" for hash_ in sha256]
         if not self.needs_pdq:
             return result
         files = [number for number, hashes in enumerate(pdq) for hash_ in hashes or () if hash_ is not None]

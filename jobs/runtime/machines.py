@@ -69,7 +69,7 @@ def share_of_gpu(wanted: float | None) -> float | None:
     return wanted if wanted is not None and 0 < wanted < 1 else None
 
 
-def refuse_impossible(address: str | None, cpus_per_engine: float, gpus_per_engine: float) -> None:
+def refuse_unfit_engine(address: str | None, cpus_per_engine: float, gpus_per_engine: float) -> None:
     """Raise PrivsieveError if no engine fits on any machine, and the cluster may start none that fits. Ray would wait
     without end."""
     if not is_this_machine(address):
@@ -89,7 +89,7 @@ def refuse_without_room(num_cpus: float, num_gpus: float) -> None:
     nodes = cluster_nodes()
     if any(node.num_cpus >= num_cpus and node.num_gpus >= num_gpus for node in nodes):
         return
-    if starts_no_machine() or engines_that_may_start(num_cpus, num_gpus) == 0:
+    if has_no_autoscaler() or engines_that_may_start(num_cpus, num_gpus) == 0:
         most_cpus = max((node.num_cpus for node in nodes), default=0)
         most_gpus = max((node.num_gpus for node in nodes), default=0)
         raise PrivsieveError(
@@ -99,7 +99,7 @@ def refuse_without_room(num_cpus: float, num_gpus: float) -> None:
         )
 
 
-def starts_no_machine() -> bool:
+def has_no_autoscaler() -> bool:
     """Return whether the cluster is known to have no autoscaler; False if it has one, or does not say."""
     from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
     from ray.experimental.internal_kv import _internal_kv_get
@@ -127,7 +127,7 @@ def engines_that_fit(nodes: Sequence[ClusterNode], cpus_per_engine: float, gpus_
     return max(1, min(fitting, int(left_for_engines / cpus_per_engine)))
 
 
-def num_engines(
+def pool_size(
     address: str | None, cpus_per_engine: float, gpus_per_engine: float, wanted: int | None, at_most: int | None
 ) -> tuple[int, int]:
     """Return the engine actors to ask for at once, and how many there may be. Call this inside `ray_session(address)`.

@@ -101,8 +101,8 @@ def on_worker(
         except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, ray.exceptions.NodeDiedError):
             if number == TRIES:
                 raise EngineError(
-                    f"machine {machine or 'of the cluster'}: the process that checked it ended {TRIES} times, as of "
-                    "too little memory or a crash of the engine; Ray keeps what it wrote there below "
+                    f"machine {machine or 'of the cluster'}: the process that checked it ended {TRIES} times, for "
+                    "example because memory ran out or the engine crashed; Ray keeps what it wrote there below "
                     "/tmp/ray/session_latest/logs"
                 ) from None
             continue

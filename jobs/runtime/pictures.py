@@ -22,7 +22,7 @@ from ingest.formats import Source, open_source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import Locator, Slice, printable
-from jobs.runtime.hash_list import NOTHING, HashList, Listing, PdqOfFile, is_complete
+from jobs.runtime.hash_list import NOTHING, Clearance, HashList, PdqOfFile, is_complete
 from jobs.runtime.progress import SILENT, Feedback
 from reports.report.opened import MayName, OpenRun, all_named
 from scoring.runs.record import RunRecord
@@ -65,21 +65,21 @@ class Pictures:
         self._source = source
         self._names = {printable(shard): shard for shard in self._source.shards}
         self._wanted = defaultdict[str, dict[int, str]](dict)
-        for where in wanted:
-            self._wanted[where.shard][where.index] = where.key
+        for ref in wanted:
+            self._wanted[ref.shard][ref.index] = ref.key
         self._locks = {shard: threading.Lock() for shard in self._wanted}
         self._located = dict[str, dict[int, tuple[str, Locator]]]()
 
-    def read(self, where: PictureRef) -> Picture:
+    def read(self, ref: PictureRef) -> Picture:
         """Read a picture. StorageError if the storage fails."""
-        located = self._places_in(where.shard).get(where.index)
-        if located is None or where.sha256 is None:
+        located = self._places_in(ref.shard).get(ref.index)
+        if located is None or ref.sha256 is None:
             return GONE
         shard, locator = located
         sample = next(iter(self._source.read(Slice(shard, 0, True, [locator]))))
         if sample.fault is not None:
             return GONE
-        if hashlib.sha256(sample.encoded).hexdigest() != where.sha256:
+        if hashlib.sha256(sample.encoded).hexdigest() != ref.sha256:
             return CHANGED
         return Picture("found", sample.encoded)
 
@@ -100,22 +100,20 @@ def pictures_of_run(record: RunRecord, wanted: Iterable[PictureRef]) -> Pictures
 
 
 def first_frames(
-    record: RunRecord, places: Sequence[PictureRef], max_side_px: int, feedback: Feedback
+    record: RunRecord, refs: Sequence[PictureRef], max_side_px: int, feedback: Feedback
 ) -> Iterator[Pixels | None]:
     """Yield the first frame of each picture, in at most this size; None if the source no longer holds it as scanned.
 
     A notice at the end counts the missing ones. SourceError or StorageError if the source cannot be read.
     """
-    source, num_missing = pictures_of_run(record, places), 0
+    source, num_missing = pictures_of_run(record, refs), 0
     limits = ImageLimits(max_pixels=record.max_pixels, max_frames=1, max_side_px=max_side_px)
-    for where in places:
-        decoded = decode(source.read(where).encoded, limits)
+    for ref in refs:
+        decoded = decode(source.read(ref).encoded, limits)  # a picture that is gone has no bytes to decode
         num_missing += not isinstance(decoded, DecodedImage)
         yield decoded.views[0] if isinstance(decoded, DecodedImage) else None
     if num_missing:
-        feedback.notice(
-            f"{num_missing} of {len(places)} pictures are left out: the source holds them no more as scanned"
-        )
+        feedback.notice(f"{num_missing} of {len(refs)} pictures are left out: the source holds them no more as scanned")
 
 
 def _locators(source: Source, shard: str | None, wanted: Mapping[int, str]) -> dict[int, tuple[str, Locator]]:
@@ -144,28 +142,26 @@ READS_AGAIN = (
 )
 
 
-def listings(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Listing]:
-    """Return the listing of each row, in order. rows: with `COLUMNS`, and with `pdq` where that was read already.
+def clearances(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Clearance]:
+    """Return the clearance of each row, in order. rows: with `COLUMNS`, and with `pdq` where that was read already.
 
     SourceError or StorageError if pictures must be read and the source cannot be read at all.
     """
     hashes = rows[Col.SHA256].to_pylist()
     if not hash_list.needs_pdq:
-        return hash_list.listings(hashes, [])
+        return hash_list.clearances(hashes, [])
     if run.record.pdq:
         return _compared(run, hashes, _stored(run, rows), hash_list)
     columns = (rows[name].to_pylist() for name in COLUMNS)
-    places = [PictureRef(*row) for row in zip(*columns, strict=True)]
+    refs = [PictureRef(*row) for row in zip(*columns, strict=True)]
     try:
-        wanted = [picture for picture in places if picture.sha256 not in hash_list.sha256]
+        wanted = [ref for ref in refs if ref.sha256 not in hash_list.sha256]
         pictures = pictures_of_run(run.record, wanted)
     except SourceError as error:
         raise SourceError(f"--hash-list has PDQ hashes, which are compared with the pictures: {error}") from None
-    read = [
-        (None, False) if place.sha256 in hash_list.sha256 else _read(pictures, place, run.record) for place in places
-    ]
+    read = [(None, False) if ref.sha256 in hash_list.sha256 else _read(pictures, ref, run.record) for ref in refs]
     compared = _compared(run, hashes, [pdq for pdq, _ in read], hash_list)
-    return ["gone" if is_gone else listing for (_, is_gone), listing in zip(read, compared, strict=True)]
+    return ["gone" if is_gone else clearance for (_, is_gone), clearance in zip(read, compared, strict=True)]
 
 
 def reads_pictures(record: RunRecord, hash_list: HashList) -> bool:
@@ -184,7 +180,7 @@ def clear_rows(hash_list: HashList, feedback: Feedback = SILENT) -> MayName:
         if rows.num_rows and reads_pictures(run.record, hash_list) and not is_said:
             feedback.notice(READS_AGAIN)
             is_said = True
-        return [listing == "clear" for listing in listings(run, rows, hash_list)]
+        return [clearance == "clear" for clearance in clearances(run, rows, hash_list)]
 
     return may_name
 
@@ -193,9 +189,9 @@ def refuse_listed(run: OpenRun, row: pa.Table, hash_list: HashList) -> None:
     """Raise QueryError if the image of this row is on the list, or cannot be compared with it. row: of all columns."""
     if row[Col.REASON].to_pylist() == [LISTED]:
         raise QueryError("this image is not explained: it was on the hash list of the scan")
-    for listing in listings(run, row, hash_list):
-        if listing != "clear":
-            why = "is on the hash list" if listing == "listed" else "cannot be compared with the hash list"
+    for clearance in clearances(run, row, hash_list):
+        if clearance != "clear":
+            why = "is on the hash list" if clearance == "listed" else "cannot be compared with the hash list"
             raise QueryError(f"this image is not explained: it {why}")
 
 
@@ -213,19 +209,19 @@ def withheld(run: OpenRun, hash_list: HashList) -> tuple[frozenset[str], frozens
     for all_rows in run.chunks((*COLUMNS, Col.PDQ) if run.record.pdq else COLUMNS):
         rows = all_rows.filter(pc.field(Col.SHA256).is_valid())
         hashes = rows[Col.SHA256].to_pylist()
-        of_rows = listings(run, rows, hash_list)
+        of_rows = clearances(run, rows, hash_list)
         if num_gone := of_rows.count("gone"):
             raise IncompleteError(
                 f"{number_of(num_gone, 'picture')} of {run.record.source} are not as they were scanned, and cannot be "
                 "compared with the PDQ hashes of --hash-list; nothing is released; restore them, or scan again"
             )
-        listed.update(sha256 for sha256, listing in zip(hashes, of_rows, strict=True) if listing == "listed")
+        listed.update(sha256 for sha256, clearance in zip(hashes, of_rows, strict=True) if clearance == "listed")
         if was_compared:
             pdq = rows[Col.PDQ].to_pylist()
             not_compared.update(sha256 for sha256, hash_ in zip(hashes, pdq, strict=True) if not is_complete(hash_))
         else:
             pairs = zip(hashes, of_rows, strict=True)
-            not_compared.update(sha256 for sha256, listing in pairs if listing == "not_compared")
+            not_compared.update(sha256 for sha256, clearance in pairs if clearance == "not_compared")
     return frozenset(listed), frozenset(not_compared - listed)
 
 
@@ -234,29 +230,29 @@ def clear_of(
 ) -> tuple[list[bool], str | None]:
     """Return whether each of the rows may be named; and how many are left out and why, None if none is.
 
-    rows, noun: as of `listings` and `left_out_note`. If pictures are read again, a notice says so. Errors as of
-    `listings`.
+    rows, noun: as in `clearances` and `left_out_note`. If pictures are read again, a notice says so. Errors as in
+    `clearances`.
     """
     if rows.num_rows and reads_pictures(run.record, hash_list):
         feedback.notice(READS_AGAIN)
-    listings_ = listings(run, rows, hash_list)
-    return [listing == "clear" for listing in listings_], left_out_note(listings_, noun)
+    clearances_ = clearances(run, rows, hash_list)
+    return [clearance == "clear" for clearance in clearances_], left_out_note(clearances_, noun)
 
 
-def left_out_note(listings_: Sequence[Listing], noun: str) -> str | None:
+def left_out_note(clearances_: Sequence[Clearance], noun: str) -> str | None:
     """Return how many are left out and why, without naming any; None if none is. noun: such as "picture"."""
-    num_listed = listings_.count("listed")
-    num_unknown = len(listings_) - num_listed - listings_.count("clear")
+    num_listed = clearances_.count("listed")
+    num_unknown = len(clearances_) - num_listed - clearances_.count("clear")
     parts = [f"{number_of(num_listed, noun)} on the hash list"] if num_listed else []
     if num_unknown:
         parts.append(f"{number_of(num_unknown, noun)} that cannot be compared with it")
     return f"left out: {' and '.join(parts)}" if parts else None
 
 
-def _read(pictures: Pictures, place: PictureRef, record: RunRecord) -> tuple[PdqOfFile | None, bool]:
+def _read(pictures: Pictures, ref: PictureRef, record: RunRecord) -> tuple[PdqOfFile | None, bool]:
     """Return the hashes of a picture that is read again, and whether it is gone."""
     try:
-        picture = pictures.read(place)
+        picture = pictures.read(ref)
     except (SourceError, StorageError):
         return None, True
     return (pdq_of(picture.encoded, record), False) if picture.state == "found" else (None, True)
@@ -270,9 +266,9 @@ def pdq_of(encoded: bytes, record: RunRecord) -> PdqOfFile | None:
 
 def _compared(
     run: OpenRun, hashes: Sequence[str | None], pdq: Sequence[PdqOfFile | None], hash_list: HashList
-) -> list[Listing]:
+) -> list[Clearance]:
     try:
-        return hash_list.listings(hashes, pdq)
+        return hash_list.clearances(hashes, pdq)
     except ValueError:
         raise RunError(f"{run.url}: the column pdq holds something else than PDQ hashes; scan into a new run") from None
 

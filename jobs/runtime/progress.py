@@ -44,7 +44,7 @@ class _Mark(NamedTuple):
 
 
 class Pace:
-    """Pace of work that begins with the first mark. Images done before it count for no rate."""
+    """Pace of work that begins with the first mark. Images done before it are part of no rate."""
 
     def __init__(self) -> None:
         self._first: _Mark | None = None
@@ -127,7 +127,7 @@ class Meter:
         self._pace.mark(self._start_s, 0)
 
     def phase(self, text: str, *, is_logged: bool = True) -> None:
-        """Show what is being prepared, such as "starting Ray", until images are counted. It counts for no rate.
+        """Show what is being prepared, such as "starting Ray", until images are counted. Its time is part of no rate.
 
         is_logged: whether a log gets a line, too. If wrong commands are refused in this phase, a log then shows the
         refusal alone.
@@ -138,7 +138,7 @@ class Meter:
             self._show()
 
     def resume(self, num_before: int, num_images: int | None) -> None:
-        """Set the images done before this work began, which count for no rate, and those of the whole work."""
+        """Set the images done before this work began, which are part of no rate, and those of the whole work."""
         with self._lock:
             self.num_done, self._num_images = num_before, num_images
             self._pace = Pace()

@@ -3,7 +3,7 @@
 request.py        what is asked, with what, and what came of it
 run.py            `run_scan`: the steps in order
 prepared.py       its source and lists, opened; what run.json says of it; why images have no row
-first_look.py     before the run: a machine of the cluster is asked; `--dry-run`
+preflight.py      before the run: a machine of the cluster is asked; `--dry-run`
 slice_tasks.py    drawn samples; shards -> slices without a result; the watchdog
 on_ray.py, inline.py   the two executors, with one signature
 handed_back.py    machines of a cluster that have no engine

@@ -49,7 +49,7 @@ class Flow:
 
     @contextmanager
     def at(self, stage: str, number: int = 1) -> Iterator[None]:
-        """Count the images at the stage for the length of the block."""
+        """Count `number` slices or pictures at the stage while the block runs."""
         self.moved(stage, number)
         try:
             yield
@@ -251,7 +251,7 @@ class BatchScorer:
         wait(futures)
         return [future.result() for future in futures]
 
-    def facts_of(self, sample: Sample) -> Facts:
+    def nameable_facts_of(self, sample: Sample) -> Facts:
         """Return what is known of a sample before it is decoded; of one on the hash list, only where it is."""
         facts = facts_of(sample)
         return Facts.of_listed(facts.shard, facts.index) if facts.sha256 in self._hash_list.sha256 else facts
@@ -267,12 +267,12 @@ class BatchScorer:
         self, pictures: Sequence[tuple[Facts, DecodedImage | Fault]]
     ) -> list[tuple[Facts, DecodedImage | Fault]]:
         """Return the pictures, with only the place of those on the hash list."""
-        listings = self._hash_list.listings(
+        clearances = self._hash_list.clearances(
             [facts.sha256 for facts, _ in pictures], [facts.pdq for facts, _ in pictures]
         )
         return [
-            (Facts.of_listed(facts.shard, facts.index), ON_HASH_LIST) if listing == "listed" else (facts, image)
-            for (facts, image), listing in zip(pictures, listings, strict=True)
+            (Facts.of_listed(facts.shard, facts.index), ON_HASH_LIST) if clearance == "listed" else (facts, image)
+            for (facts, image), clearance in zip(pictures, clearances, strict=True)
         ]
 
     def _first_look(self, sample: Sample, seen: tuple[Facts, DecodedImage | Fault]) -> FirstLook:

@@ -149,6 +149,8 @@ def causes(num_missing: int, num_prepared: int, flow: Mapping[str, int], slices_
     elif flow.get("reading", 0):
         rest = "reading"
     else:
+        # A slice holds its place until its file is written: only a place that is free while none is written shows that
+        # there is no further slice.
         rest = "slices" if flow.get("slices", 0) < slices_at_once and not flow.get("writing", 0) else "writing"
     shares[rest] = num_missing - preparing - decoding
     return {cause: number / num_missing for cause, number in shares.items() if number}

@@ -133,7 +133,7 @@ def _alive() -> dict[str, dict[str, float]]:
 def engine_actor(code: str) -> type:
     """Return the actor: Ray Data calls it with one slice at a time. Its name is the title of its process.
 
-    code: as of `check_of_program`. Ray sends the class as it is, so that it also runs where privsieve is missing or
+    code: as in `check_of_program`. Ray sends the class as it is, so that it also runs where privsieve is missing or
     differs.
     """
     other_program = check_of_program()
@@ -192,7 +192,7 @@ def on_same_program(
     """Return `list_shard` as a function that Ray sends as it is.
 
     If the program of the machine is another, it gives one row, which hands the shard back. list_shard: `{"number": of
-    the shard}` -> rows with `columns`. code: as of `check_of_program`.
+    the shard}` -> rows with `columns`. code: as in `check_of_program`.
     """
     from ray import cloudpickle
 

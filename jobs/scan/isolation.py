@@ -206,7 +206,7 @@ def _serve(connection: Connection) -> None:
     connection.send(True)
     try:
         for sample in settings.source.read(slice_):
-            connection.send(scorer.facts_of(sample))
+            connection.send(scorer.nameable_facts_of(sample))
             connection.recv()
             connection.send(scorer.rows([sample]))
     except PrivsieveError as error:

@@ -162,7 +162,7 @@ _TASK_TEXTS = ("name", "listing_digests", "version_mark", "fingerprint")
 """Fields of `SliceTask` after `slice`, in order; sent as they are."""
 
 _COLUMNS = ("number", "slice", *_TASK_TEXTS, "failure", "machine", "node_id")
-"""Columns of listed slices. number: of the shard. machine, node_id: as of `SliceCounts`, if it is handed back."""
+"""Columns of listed slices. number: of the shard. machine, node_id: as in `SliceCounts`, if it is handed back."""
 
 
 def scan_slices(

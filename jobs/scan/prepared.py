@@ -33,7 +33,7 @@ from scoring.protocols import name_to_continue
 from scoring.runs import RUN_RECORD
 from scoring.runs.coverage import Tally
 from scoring.runs.ledger import finished, shard_ids_of_others
-from scoring.runs.record import RunRecord, ScreenSettings, open_run
+from scoring.runs.record import RunRecord, ScreenSettings, read_record
 from scoring.runs.results import Results
 from scoring.screen.model import FittedScreen
 from scoring.screen.record import ScreenRecord
@@ -86,7 +86,7 @@ def _as_begun(request: ScanRequest) -> ScanRequest:
     name = request.options.protocol
     if name is None or not place(request.run).at(RUN_RECORD).exists():
         return request
-    begun_with = str(open_run(request.run)[1].engine["protocol"])
+    begun_with = str(read_record(request.run)[1].engine["protocol"])
     return replace(request, options=replace(request.options, protocol=name_to_continue(name, begun_with)))
 
 

@@ -13,10 +13,10 @@ from ingest.formats import StatedCounts, refuse_without_pictures, stated_counts
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.cluster import inline_session, num_cores, ray_session
-from jobs.runtime.machines import num_engines, refuse_impossible, share_of_gpu
+from jobs.runtime.machines import pool_size, refuse_unfit_engine, share_of_gpu
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from jobs.scan import inline
-from jobs.scan.first_look import look
+from jobs.scan.preflight import checked_description
 from jobs.scan.prepared import (
     category_notices,
     check_category,
@@ -128,13 +128,15 @@ class _Scan:
             self._description = self._described()
             self._record = record_of(self._prepared, self._description)
             if refuse_other(self._request.run, self._record) is None and not self._on_cluster:
-                self._refuse_new_run()  # on a cluster, the first look has done it
-            held = stack.enter_context(lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover))
+                self._refuse_new_run()  # on a cluster, `checked_description` has done it
+            own_lease = stack.enter_context(
+                lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover)
+            )
             Attempts(self._run.at(ATTEMPTS)).reset_failed()
             stack.enter_context(_discounting_interruption(self._run))
             if not self._on_cluster:
                 stack.enter_context(self._session())
-            return self._scanned(held)
+            return self._scanned(own_lease)
 
     def _described(self) -> EngineDescription:
         """Describe the engine, on a cluster by a machine that can run it: this one may lack the packages."""
@@ -146,9 +148,9 @@ class _Scan:
             refuse_other_files(self._run, self._request.run)
             self._refuse_source()
         cpus, gpus = self._resources.engine_cpus, gpus_per_engine(self._prepared, self._resources)
-        refuse_impossible(self._resources.ray_address, cpus, gpus)
+        refuse_unfit_engine(self._resources.ray_address, cpus, gpus)
         new_run = (self._prepared.source, self._run) if is_new else None
-        return look(
+        return checked_description(
             self._request.engine, self._engine_options(), cpus, gpus, self._feedback, self._progress, new_run=new_run
         )
 
@@ -165,7 +167,7 @@ class _Scan:
         refuse_without_pictures(self._prepared.source, self._request.source)
         self._notice(check_category(self._prepared.source))
 
-    def _scanned(self, held: Lease) -> ScanResult:
+    def _scanned(self, own_lease: Lease) -> ScanResult:
         refuse_foreign_list(self._prepared.source)
         executor, notice = self._resources.executor, self._feedback.notice
         chosen, facts = chosen_samples(self._request, self._prepared.source, executor, notice)
@@ -176,27 +178,27 @@ class _Scan:
         before = results(self._run)
         refuse_other_shards(self._request.run, shards, before)
         settings = self._settings(begun)
-        left = [shard for shard in shards if not finished(shard, before.ledger)]
-        if left and begun.code not in (None, self._record.code):
+        unfinished = [shard for shard in shards if not finished(shard, before.ledger)]
+        if unfinished and begun.code not in (None, self._record.code):
             self._feedback.notice(
                 f"{self._request.run} was begun with other code of privsieve; new rows are of this one"
             )
         num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
         failures: list[str] = []
-        if left and self._prepared.screen is not None and before.ranges is None:
+        if unfinished and self._prepared.screen is not None and before.ranges is None:
             self._guard = self._counted_before(before.ledger, begun.settings_hash())
             self._check_guard()
-        if left:
+        if unfinished:
             self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
             if chosen is None and self._progress.is_shown:
                 self._progress.phase("reading the counts next to the shards", is_logged=False)
                 self._stated = stated_counts(self._prepared.source)
                 self._progress.expect_about(self._stated.num_images)
             self._progress.phase(f"loading {self._request.engine}")
-            with closing(scan_left(settings, left, chosen, before.ledger, self._progress.under_way)) as counts:
-                failures = self._follow(counts, len(left), len(shards), held, begun)
+            with closing(scan_left(settings, unfinished, chosen, before.ledger, self._progress.under_way)) as counts:
+                failures = self._follow(counts, len(unfinished), len(shards), own_lease, begun)
         remove_unfinished(self._run)
-        self._notice_wrong_counts(left, before.ledger)
+        self._notice_wrong_counts(unfinished, before.ledger)
         return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
 
     def _num_rows(self, before: Results, settings_hash: str) -> int:
@@ -256,8 +258,8 @@ class _Scan:
 
         address, cpus = self._resources.ray_address, self._resources.engine_cpus
         gpus = gpus_per_engine(self._prepared, self._resources)
-        refuse_impossible(address, cpus, gpus)
-        size, max_size = num_engines(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
+        refuse_unfit_engine(address, cpus, gpus)
+        size, max_size = pool_size(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
         pool = on_ray.EnginePool(size, max_size, cpus, gpus, self._on_cluster)
         scan_left = partial(on_ray.scan_slices, engines=pool, notice=self._feedback.notice)
         if not self._progress.is_shown:
@@ -293,14 +295,14 @@ class _Scan:
         )
 
     def _follow(
-        self, scanned: Iterator[SliceCounts], num_left: int, num_shards: int, held: Lease, begun: RunRecord
+        self, scanned: Iterator[SliceCounts], num_left: int, num_shards: int, own_lease: Lease, begun: RunRecord
     ) -> list[str]:
         """Show how the scan goes on. Return why slices have no result, one line each."""
         failures: list[str] = []
         num_ended = num_shards - num_left
         silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_seconds)
         for counts in noticing_silence(scanned, silence_s, lambda: self._notice_silence(silence_s)):
-            held.check()
+            own_lease.check()
             if counts.built_with:
                 begun = with_built(self._request.run, begun, json.loads(counts.built_with))
             if counts.engine_time:

@@ -29,7 +29,7 @@ from jobs.runtime.hash_list import NOTHING, HashList
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.runs import ATTEMPTS
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
-from scoring.runs.ledger import Ledger, file_name, has_result, shard_id_in
+from scoring.runs.ledger import Ledger, has_result, result_name, shard_id_in
 from scoring.screen.model import FittedScreen
 
 Item = TypeVar("Item")
@@ -249,7 +249,7 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledg
             after = before.copy()
             after.update(slice_.listing_json().encode())
             if not has_result(shard, slice_.number, slice_.is_last, ledger):
-                name = file_name(shard, slice_.number, slice_.is_last, ledger)
+                name = result_name(shard, slice_.number, slice_.is_last, ledger)
                 yield SliceTask(slice_, name, f"{before.hexdigest()} {after.hexdigest()}", version_mark, fingerprint)
             before = after
         attempts.end(listing)

@@ -96,10 +96,10 @@ class FitRequest:
     """Folder of the screen; a new one."""
 
     target_miss: Share = 0.01
-    """At most this share of the private pictures is left out, …"""
+    """Largest share of the private pictures that may be left out."""
 
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
-    """… with this probability over draws of labels."""
+    """Probability, over draws of labels, that no more than this share is left out."""
 
     target_miss_level_1: Share | None = None
     """The same for the private pictures of level 1 alone; by default their miss rate is only shown."""

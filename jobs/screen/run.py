@@ -36,7 +36,7 @@ from reports.statistics.binary import Flags, Numbers
 from reports.statistics.shares import Row, evenly_taken
 from scoring.labels.picture_index import PictureIndex, picture_names
 from scoring.labels.table import contradictions, labels_sha256, read_judged
-from scoring.runs.record import open_run
+from scoring.runs.record import read_record
 from scoring.screen.heads import HEAD_KINDS
 from scoring.screen.modalities import MAX_ENCODER_BYTES, Modality
 from scoring.screen.model import Encoders, FittedScreen, Vectors, identity_of, loaded_modalities, refuse_other_features
@@ -108,7 +108,7 @@ def labelled_pictures(
             if not isinstance(decoded, DecodedImage):
                 left_out[label] = "unreadable"
                 continue
-            if hash_list.listings([sha256], [decoded.pdq])[0] != "clear":
+            if hash_list.clearances([sha256], [decoded.pdq])[0] != "clear":
                 left_out[label] = "withheld by the hash list"
                 continue
             try:
@@ -144,15 +144,15 @@ def _vectors(
 
 
 def _labels(request: LookRequest, feedback: Feedback) -> _Labels:
-    given = read_judged(request.labels)
-    if caution := contradictions(given.labels):
+    judged = read_judged(request.labels)
+    if caution := contradictions(judged.labels):
         feedback.notice(f"caution: {caution}")
-    together = agreed(given)
+    together = agreed(judged)
     if request.run is None:
         index = PictureIndex(request.labels)
         index.add_labels(together.labels)
         return _Labels(together, lambda sample, sha256: index.row_of(sample.shard, sample.key, sha256), None, None)
-    root, record = open_run(request.run)
+    root, record = read_record(request.run)
     rows = labelled_rows(root, record, together, ROW_COLUMNS, request.drawn)
     joined = rows.joined
     named = zip(*(joined.rows[name].to_pylist() for name in ("shard", "index", "sha256")), strict=True)
@@ -276,7 +276,7 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
 
 
 def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SILENT) -> EvaluateScreenResult:
-    """Evaluate a screen. Other errors are as of `run_screen_fit`. LabelsError if no label is of another picture than
+    """Evaluate a screen. Other errors are as in `run_screen_fit`. LabelsError if no label is of another picture than
     those that the screen has learnt from."""
     screen = read_screen(request.screen)
     refuse_other_features(screen)
@@ -297,13 +297,13 @@ def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SIL
 def modalities_of(request: SeenRequest) -> tuple[ModalityName, ...]:
     """Return what is seen of a picture. LabelsError if an encoder is given, and the modalities leave it out."""
     texts: tuple[ModalityName, ...] = () if request.text_encoder is None else ("text-encoder",)
-    given = (*ENCODERS[: len(request.encoder)], *texts)
+    encoders = (*ENCODERS[: len(request.encoder)], *texts)
     if not request.modality:
-        return ("thumbnail", *given)
+        return ("thumbnail", *encoders)
     for name in ("encoder", "text-encoder"):
-        if name in given and name not in request.modality:
+        if name in encoders and name not in request.modality:
             raise LabelsError(f"--{name} is given, and --modality does not name {name}; add it, or leave --{name} out")
-    return tuple(name for name in MODALITIES if name in {*request.modality, *given})
+    return tuple(name for name in MODALITIES if name in {*request.modality, *encoders})
 
 
 def encoders_of(request: SeenRequest) -> Encoders:

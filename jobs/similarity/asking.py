@@ -157,13 +157,13 @@ class Choices:
         self.answers.refresh()
         with self._lock:
             standing = standing_answers(self.answers)
-            given = defaultdict[str, dict[int, str]](dict)
+            answer_of = defaultdict[str, dict[int, str]](dict)
             for *question, name, answer in zip(
                 *(standing[column].to_pylist() for column in (*QUESTION, "annotator", "answer")), strict=True
             ):
                 if (number := self._numbers.get((question[0], question[1], question[2]))) is not None:
-                    given[name][number] = answer
-            self._given = dict(given)
+                    answer_of[name][number] = answer
+            self._given = dict(answer_of)
 
     def given(self) -> dict[str, dict[int, str]]:
         """Return person -> number of a question -> the answer that stands, as a copy: other threads save answers."""
@@ -293,7 +293,7 @@ class AskResult:
 
 
 def result_of(choices: Choices) -> AskResult:
-    """Return the result as of now, with the answers of other servers."""
+    """Return the result so far, with the answers of other servers."""
     choices.refresh()
     return AskResult(choices.num_saved, choices.tallies())
 

@@ -68,7 +68,7 @@ def app(choices: Choices) -> Starlette:
 def serving(request: AskRequest, feedback: Feedback = SILENT) -> Iterator[LocalServer[Choices]]:
     """Draw or continue the study, and start its server.
 
-    Errors as of `study_of` and `keep_questions`; PrivsieveError if the port is not available.
+    Errors as in `study_of` and `keep_questions`; PrivsieveError if the port is not available.
     """
     study = study_of(request, feedback)
     folder = place(request.out)

@@ -269,8 +269,8 @@ def read_picture(corpus: Corpus, place: PicturePlace, hash_list: HashList) -> Re
     decoded = decode(sample.encoded, limits) if sample.fault is None else None
     image = decoded if isinstance(decoded, DecodedImage) else None
     sha256 = hashlib.sha256(sample.encoded).hexdigest()
-    listing = hash_list.listings([sha256], [image.pdq if image else None])[0]
-    return ReadPicture(sha256, listing != "clear", image.views[0] if image else None)
+    clearance = hash_list.clearances([sha256], [image.pdq if image else None])[0]
+    return ReadPicture(sha256, clearance != "clear", image.views[0] if image else None)
 
 
 def sets_of(

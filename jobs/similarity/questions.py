@@ -50,7 +50,7 @@ class Question:
     """Indices of originals, in the order in which they are shown; of `original` too, unless it is a decoy."""
 
     changed_sha256: str
-    """As of `QUESTIONS_SCHEMA`."""
+    """As in `QUESTIONS_SCHEMA`."""
 
     @property
     def is_decoy(self) -> bool:

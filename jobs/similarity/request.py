@@ -33,7 +33,7 @@ LocalFile = PagePath
 @checked_request
 class CompareRequest:
     originals: Annotated[Url, Option(argument="ORIGINALS")]
-    """The pictures before: a folder, tar, Parquet file, glob or URL, as of scan."""
+    """The pictures before: a folder, tar, Parquet file, glob or URL, as for scan."""
 
     changed: Annotated[Urls, Option(argument="CHANGED")] = ()
     """The same pictures after, under the same keys: releases, or any other corpora. Each is a set of its own."""
@@ -85,13 +85,13 @@ DECOYS_OF_PAIRS = 0.2
 @checked_request
 class AskRequest:
     originals: Annotated[Url, Option(argument="ORIGINALS")]
-    """The pictures before, as of compare."""
+    """The pictures before, as for compare."""
 
     out: Url
     """Folder of the study: its questions and the answers. The same folder goes on with the same study."""
 
     changed: Annotated[Urls, Option(argument="CHANGED")] = ()
-    """The same pictures after, as of compare. Each is a set of its own."""
+    """The same pictures after, as for compare. Each is a set of its own."""
 
     methods: Annotated[Texts, Option("--method", metavar="NAME=STRENGTH")] = ()
     """Also change the originals in memory, as compare does; several times, or "all"."""

@@ -214,9 +214,9 @@ def prompts_finding(result: PromptsResult) -> str:
         return "No wording has a figure."
     what = "wordings" if result.kind == "prompts" else "languages"
     if result.num_labelled and result.num_labelled == result.num_rejected:
-        asked = number_of(result.num_labelled[0] or 0, "labelled picture")
+        pictures = number_of(result.num_labelled[0] or 0, "labelled picture")
         return (
-            f"None of the {what} got a yes or no about any of the {asked}, so all count as wrong. Where a model "
+            f"None of the {what} got a yes or no about any of the {pictures}, so all count as wrong. Where a model "
             "answers in other words, --reading first compares the probabilities of the two."
         )
     (low, worst), (high, best) = known[0], known[-1]
@@ -308,12 +308,12 @@ def run_reasons(request: ReasonsRequest, feedback: Feedback = SILENT) -> Reasons
     """
     checked_url(request.digest_endpoint, OPTION)
     options = replace(request.asked.options, protocol=request.ask)
-    asked = chosen_protocol(options, request.ask)
-    if not isinstance(asked, BinaryProtocol) or asked.reading != "reason":
+    protocol = chosen_protocol(options, request.ask)
+    if not isinstance(protocol, BinaryProtocol) or protocol.reading != "reason":
         raise EngineError(f"--ask {request.ask} gives no sentences; choose binary:ours-1,reason or another with reason")
     module = engine_module(request.asked.engine)
     description = module.describe(options)
-    if asked.version not in description.protocol:
+    if protocol.version not in description.protocol:
         raise EngineError("the adapter was tuned with a --prompt-file; give the same file to study reasons")
     with open_run(request.run) as run:
         groups = [rate.group for rate in run.rates(request.by) if rate.num_private][: request.top]
@@ -328,7 +328,7 @@ def run_reasons(request: ReasonsRequest, feedback: Feedback = SILENT) -> Reasons
     engine = module.load(options)
     if not isinstance(engine, AsksOtherwise):
         raise EngineError(f"the {request.asked.engine} engine writes no text; choose openai, transformers or vllm")
-    explaining = Explaining(asked.name, asked.version, asked.prompt, asked)
+    explaining = Explaining(protocol.name, protocol.version, protocol.prompt, protocol)
     sentences = defaultdict[str, list[str]](list)
     with feedback.meter("pictures", len(shown)) as meter:
         for start in range(0, len(shown), BATCH):

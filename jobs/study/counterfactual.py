@@ -136,7 +136,7 @@ def run_counterfactual(request: CounterfactualRequest, feedback: Feedback) -> Co
 @dataclass(frozen=True)
 class _Candidate:
     sha256: str
-    where: PictureRef
+    ref: PictureRef
     """In the first run."""
 
     group: str
@@ -168,9 +168,9 @@ def _certain(url: str, may_name: MayName) -> dict[str, _Candidate]:
         if certainty is None and _or(row[Col.HOLISTIC_SCORE], 0.0) >= BANDS[0][0]:
             certainty = row[Col.HOLISTIC_SCORE]
         if certainty is not None and row[Col.SHA256] is not None:
-            where = PictureRef(row[Col.SHARD], row[Col.INDEX], row[Col.SHA256], row[Col.KEY])
+            ref = PictureRef(row[Col.SHARD], row[Col.INDEX], row[Col.SHA256], row[Col.KEY])
             candidates.setdefault(
-                row[Col.SHA256], _Candidate(row[Col.SHA256], where, "+".join(present) or WHOLE, certainty)
+                row[Col.SHA256], _Candidate(row[Col.SHA256], ref, "+".join(present) or WHOLE, certainty)
             )
     return candidates
 
@@ -184,10 +184,10 @@ def _copy(run: str, chosen: Sequence[_Candidate], folder: Path) -> None:
     if folder.is_dir():
         return
     with open_run(run) as opened:
-        pictures = pictures_of_run(opened.record, [each.where for each in chosen])
+        pictures = pictures_of_run(opened.record, [each.ref for each in chosen])
     unfinished = folder.with_name(f"{folder.name}.part")
     for each in chosen:
-        picture = pictures.read(each.where)
+        picture = pictures.read(each.ref)
         if picture.state != "found":
             raise RunError(f"{run}: a picture of its source is {picture.state}; restore the source, or scan it again")
         place(str(unfinished / each.group / f"{each.sha256}.jpg")).write(picture.encoded)

@@ -169,7 +169,7 @@ def folder_of(out: str) -> Path:
 
 
 def scan_here(source: str, run: str, asked: AskedEngine, protocol: str, feedback: Feedback) -> None:
-    """Scan in this process, as every study does, or continue the scan. Errors as of `run_scan`."""
+    """Scan in this process, as every study does, or continue the scan. Errors as in `run_scan`."""
     request = ScanRequest(source, run, engine=asked.engine, options=replace(asked.options, protocol=protocol))
     try:
         run_scan(request, ScanResources(executor="inline"), Supervision(), feedback)

@@ -135,10 +135,10 @@ def _measured(request: StudyRequest, kind: str, draws: Mapping[str, Draw], feedb
 
 def run_cost(request: CostRequest) -> "Cost":
     """Measure what tuning costs elsewhere. EngineError or SourceError in one line."""
-    given = adapter(request.adapter)
+    tuned = adapter(request.adapter)
     model = checkpoint(request.model, with_weights=True)
-    check_fits(given, model.folder)
-    card = read_card(given.folder)
+    check_fits(tuned, model.folder)
+    card = read_card(tuned.folder)
     max_pixels = request.max_pixels or (card.max_pixels if card else DEFAULT_MAX_PIXELS)
     drawn: Iterator[Asked]
     if request.benchmark is None:
@@ -156,7 +156,7 @@ def run_cost(request: CostRequest) -> "Cost":
         from scoring.tuning.outcome import cost
     except ImportError as error:
         raise EngineError(f"study cost needs the package {error.name}: {install_command('tune')}") from None
-    return cost(model, given, chain(until_first, drawn), max_pixels)
+    return cost(model, tuned, chain(until_first, drawn), max_pixels)
 
 
 def drawn_questions(request: CostRequest, questions: Sequence[VqaQuestion], max_pixels: int) -> Iterator[Asked]:

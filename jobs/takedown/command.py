@@ -134,14 +134,14 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Taked
         raise PrivsieveError(f"{request.release} is unfinished; run its filter again with --resume, then take down")
     if request.dry_run:
         return _matched(root, request, entries, feedback)[2]
-    with lease(root.at(RELEASE_LEASE), request.release, takeover=None) as held:
+    with lease(root.at(RELEASE_LEASE), request.release, takeover=None) as own_lease:
         finish_takedown(root)
         decisions, matches, result = _matched(root, request, entries, feedback)
         if not result.num_pictures and not result.num_unjudged:
             return result
         is_void = request.sign_key is None and root.at(SIGNATURE).exists()
         result = replace(result, is_signature_void=is_void)
-        put_in_place(root, held, lambda folder: _staged(root, folder, request, decisions, matches, feedback))
+        put_in_place(root, own_lease, lambda folder: _staged(root, folder, request, decisions, matches, feedback))
     return result
 
 
@@ -199,14 +199,14 @@ def _staged(
             removed.append(MADE_FROM)
         else:
             replaced[MADE_FROM] = sha256
-    made = _marked(decisions, is_taken)
-    decisions_sha256 = write_checked(staged.at(DECISIONS), made, ROWS_PER_GROUP)
+    marked = _marked(decisions, is_taken)
+    decisions_sha256 = write_checked(staged.at(DECISIONS), marked, ROWS_PER_GROUP)
     if root.at(REDACTIONS).exists():
         summary["redactions_sha256"] = replaced[REDACTIONS] = _rest_of_redactions(root, staged, decisions, is_taken)
     tombstones = _tombstones(decisions, matches, request)
     summary["removed_sha256"] = replaced[REMOVED] = write_tombstones(root, staged, tombstones)
     summary |= {
-        **counts_in(made).as_json(is_clean=summary.get("files") == "clean"),
+        **counts_in(marked).as_json(is_clean=summary.get("files") == "clean"),
         "sha256": hashes,
         "decisions_sha256": decisions_sha256,
     }

@@ -57,16 +57,16 @@ def write_rest(source: Source, shard: str, rest: Kept, staged: Place) -> dict[st
     return written.files
 
 
-def put_in_place(root: Place, held: Lease, write: Callable[[str], Journal]) -> None:
+def put_in_place(root: Place, own_lease: Lease, write: Callable[[str], Journal]) -> None:
     """Write all that changes, then put it into its place. If writing fails, nothing has changed.
 
-    held: lease of the release. write: takes the name of the folder below `takedown.unfinished/` to write into.
+    own_lease: lease of the release. write: takes the name of the folder below `takedown.unfinished/` to write into.
     """
     try:
-        journal = write(held.id)
-        held.confirm()
+        journal = write(own_lease.id)
+        own_lease.confirm()
     except BaseException:
-        remove_tree(root.at(TAKEDOWN_STAGED, held.id))
+        remove_tree(root.at(TAKEDOWN_STAGED, own_lease.id))
         if not root.at(TAKEDOWN_STAGED).names():
             remove_tree(root.at(TAKEDOWN_STAGED))
         raise

@@ -106,7 +106,7 @@ class TuneRequest:
     """GPUs that share the work, on Ray; processes if the cluster has no GPU."""
 
     ray_address: str | None = None
-    """Ray cluster, as of scan."""
+    """Ray cluster, as for scan."""
 
     keep_checkpoints: bool = False
     """Keep the checkpoints when the adapter is done."""
@@ -123,7 +123,7 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
     refuse_read_only(request.out)
     installed_packages()
     made_of = open_set(request.training_set)
-    asked = made_of.protocol()
+    protocol = made_of.protocol()
     made_of.check_files()
     chosen = recipe(request.recipe)
     with weights_shown(feedback):
@@ -144,7 +144,7 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
 
     work = TrainingRequest(
         made_of,
-        asked,
+        protocol,
         model,
         chosen,
         folder,
@@ -155,12 +155,12 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
     )
     if out.is_local:
         return _tuned_here(work, request.out, request, content, feedback)
-    with lease(out.at(RUN_LEASE), request.out, takeover=None) as held:
-        held.confirm()
+    with lease(out.at(RUN_LEASE), request.out, takeover=None) as own_lease:
+        own_lease.confirm()
         if (card := _finished(out, request.out, content, feedback)) is not None:
             return card
         card = _tuned_here(work, str(folder), request, content, feedback)
-        held.confirm()
+        own_lease.confirm()
         with feedback.meter("upload", None) as meter:
             upload(folder, out, _begun(content), meter)
         shutil.rmtree(folder)
@@ -177,15 +177,15 @@ def _tuned_here(
     if (card := _finished(out, name, content, feedback)) is not None:
         return card
     check(work, request.num_gpus)
-    with lease(out.at(RUN_LEASE), name, takeover=None) as held:
-        held.confirm()  # if two commands began at once, the last one holds it
+    with lease(out.at(RUN_LEASE), name, takeover=None) as own_lease:
+        own_lease.confirm()  # if two commands began at once, the last one holds it
         if (card := _finished(out, name, content, feedback)) is not None:  # by a command that has ended just now
             return card
-        return _tuned(work, request, content, held, feedback)
+        return _tuned(work, request, content, own_lease, feedback)
 
 
 def _tuned(
-    work: "TrainingRequest", request: TuneRequest, content: dict[str, object], held: Lease, feedback: Feedback
+    work: "TrainingRequest", request: TuneRequest, content: dict[str, object], own_lease: Lease, feedback: Feedback
 ) -> Card:
     """Tune and write the adapter, as the only command in its folder."""
     from scoring.tuning.training import CHECKPOINTS, last_checkpoint
@@ -196,14 +196,14 @@ def _tuned(
         place(str(out / BEGUN)).write(_begun(content))
     began = time.monotonic()
     try:
-        trained = _trained(work, request, held, feedback)
+        trained = _trained(work, request, own_lease, feedback)
     except PrivsieveError as error:
         if error.exit_code == REFUSED and not is_begun and last_checkpoint(out) is None:
-            held.stop()
+            own_lease.stop()
             shutil.rmtree(out)  # nothing was done, and a corrected command must not continue another run
         raise
     seconds = time.monotonic() - began
-    held.confirm()
+    own_lease.confirm()
     check_fits(adapter(str(out)), work.checkpoint.folder)
     made = _card(work, request, trained, seconds)
     place(str(out / PAGE)).write(page(made).encode())
@@ -280,7 +280,7 @@ def _short(value: object) -> str:
     return json.dumps(value)[:MAX_SHOWN]
 
 
-def _trained(work: "TrainingRequest", request: TuneRequest, held: Lease, feedback: Feedback) -> "Trained":
+def _trained(work: "TrainingRequest", request: TuneRequest, own_lease: Lease, feedback: Feedback) -> "Trained":
     if request.num_gpus > 1:
         return train_on_ray(work, request.num_gpus, request.ray_address, feedback)
     from scoring.tuning.training import train
@@ -289,7 +289,7 @@ def _trained(work: "TrainingRequest", request: TuneRequest, held: Lease, feedbac
         steps_done = StepsDone(meter, work.recipe.batch_size)
 
         def on_step(step: int, steps: int) -> None:
-            held.check()
+            own_lease.check()
             steps_done.show(step, steps)
 
         return train(work, on_step)

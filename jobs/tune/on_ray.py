@@ -1,8 +1,8 @@
 """Tuning in several processes of a Ray cluster, with Ray Train.
 
 All machines must see the folder of the adapter, the training set and the model under the same paths: checkpoints are
-written there, and every process reads them. An adapter for another storage is tuned
-on one machine and uploaded at the end, since training writes many files more than once.
+written there, and every process reads them. An adapter for another storage is tuned on one machine and uploaded at the
+end, since training writes many files more than once.
 """
 
 import hashlib
@@ -63,12 +63,13 @@ def train_on_ray(
     )
     progress = work.folder / CHECKPOINTS / PROGRESS
     with ray_session(ray_address):
-        has = ray.cluster_resources()
-        on_gpu = has.get("GPU", 0) > 0
+        resources = ray.cluster_resources()
+        on_gpu = resources.get("GPU", 0) > 0
         kind = "GPU" if on_gpu else "CPU"
-        if has.get(kind, 0) < num_processes:
+        if resources.get(kind, 0) < num_processes:
             raise PrivsieveError(
-                f"--num-gpus {num_processes}: the cluster has {has.get(kind, 0):g} {kind}s; give less, or --ray-address"
+                f"--num-gpus {num_processes}: the cluster has {resources.get(kind, 0):g} {kind}s; give less, or "
+                "--ray-address"
             )
         place(str(progress)).write(b"0 0")
         trainer = TorchTrainer(
@@ -135,7 +136,7 @@ class StepsDone:
 
 @contextmanager
 def _shown(progress: Path, batch_size: int, feedback: Feedback) -> Iterator[None]:
-    """Show the progress that the first process writes, for the length of the block."""
+    """Show the progress that the first process writes, while the block runs."""
     is_over = threading.Event()
     with feedback.meter("tuning", None) as meter:
 
@@ -173,7 +174,7 @@ def refuse_read_only(url: str) -> None:
 
 def staging_folder(url: str) -> Path:
     """Return the folder of this machine in which the adapter for a URL is tuned. The same URL gets the same folder, so
-    that a killed tuning is continued, or refused in one line if it was of another request."""
+    that a killed tuning is continued, or refused in one line if it belongs to another request."""
     digest = hashlib.sha256(url.encode()).hexdigest()
     return cache_root().parent / "tuning" / digest[:24] / "adapter"
 

@@ -216,27 +216,27 @@ def _without(pictures: LabelledPictures, excluded: EvaluationPictures) -> tuple[
     candidates = pictures.candidates
     same = [c.sha256 in excluded.sha256 for c in candidates]
     near = excluded.near(pictures.phashes)
-    left = [c for c, is_same, is_near in zip(candidates, same, near, strict=True) if not is_same and not is_near]
-    counts = {"sha256": sum(same), "phash": len(candidates) - len(left) - sum(same)}
-    if not left:
+    remaining = [c for c, is_same, is_near in zip(candidates, same, near, strict=True) if not is_same and not is_near]
+    counts = {"sha256": sum(same), "phash": len(candidates) - len(remaining) - sum(same)}
+    if not remaining:
         raise LabelsError(
             f"all {len(candidates)} labelled pictures are in an evaluation set ({counts['sha256']} the same file, "
             f"{counts['phash']} near duplicates); tune on others, or leave out --exclude"
         )
-    return left, counts
+    return remaining, counts
 
 
 def _without_listed(candidates: list[Candidate], url: str) -> tuple[list[Candidate], int]:
     """Return the pictures that the list does not name, and how many it names. LabelsError if that is all or none."""
     named = read_labels(url)["sha256"].drop_null().to_pylist()
     listed = set(named)
-    left = [candidate for candidate in candidates if candidate.sha256 not in listed]
-    if not left or len(left) == len(candidates):
-        which = "all" if not left else "none"
+    remaining = [candidate for candidate in candidates if candidate.sha256 not in listed]
+    if not remaining or len(remaining) == len(candidates):
+        which = "all" if not remaining else "none"
         raise LabelsError(
             f"--drop-list {url} names {which} of the {len(candidates):,} pictures by sha256; give another"
         )
-    return left, len(candidates) - len(left)
+    return remaining, len(candidates) - len(remaining)
 
 
 def _refuse_useless(chosen: Sequence[Candidate], train: Sequence[Candidate], request: TuneSetRequest) -> None:

@@ -19,7 +19,7 @@ from ingest.images.phash import near_duplicate_groups, phash
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample, printable
 from ingest.storage.place import place
-from jobs.runtime.hash_list import NOTHING, HashList, Listing
+from jobs.runtime.hash_list import NOTHING, Clearance, HashList
 from jobs.runtime.progress import SILENT, Feedback
 from reports.report.opened import open_run
 from scoring.assessment import Values
@@ -240,7 +240,7 @@ def labelled_pictures(
     """Read the labelled pictures. LabelsError if a label is of two pictures, or copies of one have different labels."""
     pictures = LabelledPictures()
     first: dict[str, int] = {}
-    listings = dict[str, Listing]()
+    clearances = dict[str, Clearance]()
     limits = replace(LIMITS, max_frames=ImageLimits.max_frames, has_pdq=True) if hash_list.needs_pdq else LIMITS
     with feedback.meter("reading", None) as meter:
         for sample in source.samples():
@@ -255,19 +255,19 @@ def labelled_pictures(
                 pictures.num_unlabelled += 1
             elif (target := targets.of(label, sample, sha256)) is None:
                 pictures.num_without_target += 1
-            elif sha256 in hash_list.sha256 or listings.get(sha256) == "listed":
+            elif sha256 in hash_list.sha256 or clearances.get(sha256) == "listed":
                 pictures.num_listed += 1
-            elif listings.get(sha256) == "not_compared":
+            elif clearances.get(sha256) == "not_compared":
                 pictures.num_not_compared += 1
             elif sha256 in first:
                 _refuse_contradiction(pictures.candidates[first[sha256]], sample, label, target)
                 pictures.num_copies += 1
             elif not isinstance(decoded := decode(sample.encoded, limits), DecodedImage):
                 pictures.num_unreadable += 1
-            elif (listing := hash_list.listings([sha256], [decoded.pdq])[0]) != "clear":
-                listings[sha256] = listing
-                pictures.num_listed += listing == "listed"
-                pictures.num_not_compared += listing == "not_compared"
+            elif (clearance := hash_list.clearances([sha256], [decoded.pdq])[0]) != "clear":
+                clearances[sha256] = clearance
+                pictures.num_listed += clearance == "listed"
+                pictures.num_not_compared += clearance == "not_compared"
             else:
                 first[sha256] = len(pictures.candidates)
                 pictures.candidates.append(_candidate(sample, sha256, decoded.format, label, target))

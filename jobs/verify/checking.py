@@ -223,10 +223,10 @@ def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator
     there = set(files_below(root))
     own = {RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM, SHA256SUMS, SIGNATURE, RELEASE_LEASE}
     if RELEASE_LEASE in there:
-        held = holder(root.at(RELEASE_LEASE))
-        is_held = held is not None and not held.is_stale()
+        who = holder(root.at(RELEASE_LEASE))
+        is_active = who is not None and not who.is_stale()
         remedy = (
-            f"{held} is at work; wait for it" if is_held else "a command was killed; run it again, or remove this file"
+            f"{who} is at work; wait for it" if is_active else "a command was killed; run it again, or remove this file"
         )
         yield f"{RELEASE_LEASE}: {remedy}"
     staged = {name for name in there if name.startswith(f"{TAKEDOWN_STAGED}/")}
@@ -317,10 +317,10 @@ def _pictures(url: str, decisions: pa.Table, removed: Tombstones, feedback: Feed
     num_pictures, faults = sum(map(len, released.values())), list[str]()
     if not num_pictures:
         return 0, []
-    for name, held in _held(url, num_pictures, feedback):
+    for name, have in _held(url, num_pictures, feedback):
         expected = released.pop(name, [])
-        if held != expected:
-            faults.append(_again(name, held, expected, removed) or f"{name}: its pictures are not those of {DECISIONS}")
+        if have != expected:
+            faults.append(_again(name, have, expected, removed) or f"{name}: its pictures are not those of {DECISIONS}")
     faults += [f"{shard}: its pictures are not there" for shard in released]
     return num_pictures, faults
 
@@ -330,8 +330,8 @@ def _removed_again(url: str, decisions: pa.Table, removed: Tombstones, feedback:
     of its own."""
     expected = _released(_without(decisions, removed))
     with suppress(SourceError):
-        for name, held in _held(url, None, feedback):
-            again = _again(name, held, expected.get(name, []), removed)
+        for name, have in _held(url, None, feedback):
+            again = _again(name, have, expected.get(name, []), removed)
             if again is not None:
                 yield again
 
@@ -352,10 +352,10 @@ def _released(decisions: pa.Table) -> dict[str, list[str]]:
     return released
 
 
-def _again(shard: str, held: Sequence[str], expected: Sequence[str], removed: Tombstones) -> str | None:
+def _again(shard: str, found: Sequence[str], expected: Sequence[str], removed: Tombstones) -> str | None:
     """Return the fault of a shard with removed pictures that the decisions do not release; None if there are none."""
     gone = {row["released_sha256"] for row in removed} | {row["sha256"] for row in removed}
-    num_again = sum(count for sha256, count in (Counter(held) - Counter(expected)).items() if sha256 in gone)
+    num_again = sum(count for sha256, count in (Counter(found) - Counter(expected)).items() if sha256 in gone)
     return f"{shard}: it holds {number_of(num_again, 'picture')} of {REMOVED}" if num_again else None
 
 
@@ -391,10 +391,10 @@ def _held(url: str, num_pictures: int | None, feedback: Feedback) -> Iterator[tu
         for shard in source.shards:
             samples = (sample for slice_ in source.slices(shard) for sample in source.read(slice_))
             try:
-                held = [hashlib.sha256(sample.encoded).hexdigest() for sample in samples]
+                found = [hashlib.sha256(sample.encoded).hexdigest() for sample in samples]
             except OutageError:
                 raise
             except StorageError:  # its content has been found to be at fault
                 continue
-            yield printable(shard), held
-            meter.advance(len(held))
+            yield printable(shard), found
+            meter.advance(len(found))

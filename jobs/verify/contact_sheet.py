@@ -142,11 +142,11 @@ def _as_released(drawn: Sequence[Mapping[str, Any]], released: pa.Table) -> list
     ]
 
 
-def _jpegs(url: str, format_name: str | None, places: Sequence[PictureRef]) -> list[bytes | None]:
+def _jpegs(url: str, format_name: str | None, refs: Sequence[PictureRef]) -> list[bytes | None]:
     """Return a small JPEG of each picture; None if it is not there as it was, or cannot be decoded."""
-    pictures = Pictures(open_source(url, format_name, None), places)
+    pictures = Pictures(open_source(url, format_name, None), refs)
     limits = ImageLimits(max_frames=1, max_side_px=4 * SIDE_PX)
-    decoded = (decode(pictures.read(where).encoded, limits) for where in places)
+    decoded = (decode(pictures.read(ref).encoded, limits) for ref in refs)
     return [
         thumbnail(image.views[0], (), is_clear=True, side_px=SIDE_PX, quality=QUALITY)
         if isinstance(image, DecodedImage)

@@ -69,7 +69,7 @@ def rescanned(
     feedback: Feedback,
 ) -> Rescan:
     """Scan the pictures of a release in this process, and count what is found above the level that its policy allows:
-    `residual_max_level`, else levels 1 and 2. The rows are not kept. Errors as of a scan.
+    `residual_max_level`, else levels 1 and 2. The rows are not kept. Errors as in a scan.
 
     decided_by: engine of the release, with `name` and `protocol`; empty if it does not say.
     """

@@ -117,7 +117,10 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
     if private.shift_test is not None:
         test = private.shift_test
         if test.p_corrected is None:
-            lines.append("That could not be tested: fewer than two categories have 5 labelled pictures of one kind.")
+            lines.append(
+                "Whether the engine errs alike in all categories could not be tested: fewer than two of them have 5 "
+                "labelled pictures of one kind."
+            )
         else:
             end = "the labels contradict it" if test.p_corrected < SIGNIFICANCE else "the labels do not contradict it"
             num_tests = sum(

@@ -1,9 +1,9 @@
 """Bands of the severity score for another taxonomy, from labels.
 
 Pictures with the same attributes are one combination, a vector of 0 and 1. A linear map takes it to 16 dimensions, in
-which combinations with the same most severe level are near. Each combination gets a severity between those of the
-levels, the mean over all other combinations, weighted by how near they are. The 5th percentile of the severities of a
-level is the lower edge of its band; the last level begins at 0, the first ends at 1.
+which combinations with the same most severe level are near. Each level has a severity; that of a combination is the
+mean of the levels' severities over all other combinations, in which nearer ones weigh more. The 5th percentile of the
+severities of a level is the lower edge of its band; the last level begins at 0, the first ends at 1.
 
 Source: Tsaprazlis et al., "Rethinking Visual Privacy", appendix A.1 and A.2. The paper leaves open what is chosen
 here: the severity of level m of n is (n − m)/(n − 1); a combination is not its own neighbour; ε is the median squared
@@ -25,7 +25,8 @@ from scoring.taxonomy import Taxonomy
 NUM_DIMENSIONS = 16
 NUM_EPOCHS = 30
 MIN_STEPS = 800
-"""Few pictures are seen more often: 30 epochs of the paper's 6,736 evaluation pictures are as many batches."""
+"""With few pictures there are more epochs, up to about as many batches as 30 epochs of the paper's 6,736 evaluation
+pictures have."""
 
 BATCH = 256
 LEARNING_RATE, DECAY = 1e-3, 1e-2

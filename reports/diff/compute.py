@@ -20,7 +20,7 @@ from reports.diff.changes import (
     tally_private_shares,
     tally_scores,
 )
-from reports.diff.matching import HashPart, Name, Pairs, add_rows, load, match_hashes, match_names, single_number
+from reports.diff.matching import HashPart, Pairs, SideName, add_rows, load, match_hashes, match_names, single_number
 from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, ChangedPicture, RunDifference, Side
 from reports.evaluation.compute import engine_name
 from reports.report.opened import MayName, OpenRun, all_named, open_run
@@ -176,7 +176,7 @@ def _num_lookalikes(database: duckdb.DuckDBPyConnection) -> int:
     return sum(single_number(database, f"{question}{number}") for number in range(_PHASH_RANGES))
 
 
-def _side(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, private_from: str, pairs: Pairs) -> Side:
+def _side(database: duckdb.DuckDBPyConnection, name: SideName, run: OpenRun, private_from: str, pairs: Pairs) -> Side:
     sums = ("num_quarantined", "num_private", "num_known")
     asked = ", ".join(f"sum({column})::BIGINT" for column in sums)
     (counts,) = database.execute(f"SELECT {asked} FROM tally_rows WHERE side = '{name}'").fetchall()

@@ -26,7 +26,7 @@ from scoring.sql.expressions import columns_of, value_expression
 from scoring.table import SCHEMA, Col
 from scoring.taxonomy import KEYS
 
-Name = Literal["a", "b"]
+SideName = Literal["a", "b"]
 
 ROWS_AT_ONCE = 100_000
 """Number of rows inserted together; a single slice has few."""
@@ -38,7 +38,7 @@ _NEEDED = (
 _ANSWERS = ", ".join(("is_quarantined", "is_screened", Col.LEVEL, "is_private", *KEYS))
 """Columns by which copies of a picture agree or not."""
 
-NAMES = ("shard || '/' || \"key\"", '"key"')
+NAME_SQL = ("shard || '/' || \"key\"", '"key"')
 """SQL of the names by which rows without a hash are matched, in this order."""
 
 
@@ -47,17 +47,16 @@ class HashPart:
     """The rows whose picture falls into this part, by the hash of its bytes; rows without a hash are in part 0."""
 
     number: int
-    of: int
-    """Number of parts."""
+    num_parts: int
 
     @property
     def condition(self) -> str:
         """Return the SQL condition for a row of this part."""
-        of_hash = f"hash(sha256) % {self.of} = {self.number}"
+        of_hash = f"hash(sha256) % {self.num_parts} = {self.number}"
         return f"({of_hash} OR sha256 IS NULL)" if self.number == 0 else f"{of_hash} AND sha256 IS NOT NULL"
 
 
-def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str, part: HashPart) -> str:
+def load(database: duckdb.DuckDBPyConnection, side: SideName, run: OpenRun, by: str, part: HashPart) -> str:
     """Load a part of a run into a table, and return in words what decides whether a picture is private.
 
     Columns: n (number of the row, from 0), shard, index, key, sha256, phash, category (the group), is_quarantined,
@@ -79,21 +78,21 @@ def load(database: duckdb.DuckDBPyConnection, name: Name, run: OpenRun, by: str,
     for table in run.chunks(columns, ROWS_AT_ONCE):
         numbers = pa.array(range(num_rows, num_rows + table.num_rows), pa.int64())
         database.register("incoming", table.append_column("n", numbers))
-        target = f"INSERT INTO {name}" if num_rows else f"CREATE TABLE {name} AS"
+        target = f"INSERT INTO {side}" if num_rows else f"CREATE TABLE {side} AS"
         database.execute(f"{target} SELECT *, hash({_ANSWERS}) AS answers FROM ({rows})")
         database.unregister("incoming")
         num_rows += table.num_rows
     return MEANINGS[private]
 
 
-SIDES: tuple[Name, Name] = ("a", "b")
+SIDES: tuple[SideName, SideName] = ("a", "b")
 
 
 @dataclass
 class Pairs:
     """What was matched so far: counts of each run, by the field of `Side`, and of pairs."""
 
-    of_sides: dict[Name, Counter[str]] = field(default_factory=lambda: {side: Counter() for side in SIDES})
+    of_sides: dict[SideName, Counter[str]] = field(default_factory=lambda: {side: Counter() for side in SIDES})
     num: int = 0
     num_by_name: int = 0
 
@@ -146,7 +145,7 @@ def match_names(database: duckdb.DuckDBPyConnection, pairs: Pairs) -> None:
         database.execute(f"""CREATE TABLE left_{side} AS
             SELECT n, shard, "key", sha256 IS NOT NULL AS has_hash FROM kept_{side}""")
     database.execute("CREATE TABLE pairs (n_a BIGINT, n_b BIGINT)")
-    for name in NAMES:
+    for name in NAME_SQL:
         named = f"""SELECT {name} AS name, min(n) AS n, bool_or(has_hash) AS has_hash FROM left_{{}}
             GROUP BY ALL HAVING count(*) = 1"""
         database.execute(f"""INSERT INTO pairs

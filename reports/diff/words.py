@@ -371,7 +371,7 @@ def _scores(difference: RunDifference, score: ScoreChange, most_groups: int | No
     )
 
 
-MAX_GROUPS = 2_000
+MAX_GROUPS_ON_PAGE = 2_000
 """Number of groups on the page, which stays below 1.5 MB; JSON has all."""
 
 MINOR = frozenset(
@@ -389,5 +389,5 @@ def render(difference: RunDifference) -> str:
         notes=list(notes(difference)),
         minor=MINOR,
         by=shortened(difference.by),
-        tables=list(tables(difference, MAX_GROUPS)),
+        tables=list(tables(difference, MAX_GROUPS_ON_PAGE)),
     )

@@ -48,8 +48,8 @@ class SameTags:
     """How many of them give all these pictures the same label."""
 
     num_alike: int | None
-    """Sets labelled differently that look alike: a picture has one with the other label among its `NUM_NEAR` nearest.
-    None with too few pictures."""
+    """Sets labelled differently that look alike: one of their pictures has another, with the other label, among its
+    `NUM_NEAR` nearest pictures. None with too few pictures."""
 
     num_decided: int
     """Pictures that people call private or public."""

@@ -185,7 +185,7 @@ def explanations_of(run: Run, groups: Sequence[str], num: int, by: str, private:
     """Return up to `num` random private images of each group as the kinds of evidence of each, such as "face; date",
     with how many have the same.
 
-    Kinds only, as with `evidence_of`. Arguments as of `drawn_private`; groups without such an image are left out.
+    Kinds only, as with `evidence_of`. Arguments as in `drawn_private`; groups without such an image are left out.
     """
     known_only = may_hold_own_words(run.record.engine)
     explanations = dict[str, Counter[str]]()

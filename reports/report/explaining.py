@@ -36,7 +36,7 @@ class Decision:
     policy: str
 
     action: str
-    """keep, flag or drop; none where the policy can decide nothing about the run."""
+    """keep, flag, redact or drop; none where the policy can decide nothing about the run."""
 
     rule: str
     """Its name; in brackets where no rule of the policy decided."""

@@ -49,7 +49,7 @@ def open_run(url: str, limits: Limits = NO_LIMITS) -> "OpenRun":
     limits: of time and memory, for each statement and for all questions of a summary together.
     RunError if there is no run, or if a file of it is damaged or of another run; StorageError if it cannot be reached.
     """
-    return OpenRun(warehouse.open_run(url, limits))
+    return OpenRun(warehouse.open_warehouse(url, limits))
 
 
 class OpenRun:

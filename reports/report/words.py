@@ -184,7 +184,7 @@ def small_groups_note(rates: Iterable[Rate]) -> str | None:
 def bounds(rate: Rate, of: str) -> str | None:
     """Say what quarantined and unknown images could change; None if there are none, or if shards are damaged.
 
-    of: as of `all_images`.
+    of: as in `all_images`.
     """
     if not rate.num_left_out or rate.share_if_none_private is None:
         return None

@@ -197,9 +197,9 @@ class Run:
             raise RunError(f"{self.url} was compacted meanwhile; ask again")
 
 
-def open_run(run: str, limits: Limits = NO_LIMITS) -> Run:
+def open_warehouse(run: str, limits: Limits = NO_LIMITS) -> Run:
     """Open a run folder or URL. RunError if there is no run.json, StorageError if it cannot be reached."""
-    root, described = record.open_run(run)
+    root, described = record.read_record(run)
     listed = listing(root)
     try:
         return _opened(run, root, described, listed, limits)
@@ -229,7 +229,7 @@ def _opened(run: str, root: Place, described: RunRecord, listed: RunListing, lim
 
 def setup_statements(run: str) -> str:
     """Return the statements that make the same views in a user's own DuckDB, which then reads the score files."""
-    root, described = record.open_run(run)
+    root, described = record.read_record(run)
     listed = listing(root)
     folder = without_wildcards(location(root.at(listed.folder)))
     names = ["*.parquet"] if listed.manifest is None else listed.score_files

@@ -22,7 +22,7 @@ from reports.screening.bounds import (
     promised_levels,
     together,
 )
-from reports.screening.pictures import BOUND, TRAINING, VALIDATION, Groups, LabelledFeatures, chosen, parts
+from reports.screening.pictures import BOUND, TRAINING, VALIDATION, Groups, LabelledFeatures, first_views, parts
 from reports.statistics.binary import Flags, Numbers, cells, known, rates
 from reports.statistics.calibration import NUM_FOLDS, Points, folds_of, logits, platt
 from reports.statistics.shares import num_needed
@@ -115,7 +115,7 @@ def fitted_predictor(
         )
     flat = LogisticCurve(slope=1.0, intercept=0.0)
     before = Predictor(tuple(records), heads, Fusion("mean", {}), flat)
-    views = chosen(pictures.views, validation)
+    views = first_views(pictures.views, validation)
     singles = np.array([before.single_probabilities(vectors) for vectors in views]).reshape(len(views), len(records))
     is_seen = ~np.isnan(singles).all(axis=1)
     truth, weights = pictures.is_private[validation][is_seen], pictures.weights[validation][is_seen]
@@ -174,7 +174,7 @@ def _best_head(
         curve = _curve(answers, truth, weights)
         meant = np.array([curved(logit, curve) for logit in logits(answers).tolist()])
         choice = HeadChoice(
-            name, each.name, log_loss(meant, truth, weights / weights.sum()), *_f1(meant, truth, weights)
+            name, each.name, log_loss(meant, truth, weights / weights.sum()), *_f1_and_accuracy(meant, truth, weights)
         )
         compared.append((choice, each, curve))
     best = min(compared, key=lambda each: each[0].log_loss)
@@ -185,14 +185,14 @@ def _best_head(
     return best[1], best[2], [replace(each[0], is_taken=each is best) for each in of_kinds]
 
 
-def _f1(probabilities: Numbers, truth: Flags, weights: Numbers) -> tuple[float | None, float | None]:
+def _f1_and_accuracy(probabilities: Numbers, truth: Flags, weights: Numbers) -> tuple[float | None, float | None]:
     """Return F1 of private and the accuracy, where 0.5 or more is private."""
     counts = (cells(truth, probabilities >= 0.5) * weights[:, None]).sum(axis=0)
     return known(rates(counts)["f1"]), known(rates(counts)["accuracy"])
 
 
 def _vectors(pictures: LabelledFeatures, members: Flags, name: ModalityName) -> list[Features]:
-    vectors: list[Vectors] = chosen(pictures.views, members)
+    vectors: list[Vectors] = first_views(pictures.views, members)
     return [each for vector in vectors if (each := vector[name]) is not None]
 
 
@@ -218,7 +218,7 @@ def _choice(
     return FusionChoice(
         kind,
         log_loss(joined, truth, weights / weights.sum()),
-        *_f1(joined, truth, weights),
+        *_f1_and_accuracy(joined, truth, weights),
         float(weights[joined >= threshold].sum() / weights.sum()),
     )
 
@@ -288,14 +288,14 @@ def made_screen(
         target_miss_level_1=settings.target_miss_level_1,
         bound=bound,
         categories=categories,
-        levels=(),
+        levels=(),  # this and `labelled` are set below: they count what a screen with these thresholds leaves out
         labelled=labelled_counts(pictures, members, members & False),
         guard_share=settings.guard_share,
         labels_sha256=labels_sha256,
         drawn="audit" if drawn == "audit" else "evenly",
         seed=settings.seed,
         assumption=ASSUMPTION[drawn],
-        files={},
+        files={},  # set, with the hash, when the screen is written
         sha256="0" * 64,
     )
     screened = is_screened(pictures, scores, record)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.errors import LabelsError, number_of
-from reports.screening.pictures import MIN_TO_LEARN, LabelledFeatures, chosen
+from reports.screening.pictures import MIN_TO_LEARN, LabelledFeatures, first_views
 from reports.statistics.binary import Flags, Numbers
 from reports.words import percent
 from scoring.screen.heads import scaling
@@ -183,7 +183,7 @@ def inputs_of(pictures: LabelledFeatures, members: Flags, lengths: Mapping[Modal
 
     A missing modality is 0, which is the mean where vectors are given in full.
     """
-    views = chosen(pictures.views, members)
+    views = first_views(pictures.views, members)
     blocks = []
     for name, length in lengths.items():
         vectors = [view.get(name) for view in views]

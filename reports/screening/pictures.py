@@ -154,6 +154,6 @@ def _lots(pictures: LabelledFeatures, members: Groups, num_groups: int, seed: in
     return np.array([lot(f"screen/{seed}/{name}") for name in names], dtype=np.float64)
 
 
-def chosen(views: Sequence[tuple[Vectors, ...]], members: Flags) -> list[Vectors]:
+def first_views(views: Sequence[tuple[Vectors, ...]], members: Flags) -> list[Vectors]:
     """Return the first view of each member, which heads are fitted on."""
     return [views[number][0] for number in np.flatnonzero(members).tolist()]

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from reports.similarity.results import MAX_NEAREST, METRICS, PAIRS_SCHEMA, PairState, SetSimilarity
-from reports.statistics.likeness import Features, Moments, frechet_distance, nearest
+from reports.statistics.likeness import Features, Moments, frechet_distance, is_nearest_to_own
 from reports.statistics.shares import wilson
 
 
@@ -54,7 +54,7 @@ class SetPairs:
         """Return the set as a whole, and a row of each pair (`PAIRS_SCHEMA`)."""
         is_nearest = np.zeros(0, dtype=np.bool_)  # a single pair says nothing
         if len(self._originals) > 1:
-            is_nearest = nearest(np.stack(self._changed), np.stack(self._originals))
+            is_nearest = is_nearest_to_own(np.stack(self._changed), np.stack(self._originals))
         num_asked = len(is_nearest)
         compared = [row for row, state in enumerate(self._columns["state"]) if state == "compared"]
         for row, answer in zip(compared, is_nearest.tolist(), strict=False):  # those kept

@@ -119,7 +119,7 @@ def frechet_distance(a: Moments, b: Moments) -> float | None:
     return max(0.0, float(np.sum((a.mean - b.mean) ** 2) + np.sum(f**2) + np.sum(g**2) - 2 * trace_of_root))
 
 
-def nearest(changed: npt.NDArray[np.float32], originals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+def is_nearest_to_own(changed: npt.NDArray[np.float32], originals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
     """Return whether each changed picture is nearer to its own original than to any other.
 
     Shapes (n, dimensions) -> (n,). A tie counts as not nearer. For n = 1 it says nothing and is True.

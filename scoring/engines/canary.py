@@ -20,7 +20,7 @@ from scoring.assessment import NO_ANSWER_REASONS, Assessment, Engine, Outcome, U
 
 SIZE_PX = 224
 TOLERANCE = 0.02
-"""Largest difference of a probability between two sound actors: half precision on differing GPUs, batches of
+"""Largest difference of a probability between two engines that work: half precision on differing GPUs, batches of
 differing size."""
 
 MAX_VALUES = 2
@@ -47,7 +47,7 @@ def canary_answer(engine: Engine) -> Outcome:
 
 
 def record(answer: Assessment) -> bytes:
-    """Return an actor's answer as JSON for comparison with other actors. Holds numbers only."""
+    """Return an engine's answer as JSON, for comparison with other engines. Holds numbers only."""
     probabilities = None if answer.probabilities is None else _plain(answer.probabilities)
     kept = {
         "values": _plain(answer.values),
@@ -60,7 +60,7 @@ def record(answer: Assessment) -> bytes:
 
 
 def difference(first: bytes, second: bytes) -> str | None:
-    """Return why two answers (`record`) cannot come from actors with the same set-up, or None.
+    """Return why two answers (`record`) cannot come from engines with the same set-up, or None.
 
     If answers have probabilities, only these count: values flip if two are nearly equal.
     """
@@ -88,7 +88,7 @@ def _largest(before: Any, now: Any) -> float:
     """Return the largest difference.
 
     A value that only one of the two gives counts as fully different, except for up to `MAX_VALUES` of many: near a tie
-    a sound actor may have no probabilities for an attribute.
+    an engine that works may have no probabilities for an attribute.
     """
     first, second = (np.array(numbers, dtype=float).reshape(len(numbers), -1) for numbers in (before, now))
     known = ~np.isnan(first).any(axis=1), ~np.isnan(second).any(axis=1)

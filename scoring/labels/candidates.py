@@ -55,9 +55,9 @@ def candidates(
     in_use = pc.is_in(vispr["split"], pa.array(list(USES)))
     vispr = vispr.filter(in_use)
     classes = _classes(vispr)
-    kept = np.flatnonzero(classes != "")
-    in_classes = vispr.take(pa.array(kept))
-    classes = classes[kept]
+    members = np.flatnonzero(classes != "")
+    in_classes = vispr.take(pa.array(members))
+    classes = classes[members]
     uses = np.array([USES[split] for split in in_classes["split"].to_pylist()], object)
     num_found = {
         use: {
@@ -66,16 +66,16 @@ def candidates(
         }
         for use in USES.values()
     }
-    drawn, tuning = (np.flatnonzero(uses == use) for use in ("evaluation", "tuning"))
+    evaluation, tuning = (np.flatnonzero(uses == use) for use in ("evaluation", "tuning"))
     too_few = tuple[str, ...]()
     if like_paper:
         groups = _groups(in_classes, classes, annotated)
-        drawn, too_few = _drawn(groups, uses == "evaluation", classes, seed)
+        evaluation, too_few = _drawn(groups, uses == "evaluation", classes, seed)
     if num_tuning is not None:
         if len(tuning) < num_tuning:
             too_few = (*too_few, f"tuning: {len(tuning):,} of {num_tuning:,} pictures that were asked for")
         tuning = np.random.default_rng(seed).permutation(tuning)[:num_tuning]
-    chosen = np.sort(np.concatenate([drawn, tuning]))
+    chosen = np.sort(np.concatenate([evaluation, tuning]))
     rows = in_classes.take(pa.array(chosen))
     columns = {name: rows[name].to_pylist() for name in ("sha256", "key", "split", "licence")}
     columns |= {"annotator": ["vispr candidates"] * rows.num_rows, "class": classes[chosen].tolist()}
@@ -117,9 +117,9 @@ def _drawn(
     order = order[np.argsort(classes[order] != NO_FACE, kind="stable")]
     drawn, too_few = [np.zeros(0, np.int64)], []
     for name, is_member in groups.items():
-        wanted = PAPER_COUNTS[3] + PAPER_COUNTS[4] if name == "3 and 4" else PAPER_COUNTS[int(name)]
+        num_wanted = PAPER_COUNTS[3] + PAPER_COUNTS[4] if name == "3 and 4" else PAPER_COUNTS[int(name)]
         pool = [index for index in order if is_member[index] and is_evaluation[index]]
-        if len(pool) < wanted:
-            too_few.append(f"level {name}: {len(pool):,} of {wanted:,} pictures that the paper has")
-        drawn.append(np.array(pool[:wanted], np.int64))
+        if len(pool) < num_wanted:
+            too_few.append(f"level {name}: {len(pool):,} of {num_wanted:,} pictures that the paper has")
+        drawn.append(np.array(pool[:num_wanted], np.int64))
     return np.concatenate(drawn), tuple(too_few)

@@ -311,17 +311,17 @@ def dawid_skene(answers: npt.NDArray[np.int64], num_answers: int) -> DawidSkeneF
 
 def _fit_patterns(answers: npt.NDArray[np.int64], num_pictures: Doubles, num_answers: int) -> DawidSkeneFit:
     """Fit patterns of answers. num_pictures: shape (P,), number of pictures with each pattern."""
-    given = np.stack([answers == k for k in range(num_answers)], axis=2).astype(np.float64)  # (A, P, K)
+    is_answer = np.stack([answers == k for k in range(num_answers)], axis=2).astype(np.float64)  # (A, P, K)
     counts = num_pictures[:, None]
-    is_judged: npt.NDArray[np.bool_] = np.asarray(given.any(axis=(0, 2)))
-    num_given = max(1.0, float((given.sum(axis=(0, 2)) * num_pictures).sum()))
-    votes = given.sum(axis=0)
+    is_judged: npt.NDArray[np.bool_] = np.asarray(is_answer.any(axis=(0, 2)))
+    num_given = max(1.0, float((is_answer.sum(axis=(0, 2)) * num_pictures).sum()))
+    votes = is_answer.sum(axis=0)
     posterior = votes / np.maximum(votes.sum(axis=1, keepdims=True), 1)
     before, has_converged = -np.inf, False
-    prior, confusion = _parameters(posterior * counts, given, is_judged)
+    prior, confusion = _parameters(posterior * counts, is_answer, is_judged)
     for _ in range(MAX_ROUNDS):
         # E-step: P(answer) times P(all given answers | answer), in logarithms so that many annotators do not underflow.
-        log_joint = np.log(prior) + np.einsum("apj,akj->pk", given, np.log(confusion))
+        log_joint = np.log(prior) + np.einsum("apj,akj->pk", is_answer, np.log(confusion))
         highest = log_joint.max(axis=1, keepdims=True)
         weights = np.exp(log_joint - highest)
         total = weights.sum(axis=1, keepdims=True)
@@ -329,7 +329,7 @@ def _fit_patterns(answers: npt.NDArray[np.int64], num_pictures: Doubles, num_ans
         likelihood = float(((np.log(total) + highest) * counts)[is_judged].sum()) / num_given
         has_converged = likelihood - before < TOLERANCE
         before = likelihood
-        prior, confusion = _parameters(posterior * counts, given, is_judged)
+        prior, confusion = _parameters(posterior * counts, is_answer, is_judged)
         if has_converged:
             break
     posterior[~is_judged] = np.nan

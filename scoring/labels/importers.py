@@ -90,7 +90,7 @@ def _privacyalert(root: Place) -> Iterator[LabelledPicture]:
     """Read `Dataset_split/SPLIT_with_labels_2classes.csv` and `Images/SPLIT/PHOTOID_SECRET_SIZE.jpg`, or `images`.
 
     Layout as read by laurenssam/Privacy-Aware-Visual-Language-Models: column 0 is the Flickr photo id, column 1 private
-    or public; a line of column names may be there. Many pictures are gone from Flickr since.
+    or public; a line of column names may be there. Many pictures have gone from Flickr since.
     Lists with four classes are called SPLIT_with_labels_4classes.csv here: that name is a guess from the other one.
     """
     lists = set(names_in(root.at("Dataset_split")))
@@ -147,9 +147,9 @@ def _privacyalert_curated(root: Place) -> Iterator[LabelledPicture]:
     rows = csv_rows(root.at("annotations", name), f"annotations/{name}")
     where, heads = next(rows, ("", []))
     columns = {head.strip(): index for index, head in enumerate(heads)}
-    for wanted in ("Image Name", "batch", "Label 2-class"):
-        if wanted not in columns:
-            raise LabelsError(f'annotations/{name}, line 1: has no column "{wanted}"')
+    for column in ("Image Name", "batch", "Label 2-class"):
+        if column not in columns:
+            raise LabelsError(f'annotations/{name}, line 1: has no column "{column}"')
     pictures: dict[str, dict[str, str]] = {}
     for where, row in rows:
         if len(row) != len(heads):
@@ -208,8 +208,8 @@ def _biv_priv(root: Place) -> Iterator[LabelledPicture]:
                 if folder == _BIV_PUBLIC:
                     yield LabelledPicture(path, private=0, class_="public", where=path)
                     continue
-                within = max((letters for letters in classes if letters in _letters(name)), key=len, default=None)
-                class_ = classes[within] if within else None
+                longest = max((letters for letters in classes if letters in _letters(name)), key=len, default=None)
+                class_ = classes[longest] if longest else None
                 labels = (class_ or "no class in the name",)
                 yield LabelledPicture(path, private=1, class_=class_, labels=labels, where=path)
 
@@ -242,7 +242,7 @@ def _places365(root: Place) -> Iterator[LabelledPicture]:
     for where, line in lines_of(root.at(_PLACES365_CATEGORIES), _PLACES365_CATEGORIES):
         category, number = _name_and_number(line, where)
         categories[number] = category[3:] if category[:1] == "/" and category[2:3] == "/" else category
-    seen: set[str] = set()
+    paths: set[str] = set()
     for name in lists:
         split, folders = _PLACES365_LISTS[name]
         folder = next((folder for folder in folders if root.at(folder).is_dir()), folders[0])
@@ -251,8 +251,8 @@ def _places365(root: Place) -> Iterator[LabelledPicture]:
             if number not in categories:
                 raise LabelsError(f"{where}: {_PLACES365_CATEGORIES} has no category {number}")
             path = inside(f"{folder}/{picture.lstrip('/')}", where)
-            if path not in seen:  # the two lists of training pictures share most of them
-                seen.add(path)
+            if path not in paths:  # the two lists of training pictures share most of them
+                paths.add(path)
                 yield LabelledPicture(path, class_=categories[number], split=split, where=where)
 
 
@@ -269,9 +269,9 @@ _CPRT_SPLITS = {"cprt_train.json": "train", "cprt_test.json": "test"}
 def _cprt_bench(root: Place) -> Iterator[LabelledPicture]:
     """Read `cprt_train.json` and `cprt_test.json`: the attributes and score of pictures of VISPR.
 
-    Written by the card of CPRT-Bench (timtsapras23 on the Hugging Face hub): a record has `id`, the name of the picture
-    in VISPR; `binary_labels`, an object of 0 and 1 for each level; `level` and `score`. How it calls the attributes was
-    not to be seen. Names of no attribute are counted as labels that fit no attribute.
+    Written after the card of CPRT-Bench (timtsapras23 on the Hugging Face hub): a record has `id`, the name of the
+    picture in VISPR; `binary_labels`, an object of 0 and 1 for each level; `level` and `score`. The card does not show
+    how the attributes are named. A name of no attribute counts as a label that fits none.
     """
     names = names_in(root)
     for name, split in _CPRT_SPLITS.items():
@@ -284,17 +284,17 @@ def _cprt_bench(root: Place) -> Iterator[LabelledPicture]:
             where = f"{name}, record {number}"
             try:
                 stem, score = _stem(record["id"]), float(record["score"])
-                shown = {key: value for level in record["binary_labels"].values() for key, value in level.items()}
+                values = {key: value for level in record["binary_labels"].values() for key, value in level.items()}
             except (TypeError, LookupError, AttributeError, ValueError):
                 raise LabelsError(f'{where}: has no "id", "binary_labels" of each level and "score"') from None
-            if not 0 <= score <= 1 or any(value not in (0, 1) for value in shown.values()):
+            if not 0 <= score <= 1 or any(value not in (0, 1) for value in values.values()):
                 raise LabelsError(f"{where}: a label is not 0 or 1, or the score not from 0 to 1")
             yield LabelledPicture(
                 None,
                 split=split,
                 score=score,
-                labels=tuple(key for key, value in shown.items() if value and key not in KEYS),
-                values={key: float(shown[key]) for key in KEYS if key in shown},
+                labels=tuple(key for key, value in values.items() if value and key not in KEYS),
+                values={key: float(values[key]) for key in KEYS if key in values},
                 key=f"{stem}.jpg",
                 where=where,
             )

@@ -107,9 +107,9 @@ def pictures(root: Place) -> Iterator[LabelledPicture]:
 
 def _labelled(task: dict[str, Any], person: str, results: list[Any], where: str) -> LabelledPicture:
     data = task.get("data")
-    given = data if isinstance(data, dict) else {}
+    known = data if isinstance(data, dict) else {}
     texts = {
-        name: given[name] for name in ("sha256", "key", "path") if isinstance(given.get(name), str) and given[name]
+        name: known[name] for name in ("sha256", "key", "path") if isinstance(known.get(name), str) and known[name]
     }
     if not {"sha256", "key"} & texts.keys():
         raise LabelsError(f'{where}: its data has neither "sha256" nor "key"; tasks are made with labels export')

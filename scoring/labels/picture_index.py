@@ -110,7 +110,7 @@ class PictureIndex:
 
 
 def shared_keys(keys: Iterable[str], hashes: Iterable[str | None]) -> frozenset[str]:
-    """Return the keys that pictures with different bytes have. No hash is a picture of its own kind."""
+    """Return the keys that pictures with different bytes have. A missing hash differs from every hash."""
     first: dict[str, str | None] = {}
     return frozenset(key for key, sha256 in zip(keys, hashes, strict=True) if first.setdefault(key, sha256) != sha256)
 

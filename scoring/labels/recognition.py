@@ -1,6 +1,6 @@
 """The folder of a study of people: which changed pictures they were asked about, and what they recognised.
 
-`questions.parquet` is the draw; parts as of `reviews.py` are the answers. Neither is shown to the people.
+`questions.parquet` is the draw; parts like those of `reviews.py` are the answers. Neither is shown to the people.
 """
 
 import re
@@ -17,7 +17,7 @@ from scoring.runs import FIGURES, PURGED
 CANDIDATE = "candidate"
 NONE = "none"
 STUDY_ANSWERS = (CANDIDATE, NONE, SKIP, UNDO)
-"""candidate: one of the candidates. none: none of them, or not the same. skip, undo: as of a review."""
+"""candidate: one of the candidates. none: none of them, or not the same. skip, undo: as in a review."""
 
 QUESTION = ("set", "key", "is_decoy")
 """Columns that say what was asked: the changed picture, by set and key of its original, and whether that original is

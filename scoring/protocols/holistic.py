@@ -97,7 +97,7 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> S
             raise EngineError("the prompt file: score_field must be a name of at most 40 letters, digits and _")
         scale = fill("scale_in_field", texts.scale_in_field, {"field": field})
         form = rf'\{{"{field}": ({SCORE_IN_FIELD})\}}'
-    asked = "\n\n".join([*(fill(part, getattr(texts, part), {}) for part in parts), scale])
-    prompt = Prompt(with_image(texts, texts.system, asked), Generate(MAX_TOKENS, regex=form))
+    question = "\n\n".join([*(fill(part, getattr(texts, part), {}) for part in parts), scale])
+    prompt = Prompt(with_image(texts, texts.system, question), Generate(MAX_TOKENS, regex=form))
     fields = USUAL_FIELDS if field is None else (field,)
     return SeverityProtocol(name, version(name, revision, texts, [prompt]), prompt, fields, field)

@@ -109,12 +109,12 @@ def probabilities_of(token: Token, candidates: Sequence[str], written: int) -> S
     one with a space before the word; then the candidates count from `MIN_SHARE` on, which an engine that adds up such
     spellings reaches. Answers are greedy, so where another candidate is more probable these are not the token's.
     """
-    given = token.probabilities or ()
-    total = sum(given)
+    values = token.probabilities or ()
+    total = sum(values)
     # NaN fails every comparison.
-    is_valid = len(given) == len(candidates) and all(0 <= p <= 1.001 for p in given) and total > 0
-    counts = is_valid and (token.text == candidates[written] or total >= MIN_SHARE) and given[written] == max(given)
-    return [p / total for p in given] if counts else (float("nan"),) * len(candidates)
+    is_valid = len(values) == len(candidates) and all(0 <= p <= 1.001 for p in values) and total > 0
+    counts = is_valid and (token.text == candidates[written] or total >= MIN_SHARE) and values[written] == max(values)
+    return [p / total for p in values] if counts else (float("nan"),) * len(candidates)
 
 
 def evidence(values: Values, probabilities: Probabilities | None = None) -> tuple[str, ...]:

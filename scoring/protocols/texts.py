@@ -77,9 +77,9 @@ class TextsOfAttributes(Texts):
         EngineError if it does not ask about the attributes.
         """
         text = getattr(self, name)
-        asked = fill(name, text, {"attributes": self.attributes(), **values})
+        filled = fill(name, text, {"attributes": self.attributes(), **values})
         must_hold(name, text, "attributes", "the model does not learn what to look for")
-        return asked
+        return filled
 
 
 class OneQuestionTexts(TextsOfAttributes):
@@ -122,16 +122,16 @@ def load_texts(
     if issubclass(model, TextsOfAttributes):
         shipped["questions"] = {attribute.key: attribute.question for attribute in ATTRIBUTES}
     if replacing is not None:
-        given = _with_names_of_today(parse_mapping(replacing, "the prompt file"), model.EARLIER_NAMES)
-        _check_names(given, model.model_fields, "text", f"the prompt file, for the {protocol} protocol")
-        questions = given.pop("questions", {})
+        own_texts = _with_names_of_today(parse_mapping(replacing, "the prompt file"), model.EARLIER_NAMES)
+        _check_names(own_texts, model.model_fields, "text", f"the prompt file, for the {protocol} protocol")
+        questions = own_texts.pop("questions", {})
         if not isinstance(questions, dict):
             raise EngineError("the prompt file: questions must map attribute keys to texts")
         if questions:
             _check_names(questions, KEYS, "attribute", "the prompt file, questions")
             shipped["questions"] |= questions
-        shipped |= given
-        _refuse_control_characters(given | questions)
+        shipped |= own_texts
+        _refuse_control_characters(own_texts | questions)
     # Before anything is hashed: a text that has the number itself is the same text.
     for name, text in shipped.items():
         if isinstance(text, str):

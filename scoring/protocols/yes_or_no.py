@@ -110,16 +110,16 @@ class AnswerWords(BaseModel):
         """
         text = unicodedata.normalize("NFC", text).strip()
         words = "|".join(re.escape(unicodedata.normalize("NFC", w)) for w in [*self.yes, *self.no])
-        read = re.fullmatch(
+        match = re.fullmatch(
             rf"[\"'*`]*(?P<word>{words})[\"'*`]*"
             r"(?:\s*(?:$|[.,:;!\n—。，：；！、]|[-–](?=\s|$))"
             r"|\s+(?=(?:because|since|as|it|this|the|there|an?)\b))(?P<reason>.*)",
             text,
             re.IGNORECASE | re.DOTALL,
         )
-        if read is None or self._withdraws(_plain(read["reason"]), []):
+        if match is None or self._withdraws(_plain(match["reason"]), []):
             return self.rejection(text)
-        return _plain(read["word"]) in set(map(_plain, self.yes))
+        return _plain(match["word"]) in set(map(_plain, self.yes))
 
     def rejection(self, text: str) -> Unscored:
         """Return the kind of rejection."""

@@ -66,18 +66,18 @@ class Coverage:
         if self.is_complete:
             return None
         if self.num_chosen is not None:
-            left = f"{self.num_rows:,} of {self.num_chosen:,} chosen images have a row"
+            rest = f"{self.num_rows:,} of {self.num_chosen:,} chosen images have a row"
         elif self.num_shards is None:
             begun = number_of(self.num_unfinished_shards, "shard")
-            left = f"the source cannot be listed now{f', {begun} not finished' if self.num_unfinished_shards else ''}"
+            rest = f"the source cannot be listed now{f', {begun} not finished' if self.num_unfinished_shards else ''}"
         else:
-            left = f"{self.num_unfinished_shards:,} of {self.num_shards:,} shards have images without a row"
+            rest = f"{self.num_unfinished_shards:,} of {self.num_shards:,} shards have images without a row"
         if self.scanner is not None:
-            return f"SCAN IN PROGRESS by {self.scanner}: {left}"
+            return f"SCAN IN PROGRESS by {self.scanner}: {rest}"
         if self.is_complete is None:
             why = "" if self.num_chosen is None else ", or the source has no more"
-            return f"MAY BE UNFINISHED: {left}{why}"
-        return f"UNFINISHED: {left}; run the same scan again to finish it"
+            return f"MAY BE UNFINISHED: {rest}{why}"
+        return f"UNFINISHED: {rest}; run the same scan again to finish it"
 
 
 def coverage(run: Place, record: RunRecord, current: Results, num_rows: int) -> Coverage:
@@ -85,8 +85,8 @@ def coverage(run: Place, record: RunRecord, current: Results, num_rows: int) -> 
 
     The source is listed only if the results alone do not decide it.
     """
-    held = holder(run.at(RUN_LEASE))
-    scanner = str(held) if held is not None and not held.is_stale() else None
+    worker = holder(run.at(RUN_LEASE))
+    scanner = str(worker) if worker is not None and not worker.is_stale() else None
     num_begun = len(current.ledger)
     num_chosen = record.num_chosen
     if current.ranges is not None or (num_chosen is not None and num_rows == num_chosen):

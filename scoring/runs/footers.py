@@ -245,9 +245,9 @@ def _foreign(file: Place, why: str) -> RunError:
 
 
 def _read_all(run: Place, paths: Iterable[str]) -> Iterator[tuple[Place, Footer]]:
-    left = iter(paths)
+    waiting = iter(paths)
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
-        while window := list(islice(left, FILES_PER_WINDOW)):
+        while window := list(islice(waiting, FILES_PER_WINDOW)):
             read_footers = threads.map(partial(_footer, run), window)
             yield from ((run.at(path), footer) for path, footer in zip(window, read_footers, strict=True))
 

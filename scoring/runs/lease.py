@@ -134,20 +134,20 @@ def lease(file: Place, url: str, takeover: bool | None) -> Iterator[Lease]:
             f"{url} is being worked on by {current} (seen {current.age_s():.0f} s ago); "
             f"wait for it, or stop it and {after}"
         )
-    held = Lease(file)
-    thread = threading.Thread(target=held.keep, daemon=True)
-    _HELD_HERE.add(held.id)
+    own_lease = Lease(file)
+    thread = threading.Thread(target=own_lease.keep, daemon=True)
+    _HELD_HERE.add(own_lease.id)
     try:
-        held.renew()
+        own_lease.renew()
         thread.start()
         try:
-            yield held
+            yield own_lease
         finally:
-            held.stop()
+            own_lease.stop()
             thread.join()
-            held.give_back()
+            own_lease.give_back()
     finally:
-        _HELD_HERE.discard(held.id)
+        _HELD_HERE.discard(own_lease.id)
 
 
 def _runs(pid: int) -> bool:

@@ -17,18 +17,18 @@ OLD_HASH_DIGITS = 12
 """Digits in names of older versions; two shards can share so few."""
 
 
-def file_name(shard: str, number: int, is_last: bool, ledger: "Ledger | None" = None) -> str:
+def result_name(shard: str, number: int, is_last: bool, ledger: "Ledger | None" = None) -> str:
     """Return the name of a slice's result. The hash in it keeps shards apart whose readable part is the same.
 
     ledger: of the run; needed if an older version may have begun it.
 
-    >>> file_name("a/00000.tar", 3, True)
+    >>> result_name("a/00000.tar", 3, True)
     'a_00000.tar-a70f6b37fc0809f77115141a7e750baa.00003-last.parquet'
     """
-    return _file_name(shard_id_of(shard) if ledger is None else shard_id_in(shard, ledger), number, is_last)
+    return _result_name(shard_id_of(shard) if ledger is None else shard_id_in(shard, ledger), number, is_last)
 
 
-def _file_name(shard_id: str, number: int, is_last: bool) -> str:
+def _result_name(shard_id: str, number: int, is_last: bool) -> str:
     return f"{shard_id}.{number:05d}{'-last' if is_last else ''}.parquet"
 
 
@@ -114,7 +114,7 @@ def result_names(shard: str, ledger: Ledger) -> list[str]:
     """Return the names of the shard's existing result files, in the order of the slices."""
     shard_id = shard_id_in(shard, ledger)
     bits, last = ledger.present.get(shard_id, 0), ledger.last.get(shard_id)
-    return [_file_name(shard_id, n, n == last) for n in range(bits.bit_length()) if bits >> n & 1]
+    return [_result_name(shard_id, n, n == last) for n in range(bits.bit_length()) if bits >> n & 1]
 
 
 def only_shards(shards: Iterable[str], ledger: Ledger) -> Ledger:

@@ -49,7 +49,7 @@ def _checked_engine(engine: dict[str, Any]) -> dict[str, Any]:
     return engine
 
 
-Count = Annotated[int, Field(ge=1, lt=2**63)]
+PositiveCount = Annotated[int, Field(ge=1, lt=2**63)]
 
 Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 """Text without null bytes, as in names of paths, fields and columns."""
@@ -113,21 +113,21 @@ class RunRecord(BaseModel):
     source: Text
     format: str
     category: Text | None
-    sample: Count | None
+    sample: PositiveCount | None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None
-    limit: Count | None
+    limit: PositiveCount | None
 
     per_category: bool = False
     """Whether `sample` counts the images of each category instead of all images."""
 
-    drawn: Count | None = None
+    drawn: PositiveCount | None = None
     """Number of images that were drawn, if `per_category`."""
 
-    shards: Count | None = None
+    shards: PositiveCount | None = None
     """Number of drawn shards, from which `sample` images were drawn; None if images of all shards could be drawn."""
 
-    num_source_shards: Count | None = None
-    num_in_shards: Count | None = None
+    num_source_shards: PositiveCount | None = None
+    num_in_shards: PositiveCount | None = None
     """Number of images in the drawn shards, if `shards`."""
 
     labels: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
@@ -145,8 +145,8 @@ class RunRecord(BaseModel):
     screen: ScreenSettings | None = None
     """The screen that left pictures out; None if the engine was asked about all of them."""
 
-    max_pixels: Count
-    max_frames: Count
+    max_pixels: PositiveCount
+    max_frames: PositiveCount
     taxonomy: str
     engine: Annotated[dict[str, Any], AfterValidator(_checked_engine)]
 
@@ -179,7 +179,7 @@ class RunRecord(BaseModel):
 
     @property
     def made_up(self) -> str | None:
-        """The warning for readers of figures and releases of a fake engine; None for engines that see pictures."""
+        """The warning that the answers are made up, for figures and releases; None for engines that see pictures."""
         name = self.engine["name"]
         is_fake = self.is_fake or name == FAKE_ENGINE
         return f"MADE-UP ANSWERS: the {name} engine looks at no picture" if is_fake else None
@@ -221,8 +221,8 @@ class RunRecord(BaseModel):
         return WHOLE
 
 
-def open_run(url: str) -> tuple[Place, RunRecord]:
-    """Open an existing run. RunError if there is none."""
+def read_record(url: str) -> tuple[Place, RunRecord]:
+    """Return the folder of a run and its record. RunError if there is none."""
     root = place(url)
     if not root.at(RUN_RECORD).exists():
         how = f"privsieve scan SOURCE --run {url} makes one"
@@ -322,10 +322,10 @@ def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
                 raise
         else:
             return None
-    before = open_run(url)[1]
+    before = read_record(url)[1]
     # The engine's description says what can change the answers; another version of privsieve alone does not.
     same: dict[str, object] = {name: getattr(before, name) for name in ("privsieve", *NOT_COMPARED)}
-    # The draw comes after the first check.
+    # At the first check nothing is drawn yet, so `record` has None there.
     same |= {name: getattr(before, name) for name in ("drawn", "num_in_shards") if getattr(record, name) is None}
     different = differences(before, record.model_copy(update=same))
     if different:

@@ -2,7 +2,8 @@
 
 - `thumbnail`: a look at a copy of at most 480 px. No text is read, which is most of what the detectors do.
 - `frozen`: 1,024 features of a network that was trained for something else.
-- `detectors`: all that the detectors say, for the price of a scan with them. It is for a screen before a dearer engine.
+- `detectors`: all that the detectors say, for the price of a scan with them. It is for a screen before a more
+  expensive engine.
 """
 
 import math
@@ -53,11 +54,11 @@ class Thumbnail:
         self._texture, self._thumbnail = texture, thumbnail
         self.length = NUM_GLANCE + NUM_TEXTURE + NUM_OF_FILE
 
-    def features(self, seen: PictureView) -> Features:
-        small = self._thumbnail(seen.view.pixels, LONGER_SIDE_PX)
-        width, height = max(seen.width, 1), max(seen.height, 1)
+    def features(self, picture: PictureView) -> Features:
+        small = self._thumbnail(picture.view.pixels, LONGER_SIDE_PX)
+        width, height = max(picture.width, 1), max(picture.height, 1)
         of_file = [math.log(width / height), math.log(width * height), float(max(width, height) > LONGER_SIDE_PX)]
-        kinds = [float(kind in seen.view.metadata) for kind in METADATA_KINDS]
+        kinds = [float(kind in picture.view.metadata) for kind in METADATA_KINDS]
         values = np.array([*self._glance.numbers(small), *self._texture(small), *of_file, *kinds], dtype=np.float32)
         assert len(values) == self.length
         return Features(values)
@@ -79,9 +80,9 @@ class Frozen:
         except ImportError as error:
             raise _missing("frozen", error) from error
 
-    def features(self, seen: PictureView) -> Features:
+    def features(self, picture: PictureView) -> Features:
         # They are 0 or above, and a few are large.
-        return Features(np.log1p(self._features.of(seen.view.pixels)))
+        return Features(np.log1p(self._features.of(picture.view.pixels)))
 
 
 def detectors_identity() -> dict[str, str]:
@@ -91,7 +92,7 @@ def detectors_identity() -> dict[str, str]:
 
 
 class DetectorAnswers:
-    """What the engine `detectors` says of a picture: of each attribute that it judges its value, whether it has none,
+    """What the engine `detectors` says of a picture, for each attribute that it judges: its value, whether it has none,
     and the number, the confidence and the area of what was found."""
 
     length = 5 * len(ASSESSED)
@@ -100,9 +101,9 @@ class DetectorAnswers:
         self._engine = detectors.load(EngineOptions())
         self._lock = Lock()  # the engine remembers the lines of a picture while it reads
 
-    def features(self, seen: PictureView) -> Features:
+    def features(self, picture: PictureView) -> Features:
         with self._lock:
-            (outcome,) = self._engine.assess([seen.view])
+            (outcome,) = self._engine.assess([picture.view])
         if isinstance(outcome, Unscored):
             raise NoFeaturesError(outcome.message)
         return answer_features(outcome)

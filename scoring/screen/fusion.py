@@ -1,9 +1,9 @@
-"""Fusion: the probabilities of several modalities -> one. Which one is used is chosen on validation, none is forced.
+"""Fusion: the probabilities of several modalities -> one. Validation decides which one is used.
 
-Built, of those that Zhao et al. compare ("PrivacyAlert: A Dataset for Image Privacy Prediction", tables 3 and 4): the
-best single modality, the plain mean, stacking, and gated fusion, which learns per picture how much each modality
-counts. Not built: Concat (one classifier over all features together), PCNH (two joined networks), DMFP (votes weighted
-by the competence among neighbours) and ViLBERT (one network over regions and words).
+Of those that Zhao et al. compare ("PrivacyAlert: A Dataset for Image Privacy Prediction", tables 3 and 4), these are
+built: the best single modality, the plain mean, stacking, and gated fusion, which learns per picture how much each
+modality counts. Not built: Concat (one classifier over all features together), PCNH (two joined networks), DMFP (votes
+weighted by the competence among neighbours) and ViLBERT (one network over regions and words).
 
 A modality that a picture lacks has no part: its weight is 0, and the others share what is left.
 """
@@ -35,7 +35,7 @@ class Fusion:
     kind: FusionKind
     parameters: Mapping[str, Numbers]
     """single: `modality`, shape (1,), its number. stacking: `weights`, shape (2 M + 1,). gate: `hidden`,
-    shape (2 M + 1, GATE_UNITS), and `output`, shape (GATE_UNITS + 1, M). None for the others."""
+    shape (2 M + 1, GATE_UNITS), and `output`, shape (GATE_UNITS + 1, M). The others have none."""
 
     def joined(self, probabilities: Numbers) -> Numbers:
         """Join probabilities, shape (n, M), NaN where a modality is missing, to shape (n,), NaN where all are."""
@@ -143,15 +143,15 @@ def _gate(probabilities: Numbers, truth: Flags, weights: Numbers, seed: int) -> 
     shapes = ((2 * num + 1, GATE_UNITS), (GATE_UNITS + 1, num))
     num_hidden = shapes[0][0] * shapes[0][1]
     inputs, is_missing = _gate_inputs(probabilities), np.isnan(probabilities)
-    given = np.where(is_missing, 0.0, probabilities)
+    filled = np.where(is_missing, 0.0, probabilities)
 
     def loss(parameters: Numbers) -> tuple[float, Numbers]:
         hidden, output = parameters[:num_hidden].reshape(shapes[0]), parameters[num_hidden:].reshape(shapes[1])
         shares, units = _shares(inputs, is_missing, hidden, output)
-        joined = np.clip((shares * given).sum(axis=1), EDGE, 1 - EDGE)
+        joined = np.clip((shares * filled).sum(axis=1), EDGE, 1 - EDGE)
         error = float(-(weights * np.log(np.where(truth, joined, 1 - joined))).sum())
         slopes = weights * np.where(truth, -1 / joined, 1 / (1 - joined))
-        of_scores = slopes[:, None] * shares * (given - joined[:, None])
+        of_scores = slopes[:, None] * shares * (filled - joined[:, None])
         inner = (of_scores @ output[:-1].T) * (1 - units**2)
         of_output = np.vstack([units.T @ of_scores + PENALTY * output[:-1], of_scores.sum(axis=0)])
         of_hidden = np.vstack([inputs.T @ inner + PENALTY * hidden[:-1], inner.sum(axis=0)])

@@ -47,7 +47,7 @@ class GuardCounts:
 
     @staticmethod
     def parsed(text: str) -> "GuardCounts":
-        """Return the counts of a text, none of one that is empty or damaged."""
+        """Return the counts of a text; zeros if it is empty or damaged."""
         parts = text.split(",")
         return GuardCounts(*map(int, parts)) if len(parts) == 5 and all(map(str.isdecimal, parts)) else GuardCounts()
 

@@ -32,7 +32,7 @@ PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1)
 
 MAX_STEPS = 400
 MIN_SCALE = 1e-6
-"""A feature that varies less is constant, and not enlarged."""
+"""A feature with a smaller standard deviation is treated as constant, and is not scaled up."""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class Modality(Protocol):
         """Number of entries of a vector."""
         ...
 
-    def features(self, seen: PictureView) -> Features | None:
+    def features(self, picture: PictureView) -> Features | None:
         """Return None if the picture lacks what the modality looks at, such as a caption. NoFeaturesError if looking at
         it fails."""
         ...
@@ -90,8 +90,8 @@ class Caption:
 
     length = NUM_PLACES + len(CAPTION_KINDS)
 
-    def features(self, seen: PictureView) -> Features | None:
-        return None if seen.view.caption is None else caption_features(seen.view.caption)
+    def features(self, picture: PictureView) -> Features | None:
+        return None if picture.view.caption is None else caption_features(picture.view.caption)
 
 
 def caption_features(caption: str) -> Features:
@@ -142,8 +142,8 @@ class OnnxEncoder:
         self._name = self._session.get_inputs()[0].name
         self.length = len(self._embedding(np.zeros((8, 8, 3), np.uint8)))
 
-    def features(self, seen: PictureView) -> Features:
-        return Features(self._embedding(seen.view.pixels))
+    def features(self, picture: PictureView) -> Features:
+        return Features(self._embedding(picture.view.pixels))
 
     def _embedding(self, pixels: Pixels) -> npt.NDArray[np.float32]:
         from PIL import Image
@@ -158,9 +158,11 @@ class OnnxEncoder:
 
 
 def pooled(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return the embedding in the output of a model, shape (d,): of (1, d), or the mean over the other axes of (1,
-    tokens, d), as of a transformer, or (1, d, height, width), as of a convolutional network. EngineError for another
-    output."""
+    """Return the embedding in the output of a model, shape (d,).
+
+    The output is (1, d); or, from a transformer, (1, tokens, d), or, from a convolutional network, (1, d, height,
+    width): then the mean over the other axes is taken. EngineError for another output.
+    """
     if values.ndim < 2 or values.shape[0] != 1 or not values.size or not np.isfinite(values).all():
         raise EngineError("the first output of the encoder is no embedding: it must be (1, d) and finite")
     axes = (2, 3) if values.ndim == 4 else tuple(range(1, values.ndim - 1))
@@ -177,7 +179,7 @@ def _side(inputs: Any) -> int:
     return fixed[0] if fixed else DEFAULT_SIDE_PX
 
 
-class KeptModality:
+class CachedModality:
     """A modality that looks at a picture once: its features are kept in a folder of this machine. Its vectors are given
     in full."""
 
@@ -187,25 +189,25 @@ class KeptModality:
         self._modality = modality
         self._folder = folder / hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
 
-    def features(self, seen: PictureView) -> Features | None:
-        file = self._file(seen)
-        values = _kept(file)
+    def features(self, picture: PictureView) -> Features | None:
+        file = self._file(picture)
+        values = _cached(file)
         if values is not None and values.shape == (self.length,):
             return Features(values)
-        features = self._modality.features(seen)
+        features = self._modality.features(picture)
         if features is not None:
-            _keep(file, features.values)
+            _write_cached(file, features.values)
         return features
 
-    def _file(self, seen: PictureView) -> Path:
+    def _file(self, picture: PictureView) -> Path:
         """Return where its vector is kept. The frames of a picture share its hash, so the bytes of a frame are part of
         the name."""
-        pixels = seen.view.pixels
-        name = hashlib.sha256(f"{seen.view.sha256} {pixels.shape}".encode() + pixels.tobytes()).hexdigest()
+        pixels = picture.view.pixels
+        name = hashlib.sha256(f"{picture.view.sha256} {pixels.shape}".encode() + pixels.tobytes()).hexdigest()
         return self._folder / name[:2] / f"{name}.npy"
 
 
-def _kept(file: Path) -> npt.NDArray[np.float32] | None:
+def _cached(file: Path) -> npt.NDArray[np.float32] | None:
     """Return None without the file, or if it is damaged; it is then written again."""
     try:
         return np.asarray(np.load(file, allow_pickle=False), dtype=np.float32)
@@ -213,7 +215,7 @@ def _kept(file: Path) -> npt.NDArray[np.float32] | None:
         return None
 
 
-def _keep(file: Path, values: npt.NDArray[np.float32]) -> None:
+def _write_cached(file: Path, values: npt.NDArray[np.float32]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f".{uuid.uuid4().hex}.npy")
     np.save(aside, values, allow_pickle=False)

@@ -19,9 +19,9 @@ from scoring.screen.detected import (
 from scoring.screen.fusion import Fusion
 from scoring.screen.heads import Head, Numbers
 from scoring.screen.modalities import (
+    CachedModality,
     Caption,
     Features,
-    KeptModality,
     Modality,
     OnnxEncoder,
     PictureView,
@@ -150,7 +150,7 @@ def loaded_modalities(
         if cache is None or name in OF_CAPTIONS:
             modalities[name] = loaded
         else:
-            modalities[name] = KeptModality(loaded, cache, identity_of(name, encoders))
+            modalities[name] = CachedModality(loaded, cache, identity_of(name, encoders))
     return modalities
 
 

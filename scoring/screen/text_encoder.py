@@ -137,8 +137,8 @@ class TextEncoder:
             raise EngineError("the tokenizer.json of the text encoder finds no token in a text")
         self.length = len(example)
 
-    def features(self, seen: PictureView) -> Features | None:
-        embedding = self._embedding(seen.view.caption or "")
+    def features(self, picture: PictureView) -> Features | None:
+        embedding = self._embedding(picture.view.caption or "")
         return None if embedding is None else Features(embedding)
 
     def _embedding(self, text: str) -> npt.NDArray[np.float32] | None:

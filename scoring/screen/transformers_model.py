@@ -130,8 +130,8 @@ class TransformersEncoder:
                 f"{error}; give its config.json and its preprocessor of the same model, or choose another model"
             ) from None
 
-    def features(self, seen: PictureView) -> Features:
-        return Features(self._embedding(seen.view.pixels))
+    def features(self, picture: PictureView) -> Features:
+        return Features(self._embedding(picture.view.pixels))
 
     def _embedding(self, pixels: Pixels) -> npt.NDArray[np.float32]:
         from PIL import Image
@@ -333,16 +333,16 @@ def _numbers(settings: Any, where: str) -> Iterator[tuple[str, float]]:
 
     EngineError if a list is too long.
     """
-    left = [("", settings)]
-    while left:
-        name, value = left.pop()
+    waiting = [("", settings)]
+    while waiting:
+        name, value = waiting.pop()
         if isinstance(value, dict):
-            left += value.items()
+            waiting += value.items()
         elif isinstance(value, list):
             if len(value) > MAX_LIST:
                 raise EngineError(f"{where}: {name:.40} has more than {MAX_LIST} entries, the most that is taken")
             numbers = [each for each in value if _is_number(each)]
-            left += [(name, each) for each in value if isinstance(each, (dict, list))]
+            waiting += [(name, each) for each in value if isinstance(each, (dict, list))]
             yield name, sum(numbers)
         elif _is_number(value):
             yield name, value

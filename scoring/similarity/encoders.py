@@ -1,5 +1,5 @@
 """Encoders of pictures: the frozen one, which is installed with the detectors, and those of `similarity train`; and
-LPIPS by an ONNX file of the user's: its weights are trained on pictures of unclear licence, so none are installed.
+LPIPS from an ONNX file of the user: its weights were trained on pictures of unclear licence, so none are installed.
 
 Source of LPIPS: Zhang et al., "The unreasonable effectiveness of deep features as a perceptual metric", 2018.
 """
@@ -33,7 +33,7 @@ class EncoderCard:
 
     network: Network
     side_px: int
-    """Side of the square to which a whole network resizes pictures; 0 of a head."""
+    """Side of the square to which a whole network resizes pictures; 0 for a head."""
 
     num_dimensions: int
     num_originals: int
@@ -157,7 +157,7 @@ class Lpips:
             raise EngineError(f"{path} cannot be read: {error.strerror}") from None
         except Exception:  # the edge: onnxruntime has an exception for each way in which a file can be damaged
             raise EngineError(f"{path}: is no ONNX model that can be loaded") from None
-        self._path, self._inputs = path, [given.name for given in self._session.get_inputs()]
+        self._path, self._inputs = path, [each.name for each in self._session.get_inputs()]
         if len(self._inputs) != 2 or len(self._session.get_outputs()) != 1:
             raise EngineError(f"{path}: is no LPIPS; it has not two inputs and one output")
 
@@ -166,9 +166,9 @@ class Lpips:
 
         a, b: of the same shape; small ones are enlarged.
         """
-        given = {name: _scaled(pixels) for name, pixels in zip(self._inputs, (a, b), strict=True)}
+        inputs = {name: _scaled(pixels) for name, pixels in zip(self._inputs, (a, b), strict=True)}
         try:
-            output = np.asarray(self._session.run(None, given)[0])
+            output = np.asarray(self._session.run(None, inputs)[0])
         except Exception:  # the edge, as above
             raise EngineError(
                 f"{self._path}: does not take pictures of {a.shape[1]} x {a.shape[0]} pixels; "

@@ -149,9 +149,9 @@ def _parse(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
         what = without_advice(answer["error_message"]) if position <= len(text) else _UNFINISHED
         raise QueryError(f"{shown(what)}{where}: {shown(text)}")
     node = answer["statements"][0]["node"]
-    simple = node["type"] == "SELECT_NODE" and node["from_table"]["type"] == "EMPTY" and not node["modifiers"]
-    extra = any(node.get(part) for part in ("where_clause", "group_expressions", "having", "qualify", "sample"))
-    if len(answer["statements"]) != 1 or not simple or extra or len(node["select_list"]) != 1:
+    is_simple = node["type"] == "SELECT_NODE" and node["from_table"]["type"] == "EMPTY" and not node["modifiers"]
+    has_more = any(node.get(part) for part in ("where_clause", "group_expressions", "having", "qualify", "sample"))
+    if len(answer["statements"]) != 1 or not is_simple or has_more or len(node["select_list"]) != 1:
         raise QueryError(f"give one expression over the row, not a statement: {shown(text)}")
     return answer
 
@@ -162,11 +162,11 @@ def _parse(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
 def _check_nodes(tree: dict[str, Any], columns: frozenset[str], text: str) -> None:
     expression = tree["statements"][0]["node"]["select_list"][0]
     for node, names in _nodes(expression, columns):
-        refused = _refused(node, names, columns)
-        if refused:
+        problem = _problem_of(node, names, columns)
+        if problem:
             is_call = node["class"] == "FUNCTION" and node["function_name"].lower() not in {*FUNCTIONS, "row"}
             allowed = f"; functions that are allowed: {', '.join(sorted(FUNCTIONS))}" if is_call else ""
-            raise QueryError(f"{refused}{_position(node)}: {shown(text)}{allowed}")
+            raise QueryError(f"{problem}{_position(node)}: {shown(text)}{allowed}")
     if _num_parts(expression) > MAX_PARTS_PER_CHARACTER * len(text):
         raise QueryError(
             "this uses parts of itself too many times over, as nullif, split_part, replace, BETWEEN, IN and lists do "
@@ -174,15 +174,15 @@ def _check_nodes(tree: dict[str, Any], columns: frozenset[str], text: str) -> No
         )
 
 
-def _refused(node: Mapping[str, Any], names: frozenset[str], columns: frozenset[str]) -> str | None:
+def _problem_of(node: Mapping[str, Any], names: frozenset[str], columns: frozenset[str]) -> str | None:
     """Return what is wrong with one node of an expression, or None. names: the columns and those of lambdas."""
     kind = node["class"]
     if kind == "COLUMN_REF":
         name = node["column_names"][0]
-        known = name.lower() in {other.lower() for other in names}
-        return None if known else f'no column "{shown(name)}"{did_you_mean(name, names)}'
+        is_known = name.lower() in {other.lower() for other in names}
+        return None if is_known else f'no column "{shown(name)}"{did_you_mean(name, names)}'
     if kind == "FUNCTION":
-        return _refused_function(node)
+        return _problem_of_function(node)
     if kind == "TYPE" and node["type_name"].lower().removesuffix(" with time zone") not in TYPES:
         return f"a cast to {shown(node['type_name'])} is not allowed in an expression over the row"
     if kind == "LAMBDA":
@@ -190,7 +190,7 @@ def _refused(node: Mapping[str, Any], names: frozenset[str], columns: frozenset[
     return None if kind in _PLAIN_NODES else f"{kind.lower()} is not allowed in an expression over the row"
 
 
-def _refused_function(node: Mapping[str, Any]) -> str | None:
+def _problem_of_function(node: Mapping[str, Any]) -> str | None:
     name = node["function_name"].lower()
     if name == "row":  # DuckDB's form of several values separated by commas
         return "give one value, not several with commas; put them together, such as concat(a, ' / ', b)"
@@ -294,8 +294,10 @@ def _num_function_parts(name: str, arguments: Sequence[Mapping[str, Any]]) -> in
 
 def _growth_of_replace(arguments: Sequence[Mapping[str, Any]]) -> int:
     """Return how many times longer the text may become. Search text and replacement are constants (`expressions`)."""
-    searched, put = ([len(str(argument["literal"]["text"]).encode()) for argument in arguments[1:3]] + [0, 0])[:2]
-    return max(1, math.ceil(put / max(1, searched)))
+    searched, replacement = ([len(str(argument["literal"]["text"]).encode()) for argument in arguments[1:3]] + [0, 0])[
+        :2
+    ]
+    return max(1, math.ceil(replacement / max(1, searched)))
 
 
 _OF_THE_STATEMENT = (duckdb.BinderException, duckdb.CatalogException)
@@ -316,8 +318,8 @@ def without_values(error: duckdb.Error, statement: str) -> str:
         return f"the SQL is not valid: {first_line(error)}"
     if isinstance(error, _OF_THE_STATEMENT):
         return first_line(error)
-    known = (words for kind, words in _OF_THE_ROWS if isinstance(error, kind))
-    return _pointed_at(error, statement) + next(known, f"DuckDB cannot do this ({type(error).__name__})")
+    explanations = (words for kind, words in _OF_THE_ROWS if isinstance(error, kind))
+    return _pointed_at(error, statement) + next(explanations, f"DuckDB cannot do this ({type(error).__name__})")
 
 
 def first_line(error: duckdb.Error) -> str:

@@ -33,8 +33,8 @@ def iban(number: str) -> bool:
     compact = re.sub(r"\s", "", number).upper()
     if not re.fullmatch(r"[A-Z]{2}\d{2}[A-Z0-9]{11,30}", compact):
         return False
-    moved = compact[4:] + compact[:4]
-    return int("".join(str(int(c, 36)) for c in moved)) % 97 == 1
+    rotated = compact[4:] + compact[:4]
+    return int("".join(str(int(c, 36)) for c in rotated)) % 97 == 1
 
 
 def aba_routing(number: str) -> bool:
@@ -69,7 +69,7 @@ _MONTH = (
     r"(?:jan|feb|fev|m[aä]r|mrz|apr|abr|avr|ma[iy]|jun|jui|jul|aug|ago|ao[uû]|sep|set|o[ck]t|out|nov|de[czs]|d[ée]c)"
     r"[a-zéûçä]{0,7}\.?"
 )
-# No word border behind: OCR drops spaces, as in "2019/07/1416:22".
+# No word border after them: OCR drops spaces, as in "2019/07/1416:22".
 _DATES = (
     re.compile(r"(?<!\d)(?:19|20)\d\d([./-])(?:0?[1-9]|1[0-2])\1(?:0?[1-9]|[12]\d|3[01])"),
     re.compile(
@@ -152,7 +152,7 @@ def is_clock_time(text: str) -> bool:
 
 
 def email_parts(text: str) -> tuple[str, str] | None:
-    """Return the first address as (before the @, behind it)."""
+    """Return the first address as (the part before the @, the part after it)."""
     match = _EMAIL.search(text)
     return (match[1].lower(), match[2].lower()) if match else None
 
@@ -189,7 +189,7 @@ def _iban_lengths() -> dict[str, int]:
 
 
 def has_iban(text: str) -> bool:
-    """Look for an IBAN of its country's length with mod 97 right; a word behind it may be glued on."""
+    """Look for an IBAN of its country's length with mod 97 right; a word may follow it without a space."""
     for match in _IBAN.finditer(text.upper()):
         compact = re.sub(r"\s", "", match[0])
         length = _iban_lengths().get(compact[:2], 99)
@@ -230,13 +230,13 @@ _MAX_NAME_CHARACTERS = 80
 
 @cache
 def _streets() -> tuple[re.Pattern[str], ...]:
-    """Build patterns: number and street, the word for the street behind or before its name; number behind the name.
+    """Build patterns: number and street, the word for the street after or before its name; number after the name.
 
     The parts of a name share no character with the text between them, so that a long line is cut in one way only.
     """
     lists = wordings("street_words.txt")
     after, before = lists["after"][0].split(), lists["before"][0].split()
-    behind = "|".join(form for word in after for form in (word.title(), word.upper()))
+    endings = "|".join(form for word in after for form in (word.title(), word.upper()))
     joined = "|".join(word.title() for word in after if len(word) >= 4)
     ahead = "|".join(form for word in before for form in (word, word.title(), word.upper()))
     name = rf"[A-Z0-9ÄÖÜÉ][\w'.-]{{0,{_MAX_NAME_CHARACTERS}}}"
@@ -244,7 +244,7 @@ def _streets() -> tuple[re.Pattern[str], ...]:
     return (
         re.compile(
             rf"(?<![\d.,$€£])\d(?:\d{{0,4}}+[A-Za-z]?,?\s?(?:{names})?|{names})"
-            rf"(?:\b(?:{behind})|(?<=[a-z])(?:{joined}))\b(?! of|\s?\d)"
+            rf"(?:\b(?:{endings})|(?<=[a-z])(?:{joined}))\b(?! of|\s?\d)"
         ),
         re.compile(rf"\d{{1,4}}\s?(?:bis|ter)?,?\s(?:{ahead})\s(?!of)\S+"),
         re.compile(rf"\b(?:{ahead})\s(?:\S+\s){{0,4}}?\S+,?\s(?:n[.°º]?\s?)?\d{{1,4}}\b"),

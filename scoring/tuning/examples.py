@@ -88,17 +88,16 @@ class Encoder:
     def example_of(self, image: Image.Image, target: Target) -> Example:
         """Make the example of a picture that is small enough. EngineError if the tokenizer joins the answer to the
         prompt."""
-        made = self._prompter.processed(self._tokens.text, image)
-        per_token = {name: made[name][0] for name in PER_TOKEN if name in made}
+        processed = self._prompter.processed(self._tokens.text, image)
+        per_token = {name: processed[name][0] for name in PER_TOKEN if name in processed}
         per_token.setdefault("attention_mask", torch.ones_like(per_token["input_ids"]))
-        per_image = {name: value for name, value in made.items() if name not in PER_TOKEN}
+        per_image = {name: value for name, value in processed.items() if name not in PER_TOKEN}
         if target.slots is not None:
             classes = tuple(IGNORED if slot is None else slot for slot in target.slots)
             return Example(per_token, per_image, self._tokens.slots_from_end, classes)
-        written = self._prompter.answer_ids(self._prompt, target.answer or "")
-        given = written[:-1]
-        per_token = {name: _with(name, values, given) for name, values in per_token.items()}
-        return Example(per_token, per_image, tuple(range(-len(written), 0)), written)
+        answer_ids = self._prompter.answer_ids(self._prompt, target.answer or "")
+        per_token = {name: _with(name, values, answer_ids[:-1]) for name, values in per_token.items()}
+        return Example(per_token, per_image, tuple(range(-len(answer_ids), 0)), answer_ids)
 
 
 def dialogue_example(
@@ -124,17 +123,21 @@ def dialogue_example(
     messages[0]["content"].insert(image_index, {"type": "image"})
     chat = partial(prompter.processor.apply_chat_template, tokenize=False)
     spans: list[tuple[int, int]] = []
-    held: list[int] = []
+    checked_ids: list[int] = []
     for turn in range(1, len(turns), 2):
         before = ids(chat(messages[:turn], add_generation_prompt=True))
         whole = ids(chat(messages[: turn + 1]))
         end = len(ids(chat(messages[:turn], add_generation_prompt=True) + turns[turn][1]))
-        is_kept = before[: len(held)] == held and whole[: len(before)] == before and len(before) < end < len(whole)
-        if not is_kept or whole[end] not in special:
+        is_apart = (
+            before[: len(checked_ids)] == checked_ids
+            and whole[: len(before)] == before
+            and len(before) < end < len(whole)
+        )
+        if not is_apart or whole[end] not in special:
             raise LabelsError(
                 f"{key}: the model's chat template or tokenizer does not keep turns apart; choose another"
             )
-        held = whole[: end + 1]
+        checked_ids = whole[: end + 1]
         spans.append((len(before), end + 1))
     text = chat(messages)
     all_ids = ids(text)
@@ -143,14 +146,14 @@ def dialogue_example(
             f"{key}: its conversation has {len(all_ids):,} tokens of text, and the recipe's text_tokens are "
             f"{text_tokens:,}; shorten it"
         )
-    made = prompter.processed(text, image)
-    if (num := len(made["input_ids"][0])) > tokenizer.model_max_length:
+    processed = prompter.processed(text, image)
+    if (num := len(processed["input_ids"][0])) > tokenizer.model_max_length:
         raise LabelsError(f"{key}: its conversation has {num:,} tokens, more than the model takes; shorten it")
     cut = len(all_ids) - spans[-1][1] + 1
-    """Number of tokens at the end from which nothing is predicted: the last one that ends a turn, and the rest."""
-    per_token = {name: made[name][0][:-cut] for name in PER_TOKEN if name in made}
+    # Number of tokens at the end from which nothing is predicted: the last one that ends a turn, and the rest.
+    per_token = {name: processed[name][0][:-cut] for name in PER_TOKEN if name in processed}
     per_token.setdefault("attention_mask", torch.ones_like(per_token["input_ids"]))
-    per_image = {name: value for name, value in made.items() if name not in PER_TOKEN}
+    per_image = {name: value for name, value in processed.items() if name not in PER_TOKEN}
     token_indices = [index for start, end in spans for index in range(start, end)]
     targets = tuple(all_ids[index] for index in token_indices)
     return Example(per_token, per_image, tuple(index - spans[-1][1] for index in token_indices), targets)
@@ -225,5 +228,5 @@ class Collator:
 def _with(name: str, values: torch.Tensor, added: tuple[int, ...]) -> torch.Tensor:
     """Append the per-token values of the answer: text, which is attended to."""
     answer = {"input_ids": torch.tensor(added), "attention_mask": torch.ones(len(added))}
-    behind = answer.get(name, torch.zeros(len(added)))
-    return torch.cat([values, behind.to(values.dtype)])
+    appended = answer.get(name, torch.zeros(len(added)))
+    return torch.cat([values, appended.to(values.dtype)])

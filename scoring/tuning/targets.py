@@ -76,8 +76,8 @@ class Target:
 
 def is_private(label: Label) -> bool | None:
     """Return the label's own decision; else whether an attribute of level 1 or 2 is present. None if unknown."""
-    given = np.nan if label.private is None else float(label.private)
-    private = float(private_of_labels(np.array([given]), label.values[None])[0])
+    own = np.nan if label.private is None else float(label.private)
+    private = float(private_of_labels(np.array([own]), label.values[None])[0])
     return None if np.isnan(private) else bool(private)
 
 
@@ -95,14 +95,14 @@ def score_of(label: Label) -> float | None:
     return None if np.isnan(score) else score
 
 
-def target_of(label: Label, asked: Protocol, *, keep_ambiguous: bool) -> Target | None:
+def target_of(label: Label, protocol: Protocol, *, keep_ambiguous: bool) -> Target | None:
     """Return the answer to this protocol, `slots`, `severity` or `binary`; None if the label does not say it."""
-    if isinstance(asked, SeverityProtocol):
+    if isinstance(protocol, SeverityProtocol):
         score = score_of(label)
-        return None if score is None else Target(answer=asked.answer(score))
-    if isinstance(asked, BinaryProtocol):
+        return None if score is None else Target(answer=protocol.answer(score))
+    if isinstance(protocol, BinaryProtocol):
         private = is_private(label)
-        spellings = asked.answers.yes if private else asked.answers.no
+        spellings = protocol.answers.yes if private else protocol.answers.no
         return None if private is None else Target(answer=spellings[0])
     classes = {0.0: 0, 0.5: 1 if keep_ambiguous else 0, 1.0: 2}
     slots = tuple(None if value != value else classes[value] for value in label.values.tolist())  # NaN
@@ -160,7 +160,7 @@ class Candidate:
 
 @checked_dataclass(frozen=True)
 class Draw:
-    """Numbers of pictures to draw by kind."""
+    """How many pictures of each kind are drawn."""
 
     seed: Annotated[int, Field(ge=0)] = 0
     """Seed of every draw."""
@@ -172,7 +172,7 @@ class Draw:
     """Pictures in total, each class in proportion."""
 
     equal_levels: bool = False
-    """equal: as many pictures of each severity level as of the rarest."""
+    """equal: as many pictures of each severity level as the rarest level has."""
 
     leave_out: tuple[str, ...] = ()
     """A class of which no picture is taken; repeatable."""
@@ -218,7 +218,7 @@ def _per_class(ranked: Sequence[Candidate], num: int) -> list[Candidate]:
     by_class = _by(ranked, (c.stratum for c in ranked))
     private = [name for name in by_class if name != PUBLIC]
     wanted = dict.fromkeys(private, num) | {PUBLIC: num * len(private)}
-    return _taken(ranked, by_class, wanted, "--per-class")
+    return _first_of_each(ranked, by_class, wanted, "--per-class")
 
 
 def _equal_levels(ranked: Sequence[Candidate]) -> list[Candidate]:
@@ -229,7 +229,7 @@ def _equal_levels(ranked: Sequence[Candidate]) -> list[Candidate]:
         )
     by_level = _by(ranked, (f"level {c.level}" for c in ranked))
     smallest = min((len(members) for members in by_level.values()), default=0)
-    return _taken(ranked, by_level, dict.fromkeys(by_level, smallest), "--levels equal")
+    return _first_of_each(ranked, by_level, dict.fromkeys(by_level, smallest), "--levels equal")
 
 
 def _in_proportion(ranked: Sequence[Candidate], num: int) -> list[Candidate]:
@@ -247,7 +247,7 @@ def _in_proportion(ranked: Sequence[Candidate], num: int) -> list[Candidate]:
     return [c for c in ranked if c.sha256 in earliest]
 
 
-def _taken(
+def _first_of_each(
     ranked: Sequence[Candidate], by_name: Mapping[str, Sequence[Candidate]], wanted: Mapping[str, int], option: str
 ) -> list[Candidate]:
     """Take the wanted number of each name. LabelsError if a name has fewer pictures."""

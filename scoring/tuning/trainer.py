@@ -57,8 +57,8 @@ class Tuner(Trainer):  # type: ignore[misc]  # of an untyped package
         losses = torch.nn.functional.cross_entropy(
             logits.transpose(1, 2), targets, ignore_index=IGNORED, reduction="none"
         )
-        known = (targets != IGNORED).sum(dim=1).clamp(min=1)
-        loss = (losses.sum(dim=1) / known).mean()
+        num_known = (targets != IGNORED).sum(dim=1).clamp(min=1)
+        loss = (losses.sum(dim=1) / num_known).mean()
         if not torch.isfinite(loss):
             raise NotANumberError(self.state.global_step + 1)
         loss = loss * inputs.get("weight", 1.0)
@@ -67,8 +67,8 @@ class Tuner(Trainer):  # type: ignore[misc]  # of an untyped package
     def target_logits(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return logits of the candidates at the target positions, shape (batch, K, candidates), and targets (batch,
         K)."""
-        given = {name: value for name, value in inputs.items() if name not in OWN_INPUTS}
-        logits = model(**given, logits_to_keep=inputs["positions"], use_cache=False).logits
+        model_inputs = {name: value for name, value in inputs.items() if name not in OWN_INPUTS}
+        logits = model(**model_inputs, logits_to_keep=inputs["positions"], use_cache=False).logits
         if self.candidate_ids:
             logits = logits[..., self.candidate_ids]
         return logits.float(), inputs["targets"]
@@ -81,9 +81,9 @@ class _Steps(TrainerCallback):  # type: ignore[misc]  # of an untyped package
         self._on_step = on_step
 
     def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **others: Any) -> None:
-        tuned = [p.detach() for p in model.parameters() if p.requires_grad]
+        weights = [p.detach() for p in model.parameters() if p.requires_grad]
         # One number per step leaves the device. A sum of squares is finite only if all are.
-        if not torch.isfinite(torch.stack(torch._foreach_norm(tuned)).sum()):
+        if not torch.isfinite(torch.stack(torch._foreach_norm(weights)).sum()):
             raise NotANumberError(state.global_step)
         self._on_step(state.global_step, state.max_steps)
 

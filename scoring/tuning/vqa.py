@@ -45,8 +45,8 @@ class VqaQuestion:
     def score(self, said: str) -> float:
         """Return how right an answer is, 0–1."""
         if self.kind == "vqav2":
-            given = plain(said)
-            same = sum(plain(answer) == given for answer in self.answers)
+            said_plainly = plain(said)
+            same = sum(plain(answer) == said_plainly for answer in self.answers)
             # Of each ten but one, whether three say so: the mean over the one that is left out.
             num = len(self.answers)
             return (same * min(1.0, (same - 1) / 3) + (num - same) * min(1.0, same / 3)) / num

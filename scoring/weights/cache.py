@@ -118,8 +118,8 @@ class Slot:
 
     def hold(self) -> None:
         """Protect the entry from removal until this process ends."""
-        if self not in _held:
-            _held[self] = _locked(self.root, f"{self.key}.use", fcntl.LOCK_SH)
+        if self not in _locks:
+            _locks[self] = _locked(self.root, f"{self.key}.use", fcntl.LOCK_SH)
 
     def touch(self) -> None:
         """Note that it was used now."""
@@ -161,15 +161,15 @@ class Slot:
         remove_tree(place(str(self.root / self.key)))
 
 
-_held: dict[Slot, IO[bytes]] = {}
+_locks: dict[Slot, IO[bytes]] = {}
 """Open lock files, which the system unlocks when the process ends."""
 
 
 def cache_root() -> Path:
     """Return the folder of the weights in the cache; it may not exist yet."""
-    given = os.environ.get(CACHE_VARIABLE, "").strip()
+    folder = os.environ.get(CACHE_VARIABLE, "").strip()
     home = os.environ.get("XDG_CACHE_HOME", "").strip() or "~/.cache"
-    return (Path(given) if given else Path(home) / "privsieve").expanduser().absolute() / "weights"
+    return (Path(folder) if folder else Path(home) / "privsieve").expanduser().absolute() / "weights"
 
 
 def slot_of(source: str, versions: Iterable[tuple[str, str]]) -> Slot:
@@ -210,17 +210,17 @@ def checked(slot: Slot, entry: CacheEntry, *, by_content: bool = False) -> tuple
 
 
 def _checked(path: Path, file: CachedFile, by_content: bool) -> CachedFile:
-    gone = file.model_copy(update={"sha256": None})
+    without_hash = file.model_copy(update={"sha256": None})
     try:
         status = path.stat()
         if status.st_size != file.num_bytes:
-            return gone
+            return without_hash
         if status.st_mtime_ns == file.mtime_ns and not by_content:
             return file
         if file_sha256(path) != file.sha256:
-            return gone
+            return without_hash
     except FileNotFoundError:
-        return gone
+        return without_hash
     except OSError as error:
         raise StorageError(f"cannot read {path}: {reason_of(error)}") from None
     return file.model_copy(update={"mtime_ns": status.st_mtime_ns})
@@ -260,15 +260,15 @@ def _make_room(slot: Slot, entry: CacheEntry) -> None:
         # Entries that others are fetching now will still grow to their full size.
         needed = RESERVE_BYTES + sum(_missing_bytes(*pair) for pair in ((slot, entry), *in_use))
         free = shutil.disk_usage(slot.root).free
-        held = sum(other.num_bytes for _, other in others)
-        gone = list[tuple[Slot, CacheEntry]]()
-        while free < needed or held + entry.num_bytes > limit_bytes:
+        cached_bytes = sum(other.num_bytes for _, other in others)
+        to_remove = list[tuple[Slot, CacheEntry]]()
+        while free < needed or cached_bytes + entry.num_bytes > limit_bytes:
             if not removable:
                 raise _no_room(slot, entry, in_use, is_disk=free < needed, free=free, needed=needed)
-            gone.append(removable.pop(0))
-            free += gone[-1][1].num_bytes - _missing_bytes(*gone[-1])
-            held -= gone[-1][1].num_bytes
-        for other_slot, _ in gone:
+            to_remove.append(removable.pop(0))
+            free += to_remove[-1][1].num_bytes - _missing_bytes(*to_remove[-1])
+            cached_bytes -= to_remove[-1][1].num_bytes
+        for other_slot, _ in to_remove:
             other_slot._remove()
 
 
@@ -285,17 +285,17 @@ def _sweep(slot: Slot) -> None:
 def _no_room(
     slot: Slot, entry: CacheEntry, in_use: Sequence[tuple[Slot, CacheEntry]], *, is_disk: bool, free: int, needed: int
 ) -> StorageError:
-    used = ""
+    others = ""
     if in_use:
         num_bytes = sum(other.num_bytes for _, other in in_use)
-        used = f", and {in_bytes(num_bytes)} of the cache are in use"
+        others = f", and {in_bytes(num_bytes)} of the cache are in use"
     if is_disk:
         return StorageError(
             f"{entry.asked} has {in_bytes(entry.num_bytes)}; {slot.root} has {in_bytes(free)} free of the "
-            f"{in_bytes(needed)} that are needed{used}; free some, or set {CACHE_VARIABLE} to a larger disk"
+            f"{in_bytes(needed)} that are needed{others}; free some, or set {CACHE_VARIABLE} to a larger disk"
         )
     return StorageError(
-        f"{entry.asked} has {in_bytes(entry.num_bytes)}; the cache may hold {in_bytes(_limit_bytes())}{used}; set "
+        f"{entry.asked} has {in_bytes(entry.num_bytes)}; the cache may hold {in_bytes(_limit_bytes())}{others}; set "
         f"{LIMIT_VARIABLE} to more"
     )
 

@@ -102,8 +102,8 @@ def fetched(source: Place, url: str, asked: str, name: str, *, with_weights: boo
     with slot.fetching(lambda: notify(waiting)) as has_waited:
         if has_waited and _is_here(slot, wanted):
             return _used(slot)
-        begun = slot.read()
-        before = {file.name: file for file in begun.files} if begun is not None else {}
+        earlier = slot.read()
+        before = {file.name: file for file in earlier.files} if earlier is not None else {}
         files = tuple(
             before.get(file.name) or CachedFile(name=file.name, num_bytes=file.num_bytes, version=file.version)
             for file in remote
@@ -207,8 +207,8 @@ def _is_here(slot: Slot, wanted: list[RemoteFile]) -> bool:
         notify(
             f"{name} of {entry.asked} was changed or removed in the cache (its SHA-256 differs), so it is fetched again"
         )
-    whole = {file.name for file in entry.files if file.sha256 is not None}
-    return whole.issuperset(file.name for file in wanted)
+    whole_files = {file.name for file in entry.files if file.sha256 is not None}
+    return whole_files.issuperset(file.name for file in wanted)
 
 
 def _used(slot: Slot) -> Path:

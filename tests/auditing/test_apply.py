@@ -15,7 +15,7 @@ from ingest.errors import RunError
 from ingest.storage.place import place
 from reports.report.compute import summarise
 from reports.report.headline import audit_cautions
-from reports.run.warehouse import open_run, setup_statements
+from reports.run.warehouse import open_warehouse, setup_statements
 from scoring.assessment import Assessment
 from scoring.labels.reviews import ReviewAnswers
 from scoring.runs.audit_files import SUBJECTS
@@ -85,15 +85,15 @@ def test_labels_correct_the_rates_of_the_run_and_of_categories(
 
 @pytest.mark.slow
 def test_corrected_rates_stand_in_the_run_and_in_sql(run: Path, tmp_path: Path) -> None:
-    empty = open_run(str(run)).table("FROM corrected_rates")
-    assert read_corrected_rates(open_run(str(run))) is None
+    empty = open_warehouse(str(run)).table("FROM corrected_rates")
+    assert read_corrected_rates(open_warehouse(str(run))) is None
     sample(run, tmp_path / "list.csv", "--n", 100)
     labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"biometrics": truth()}))
     assert privsieve("audit", "apply", run, labels) == 0
-    stored = read_corrected_rates(open_run(str(run)))
+    stored = read_corrected_rates(open_warehouse(str(run)))
     assert stored is not None
     assert stored["subject"].to_pylist()[:23] == list(SUBJECTS)
-    asked = open_run(str(run)).table("FROM corrected_rates")
+    asked = open_warehouse(str(run)).table("FROM corrected_rates")
     assert asked.to_pylist() == stored.to_pylist()
     assert empty.num_rows == 0
     assert empty.schema == asked.schema
@@ -118,11 +118,11 @@ def test_the_rates_of_a_run_that_went_on_are_refused_everywhere(
     shutil.copytree(original / "scores", run / "scores", dirs_exist_ok=True)
     capsys.readouterr()
     with pytest.raises(RunError, match="other rows than the run has now"):
-        read_corrected_rates(open_run(str(run)))
+        read_corrected_rates(open_warehouse(str(run)))
     assert privsieve("sql", run, "FROM corrected_rates") == 2
     assert "the audit is of other rows than the run has now" in capsys.readouterr().err
     assert privsieve("sql", run, "SELECT count(*) FROM images") == 0  # all else goes on
-    report = summarise(open_run(str(run)))
+    report = summarise(open_warehouse(str(run)))
     assert (report.corrected, report.audited.is_stale) == ((), True)
     assert privsieve("audit", "apply", run, labels) == 2
     assert privsieve("audit", "sample", run, "--out", tmp_path / "new.csv", "--n", 100) == 2
@@ -150,9 +150,9 @@ def test_a_shard_that_was_replaced_by_another_with_as_many_rows_makes_the_audit_
     write_result(run, "1.tar", 0, True, rows.set_column(column, rows.schema.field(column), values))
     capsys.readouterr()
     with pytest.raises(RunError, match="other rows than the run has now"):
-        read_corrected_rates(open_run(str(run)))
+        read_corrected_rates(open_warehouse(str(run)))
     assert privsieve("sql", run, "FROM corrected_rates") == 2
-    report = summarise(open_run(str(run)))
+    report = summarise(open_warehouse(str(run)))
     assert (report.corrected, report.audited.is_stale) == ((), True)
     assert privsieve("audit", "apply", run, labels) == 2
     assert privsieve("calibrate", run, "--labels", labels) == 2
@@ -164,7 +164,7 @@ def test_a_shard_that_was_replaced_by_another_with_as_many_rows_makes_the_audit_
     ]
     # The same rows once more, in a file that was written anew: the audit is of them.
     write_result(run, "1.tar", 0, True, rows)
-    assert read_corrected_rates(open_run(str(run))) is not None
+    assert read_corrected_rates(open_warehouse(str(run))) is not None
     assert {file: file.read_bytes() for file in (run / "audit").iterdir()} == before
 
 
@@ -244,7 +244,7 @@ def test_pictures_on_which_people_differ_widen_the_interval_to_all_and_none_of_t
         assert private[what]["high"] == max(one[what]["high"] for one in (none, all_, left_out))
     assert private["corrected"]["low"] == none["corrected"]["low"] < left_out["corrected"]["low"]
     assert private["corrected"]["high"] == all_["corrected"]["high"] > left_out["corrected"]["high"]
-    stored = read_corrected_rates(open_run(str(run)))
+    stored = read_corrected_rates(open_warehouse(str(run)))
     assert stored is not None
     assert stored["note"][0].as_py() == "the interval covers undecided labels"
     assert privsieve("audit", "apply", run, run / "reviews") == 0
@@ -296,7 +296,7 @@ def test_a_report_names_what_its_labels_leave_open(
     assert set(found["audit_cautions"]) <= set(capsys.readouterr().err.splitlines())
     whole = write(tmp_path / "whole.csv", filled(tmp_path / "list.csv", {"private": truth()}))
     assert privsieve("audit", "apply", run, whole) == 0
-    (caution,) = audit_cautions(summarise(open_run(str(run))))
+    (caution,) = audit_cautions(summarise(open_warehouse(str(run))))
     assert caution.startswith("The labels count as the truth")
 
 
@@ -339,7 +339,7 @@ def test_a_run_with_as_many_images_of_each_category_is_weighted_with_their_sizes
     is_there, path = truth(), run / "run.json"
     per_category = {"sample": 700, "seed": 0, "per_category": True, "drawn": NUM_IMAGES}
     path.write_text(RunRecord(**(json.loads(path.read_text()) | per_category)).model_dump_json())
-    record_hash = open_run(str(run)).record.settings_hash()
+    record_hash = open_warehouse(str(run)).record.settings_hash()
     for file in (run / "scores").iterdir():  # results of other settings would be refused
         table = pq.read_table(file)
         meta = dict(table.schema.metadata) | {b"privsieve.settings": record_hash.encode()}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from reports.audit.other_run import audit_of_other_run
-from reports.run.warehouse import open_run
+from reports.run.warehouse import open_warehouse
 from scoring.labels.table import read_judged
 from scoring.runs.audit_files import SUBJECTS
 from tests.auditing.made import (
@@ -59,21 +59,21 @@ def test_labels_of_another_run_correct_by_sensitivity_and_specificity(
 
 @pytest.mark.slow
 def test_labels_of_the_sample_of_another_run_are_weighted(run: Path, tmp_path: Path) -> None:
-    other, is_there = open_run(str(shutil.copytree(run, tmp_path / "other"))), truth()
+    other, is_there = open_warehouse(str(shutil.copytree(run, tmp_path / "other"))), truth()
     true_rate = float(is_there[np.arange(NUM_IMAGES) % 50 != 7].mean())
     weighted, unweighted, held = [], [], []
     for seed in range(6):
         listed = tmp_path / f"{seed}.csv"
         sample(Path(other.url), listed, "--n", 300, "--for", "private", "--seed", seed, "--replace")
         labels = read_judged(str(write(listed, filled(listed, {"private": is_there}))))
-        audit = audit_of_other_run(open_run(str(run)), other, labels, None)
+        audit = audit_of_other_run(open_warehouse(str(run)), other, labels, None)
         assert len(audit.notes) == 1
         found = audit.subjects[0].corrected
         assert found.value is not None and found.low is not None and found.high is not None  # noqa: PT018
         weighted.append(found.value)
         held.append(found.low <= true_rate <= found.high)
         (Path(other.url) / "audit" / "sample.parquet").unlink()
-        audit = audit_of_other_run(open_run(str(run)), other, labels, None)
+        audit = audit_of_other_run(open_warehouse(str(run)), other, labels, None)
         assert "each counts once, as if the pictures had been drawn evenly" in audit.notes[1]
         unweighted.append(audit.subjects[0].corrected.value or 0.0)
     assert np.mean(weighted) == pytest.approx(true_rate, abs=0.015)

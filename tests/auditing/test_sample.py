@@ -11,7 +11,7 @@ import pytest
 
 from ingest.errors import RunError
 from ingest.storage.place import place
-from reports.run.warehouse import open_run
+from reports.run.warehouse import open_warehouse
 from scoring.runs.audit_files import read_sample
 from tests.auditing.made import (
     NUM_IMAGES,
@@ -56,14 +56,14 @@ def test_a_new_sample_keeps_the_one_before_and_the_rates_that_it_gave(
     sample(run, tmp_path / "list.csv", "--n", 100)
     labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
     assert privsieve("audit", "apply", run, labels) == 0
-    rates, first = read_corrected_rates(open_run(str(run))), (run / "audit" / "sample.parquet").read_bytes()
+    rates, first = read_corrected_rates(open_warehouse(str(run))), (run / "audit" / "sample.parquet").read_bytes()
     capsys.readouterr()
     for number, seed in ((1, 1), (2, 2)):
         sample(run, tmp_path / f"{seed}.csv", "--n", 100, "--seed", seed, "--replace")
         output = capsys.readouterr().out
         assert f"the earlier sample is kept as {run}/audit/sample-{number}.parquet" in output
         assert f"its corrected rates stay in {run} until audit apply replaces them" in output
-    assert read_corrected_rates(open_run(str(run))) == rates
+    assert read_corrected_rates(open_warehouse(str(run))) == rates
     assert (run / "audit" / "sample-1.parquet").read_bytes() == first
     (run / "audit" / "sample-1.parquet").rename(run / "audit" / "sample.parquet")
     assert privsieve("audit", "apply", run, labels) == 0
@@ -128,7 +128,7 @@ def test_wrong_input_is_refused_in_one_line(run: Path, tmp_path: Path, capsys: p
     assert "use audit apply again" in capsys.readouterr().err
     pq.write_table(pa.table({"subject": ["private"]}), run / "audit" / "corrected_rates.parquet")
     with pytest.raises(RunError, match="damaged or of another version"):
-        read_corrected_rates(open_run(str(run)))
+        read_corrected_rates(open_warehouse(str(run)))
 
 
 @pytest.mark.slow
@@ -208,8 +208,8 @@ def test_an_audit_of_an_older_version_is_read_and_its_sample_completed_by_drawin
         assert len(older) < len(footer)
         pq.write_table(table.replace_schema_metadata({key: json.dumps(older)}), file)
     assert read_sample(place(str(run))).design == drawn.design.model_copy(update=later)
-    assert open_run(str(run)).table("FROM corrected_rates").num_rows > 0
-    assert read_corrected_rates(open_run(str(run))) is not None
+    assert open_warehouse(str(run)).table("FROM corrected_rates").num_rows > 0
+    assert read_corrected_rates(open_warehouse(str(run))) is not None
     sample(run, tmp_path / "again.csv", "--n", 100, "--seed", 4)
     assert read_sample(place(str(run))).design == drawn.design
     assert sorted(file.name for file in (run / "audit").iterdir()) == ["corrected_rates.parquet", "sample.parquet"]

@@ -20,7 +20,7 @@ import pyarrow as pa
 from ingest.storage.place import place
 from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from reports.audit.drawing import draw
-from reports.run.warehouse import open_run
+from reports.run.warehouse import open_warehouse
 from scoring.assessment import EngineOptions
 from scoring.engines import canned
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
@@ -74,7 +74,7 @@ def main(num_draws: int, num_copies: int) -> None:
         folder = Path(name)
         hashes = make_run(folder, scores, pictures)
         private = {sha256 for sha256, picture in zip(hashes, pictures, strict=True) if picture < NUM_PRIVATE}
-        (root, described), run = record.open_run(name), open_run(name)
+        (root, described), run = record.read_record(name), open_warehouse(name)
         labels, policy = str(folder / "labels.parquet"), load_policy(GUARANTEE_ONLY, "none")
         for seed in range(num_draws):
             sample = draw(run, NUM_DRAWN, "private", seed, None)

@@ -32,7 +32,7 @@ from ingest.formats import open_source, stated_counts
 from ingest.storage.place import place
 from jobs.scan.slice_tasks import draw_shards
 from scoring.runs.footers import write_result
-from scoring.runs.ledger import file_name, finished, ledger_of, shard_id_of
+from scoring.runs.ledger import finished, ledger_of, result_name, shard_id_of
 from scoring.table import Facts, to_table
 from tests.jobs.made import shard
 from tests.records import run_record
@@ -82,7 +82,7 @@ def _run(folder: Path, source: Path, num_shards: int, rows_per_shard: int, is_dr
         ]
         answers = [verdicts[int(one)] for one in random.random(rows_per_shard) < rates[number]]
         rows = to_table(facts, answers)
-        file = place(str(run / "scores" / file_name(name, 0, True)))
+        file = place(str(run / "scores" / result_name(name, 0, True)))
         write_result(file, rows, {"shard": name, "settings": record.settings_hash()}, {})
     return run
 

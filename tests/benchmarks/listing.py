@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 from ingest.storage.place import Place, place
 from scoring.runs import COMPACT, COMPACT_SHARDS, MANIFEST, SCORES
-from scoring.runs.ledger import file_name, finished, ledger_of, result_names, shard_id_of
+from scoring.runs.ledger import finished, ledger_of, result_name, result_names, shard_id_of
 from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, results
 
 SHARDS_PER_FILE = 200
@@ -60,13 +60,13 @@ def _lacks_last(number: int) -> bool:
 
 
 def _names(shards: list[str], num_slices: int) -> list[str]:
-    """As `file_name` makes them; the part that all slices of a shard share is made once."""
+    """As `result_name` makes them; the part that all slices of a shard share is made once."""
     names: list[str] = []
     for number, shard in enumerate(shards):
         shard_id = shard_id_of(shard)
         names += [f"{shard_id}.{n:05d}.parquet" for n in range(num_slices - 1)]
         if not _lacks_last(number):
-            names.append(file_name(shard, num_slices - 1, True))
+            names.append(result_name(shard, num_slices - 1, True))
     return names
 
 

@@ -17,13 +17,13 @@ from jobs.runtime.pictures import PictureRef
 from reports.report.compute import Details, summarise
 from reports.report.page import Extras, PagePicture, render
 from reports.run.figures import CorrectedRate, SevereImage
-from reports.run.warehouse import open_run
+from reports.run.warehouse import open_warehouse
 from tests.browser.conftest import SIDEWAYS, WIDTH_PHONE_PX, OpenPage
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, Row, answer
 
 
 def written(make_run: MakeRun, folder: Path, rows: list[Row], pictures: Sequence[PagePicture] = ()) -> str:
-    found = summarise(open_run(str(make_run(rows=rows))), details=Details(by_label="scene"))
+    found = summarise(open_warehouse(str(make_run(rows=rows))), details=Details(by_label="scene"))
     path = folder / "page.html"
     path.write_text(render(found, Extras(made_on=date(2026, 11, 22), pictures=pictures)), encoding="utf-8")
     return path.as_uri()
@@ -92,7 +92,7 @@ def test_corrected_rates_copies_and_images_left_out_fit_beside_the_others(
     make_run: MakeRun, open_page: OpenPage, tmp_path: Path, width: int
 ) -> None:
     rows = [*many(45), *((f"/c/category_{n:03d}", Fault("truncated", "ends early")) for n in range(44))]
-    found = summarise(open_run(str(make_run(rows=rows))), details=Details(finds_copies=True))
+    found = summarise(open_warehouse(str(make_run(rows=rows))), details=Details(finds_copies=True))
     groups = [None, *(rate.group for rate in found.rates)]
     corrected = [
         CorrectedRate("private", one, 0.5, 0.4, 0.6, 0.25, 0.2, 0.3, "prior shift", 400, None) for one in groups
@@ -121,7 +121,7 @@ def test_a_page_of_1000_long_names_and_20_pictures_stays_small_and_its_csv_whole
     make_run: MakeRun, open_page: OpenPage, tmp_path: Path
 ) -> None:
     names = [f"a category with a name of its own, number {n:04d}, {'and more ' * 8}" for n in range(1000)]
-    run = open_run(str(make_run(rows=[(name, answer(biometrics=1)) for name in names])))
+    run = open_warehouse(str(make_run(rows=[(name, answer(biometrics=1)) for name in names])))
     noise = np.random.default_rng(0).integers(0, 255, (300, 300, 3), np.uint8)
     image = SevereImage("a.tar", 0, "key", None, 1, 1, 1.0, ("biometrics",), "face", ())
     one = Wanted(image, PictureRef("a.tar", 0, None, "key"), ())

@@ -16,7 +16,7 @@ import yaml
 
 from ingest.errors import PrivsieveError
 from jobs.runtime import machines
-from jobs.runtime.machines import ClusterNode, engines_that_may_start, num_engines, refuse_impossible
+from jobs.runtime.machines import ClusterNode, engines_that_may_start, pool_size, refuse_unfit_engine
 from tests.conftest import ray_folder, ray_node
 from tests.faults.drill import make_shards
 
@@ -168,9 +168,9 @@ def test_an_engine_that_is_larger_than_this_machine_is_refused(
     cpus: float, gpus: float, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machines, "cluster_nodes", lambda: [ClusterNode(8, 1)])
-    refuse_impossible("local", 8, 1)
+    refuse_unfit_engine("local", 8, 1)
     with pytest.raises(PrivsieveError, match=why):
-        refuse_impossible("local", cpus, gpus)
+        refuse_unfit_engine("local", cpus, gpus)
 
 
 @pytest.mark.parametrize(
@@ -183,6 +183,6 @@ def test_a_file_that_says_nothing_lets_the_pool_grow(
     monkeypatch.setattr(machines, "AUTOSCALER_CONFIG", str(tmp_path / "file.yaml"))
     monkeypatch.setattr(machines, "cluster_nodes", lambda: [])
     assert engines_that_may_start(1, 1) is None
-    assert num_engines("head:6379", 1, 1, None, None) == (1, machines.MAX_GROWTH)
-    assert num_engines("head:6379", 1, 1, None, 8) == (1, 8)
-    assert num_engines("head:6379", 1, 1, 3, None) == (3, 3)
+    assert pool_size("head:6379", 1, 1, None, None) == (1, machines.MAX_GROWTH)
+    assert pool_size("head:6379", 1, 1, None, 8) == (1, 8)
+    assert pool_size("head:6379", 1, 1, 3, None) == (3, 3)

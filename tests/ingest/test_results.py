@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from scoring.runs.ledger import file_name, finished, has_result, ledger_of, only_shards, result_names
+from scoring.runs.ledger import finished, has_result, ledger_of, only_shards, result_name, result_names
 
 SHARD = "a/00000.tar"
 
 
 def _names(*numbers: int, last: int) -> list[str]:
-    return [file_name(SHARD, n, n == last) for n in numbers]
+    return [result_name(SHARD, n, n == last) for n in numbers]
 
 
 def test_a_shard_is_finished_when_all_slices_up_to_the_last_are_there() -> None:
@@ -52,7 +52,7 @@ def test_a_slice_has_its_result_only_as_what_it_is() -> None:
 
 
 def test_other_files_are_passed_over() -> None:
-    shard_id = file_name(SHARD, 0, False).removesuffix(".00000.parquet")
+    shard_id = result_name(SHARD, 0, False).removesuffix(".00000.parquet")
     others = [
         "run.json",
         f"{shard_id}.parquet",
@@ -71,7 +71,7 @@ def test_other_files_are_passed_over() -> None:
 
 def test_a_worker_is_given_its_shards_only() -> None:
     shards = [f"{n:05d}.tar" for n in range(10)]
-    ledger = ledger_of(file_name(shard, 0, True) for shard in shards)
+    ledger = ledger_of(result_name(shard, 0, True) for shard in shards)
     some = only_shards([shards[3], "no.tar"], ledger)
     assert len(some) == 1
     assert finished(shards[3], some)

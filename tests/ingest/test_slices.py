@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.sample import MAX_BYTES, MAX_SAMPLES, Slice, cut
-from scoring.runs.ledger import file_name, finished, ledger_of, result_names
+from scoring.runs.ledger import finished, ledger_of, result_name, result_names
 
 SIZES = st.lists(st.one_of(st.integers(0, 1000), st.integers(0, 2 * MAX_BYTES)), max_size=60)
 SHARDS = st.text(min_size=1, max_size=80)
@@ -34,13 +34,13 @@ def test_every_sample_is_in_exactly_one_slice(sizes: list[int], many: int) -> No
 @pytest.mark.slow
 @given(shards=st.lists(SHARDS, min_size=1, max_size=6, unique=True), num_slices=st.integers(1, 4))
 def test_result_names_tell_shard_and_number_apart(shards: list[str], num_slices: int) -> None:
-    names = [file_name(s, n, n == num_slices - 1) for s in shards for n in range(num_slices)]
+    names = [result_name(s, n, n == num_slices - 1) for s in shards for n in range(num_slices)]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[A-Za-z0-9._=-]{1,120}", name) and not name.startswith(".") for name in names)
     ledger = ledger_of(names)
     for shard in shards:
         assert finished(shard, ledger)
-        assert result_names(shard, ledger) == [file_name(shard, n, n == num_slices - 1) for n in range(num_slices)]
+        assert result_names(shard, ledger) == [result_name(shard, n, n == num_slices - 1) for n in range(num_slices)]
         assert sum(name in result_names(shard, ledger) for name in names) == num_slices
 
 
@@ -58,8 +58,8 @@ def test_result_names_tell_shard_and_number_apart(shards: list[str], num_slices:
     ],
 )
 def test_a_shard_is_finished_when_all_its_slices_are_there(there: list[tuple[int, bool]], is_finished: bool) -> None:
-    others = [file_name("b", 0, True), "run.json", f"{file_name('a', 0, True)}.part"]
-    ledger = ledger_of([*others, *(file_name("a", number, is_last) for number, is_last in there)])
+    others = [result_name("b", 0, True), "run.json", f"{result_name('a', 0, True)}.part"]
+    ledger = ledger_of([*others, *(result_name("a", number, is_last) for number, is_last in there)])
     assert finished("a", ledger) is is_finished
 
 
@@ -67,4 +67,4 @@ def test_an_undecodable_shard_name_survives_json() -> None:
     slice_ = Slice("caf\udce9", 0, True, [{"index": 0, "name": "\udcff\n"}])
     assert slice_.to_json().isascii()
     assert Slice.from_json(slice_.to_json()) == slice_
-    assert file_name(slice_.shard, 0, True).isascii()
+    assert result_name(slice_.shard, 0, True).isascii()

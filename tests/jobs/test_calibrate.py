@@ -14,7 +14,7 @@ from scoring.assessment import Assessment
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.policies.policy_file import load_policy
 from scoring.protocols.reading import load_thresholds
-from scoring.runs.record import open_run
+from scoring.runs.record import read_record
 from scoring.taxonomy import KEYS
 from tests.audits import write_drawn
 from tests.jobs.made import privsieve
@@ -181,10 +181,10 @@ def test_a_guarantee_for_a_run_that_asks_for_the_whole_picture(make_run: MakeRun
         (plain, "labels", "this run says yes or no without probabilities, so there is no number for a threshold; scan"),
         (severity, "partly", "fill in the column private, or all of these attributes"),
     ):
-        root, record = open_run(str(run))
+        root, record = read_record(str(run))
         with pytest.raises(LabelsError, match=message):
             guarantee(GuaranteeRequest(str(tmp_path / f"{file}.parquet"), 0.9), root, record, policy)
-    root, record = open_run(str(plain))
+    root, record = read_record(str(plain))
     by_answer = GuaranteeRequest(str(tmp_path / "labels.parquet"), 0.5, by="private")
     found = guarantee(by_answer, root, record, policy)
     assert (found.threshold.lowest, found.record.num_missed) == (1, 6)

@@ -21,9 +21,9 @@ from ingest.errors import RunError
 from ingest.formats import open_source
 from ingest.storage.place import Place, place
 from reports.run import warehouse
-from reports.run.warehouse import open_run, setup_statements
+from reports.run.warehouse import open_warehouse, setup_statements
 from scoring.runs import MANIFEST
-from scoring.runs.ledger import file_name, finished, has_result
+from scoring.runs.ledger import finished, has_result, result_name
 from scoring.runs.results import RowRange, RunListing, is_compacted, listing, manifest, results
 from scoring.runs.rows import rows_at
 from scoring.table import SCHEMA
@@ -39,7 +39,7 @@ def _all(run: Path) -> pa.Table:
 def _seen(run: Path) -> list[tuple[object, ...]]:
     """What the views say: nothing twice, nothing missing."""
     asked = "SELECT count(*), count(DISTINCT (shard, \"index\")), count(*) FILTER (WHERE reason = 'empty') FROM images"
-    return list(open_run(str(run)).select(asked)[1])
+    return list(open_warehouse(str(run)).select(asked)[1])
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_a_later_scan_sees_that_all_is_done_and_a_shard_finds_its_rows(tmp_path:
 
 def test_an_unfinished_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = made_run(tmp_path, SHARDS)
-    (run / "scores" / file_name("00003.tar", 1, True)).unlink()
+    (run / "scores" / result_name("00003.tar", 1, True)).unlink()
     before = sorted(run.rglob("*"))
     assert privsieve("compact", run) == 2
     error = capsys.readouterr().err
@@ -154,7 +154,7 @@ def test_rows_that_come_twice_are_reported_and_nothing_is_removed(
 
 def test_a_damaged_slice_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = made_run(tmp_path, SHARDS)
-    (run / "scores" / file_name("00001.tar", 0, True)).write_bytes(b"PAR1 but no more")
+    (run / "scores" / result_name("00001.tar", 0, True)).write_bytes(b"PAR1 but no more")
     assert privsieve("compact", run) == 2
     error = capsys.readouterr().err
     assert "is damaged; delete it and run the same scan again" in error
@@ -164,7 +164,7 @@ def test_a_damaged_slice_is_reported(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_a_reader_of_the_small_files_learns_that_they_are_gone(tmp_path: Path) -> None:
     run = made_run(tmp_path, SHARDS)
-    opened = open_run(str(run))
+    opened = open_warehouse(str(run))
     assert list(opened.select("SELECT count(*) FROM images")[1]) == [(225,)]
     assert privsieve("compact", run) == 0
     with pytest.raises(RunError, match="was compacted meanwhile; ask again"):
@@ -190,13 +190,13 @@ def test_a_reader_that_listed_the_small_files_before_they_went_opens_the_large_o
 def test_the_hash_of_the_rows_stays(tmp_path: Path) -> None:
     """An audit of the run is of its rows, however they lie."""
     run = made_run(tmp_path, SHARDS)
-    before = open_run(str(run)).checked.rows_sha256
+    before = open_warehouse(str(run)).checked.rows_sha256
     assert privsieve("compact", run, "--rows-per-file", "30") == 0
-    assert open_run(str(run)).checked.rows_sha256 == before
+    assert open_warehouse(str(run)).checked.rows_sha256 == before
     manifest = json.loads((run / MANIFEST).read_text())
     assert manifest.pop("rows_sha256") == before
     (run / MANIFEST).write_text(json.dumps(manifest))  # as an older version writes it
-    assert open_run(str(run)).checked.rows_sha256 not in ("", before)
+    assert open_warehouse(str(run)).checked.rows_sha256 not in ("", before)
 
 
 def test_odd_folder_names(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_odd_folder_names(tmp_path: Path) -> None:
     for name in ("it's [1] run*?", "date=today"):
         run = tmp_path / name / "run"
         assert privsieve("compact", run) == 0
-        assert open_run(str(run)).select("FROM images")[0] == [*SCHEMA.names, "unknown_level"]
+        assert open_warehouse(str(run)).select("FROM images")[0] == [*SCHEMA.names, "unknown_level"]
         assert _seen(run) == [(11, 11, 0)]
     assert len(list((tmp_path / "1" / "run" / "scores").iterdir())) == 2
 
@@ -218,7 +218,7 @@ def test_a_run_behind_a_url(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert privsieve("compact", "memory://compact-test/run") == 0
         assert memory.find("/compact-test/run/scores") == []
         assert "memory://" in setup_statements("memory://compact-test/run")
-        assert list(open_run("memory://compact-test/run").select("SELECT count(*) FROM images")[1]) == [(225,)]
+        assert list(open_warehouse("memory://compact-test/run").select("SELECT count(*) FROM images")[1]) == [(225,)]
         assert privsieve("compact", "memory://compact-test/run") == 0
         assert "nothing to do" in capsys.readouterr().out
     finally:

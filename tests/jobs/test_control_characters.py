@@ -15,7 +15,7 @@ import pytest
 from ingest.errors import Fault
 from ingest.sample import printable
 from jobs.cli import VERBS
-from scoring.runs.ledger import file_name
+from scoring.runs.ledger import result_name
 from scoring.table import SCHEMA, Facts, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import jpeg, privsieve, tar
@@ -80,7 +80,7 @@ class Made:
         for shard in (f"a-{ODD}.tar", f"b-{ODD}.tar"):
             facts = [Facts(shard, n, f"{ODD}{n}", f"street-{ODD}", 9, f"{n:064x}") for n in range(2)]
             table = to_table(facts, [answer(gov_ids=1), Fault(f"reason-{ODD}", ODD)]).cast(SCHEMA)
-            pq.write_table(table, run / "scores" / file_name(shard, 0, True))
+            pq.write_table(table, run / "scores" / result_name(shard, 0, True))
         return run
 
     def pictures(self, name: str) -> Path:
@@ -98,8 +98,8 @@ class Made:
 
     def half(self) -> Path:
         run = self.run("half")
-        (run / "scores" / file_name(f"b-{ODD}.tar", 0, True)).unlink(missing_ok=True)
-        name = file_name(f"b-{ODD}.tar", 0, True)
+        (run / "scores" / result_name(f"b-{ODD}.tar", 0, True)).unlink(missing_ok=True)
+        name = result_name(f"b-{ODD}.tar", 0, True)
         (run / "attempts").mkdir(exist_ok=True)
         (run / "attempts" / f"{name}.json").write_text(json.dumps({"deaths": 0, "failure": f"no-{ODD}", "cause": ODD}))
         return run

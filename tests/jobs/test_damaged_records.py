@@ -16,7 +16,7 @@ from ingest.errors import PrivsieveError, RunError
 from ingest.storage.place import place
 from jobs.cli import cli
 from scoring.runs.lease import STALE_S, holder, lease
-from scoring.runs.record import open_run, start_or_continue
+from scoring.runs.record import read_record, start_or_continue
 from scoring.runs.results import results
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, shard
@@ -134,7 +134,7 @@ def test_any_run_json_is_read_or_refused_in_one_line(run: Path, tmp_path: Path) 
     for number, content in enumerate(_contents(whole)):
         (copy / "run.json").write_bytes(content)
         try:
-            open_run(str(copy))
+            read_record(str(copy))
         except RunError:  # as it is to every verb
             num_refused += 1
         else:

@@ -15,7 +15,7 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
 from scoring.assessment import Assessment, View
 from scoring.engines.canned import CannedEngine
-from scoring.engines.detectors.covering import second_look
+from scoring.engines.detectors.covering import examiner
 from scoring.taxonomy import ATTRIBUTES, KEYS
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, rows, tar
@@ -221,7 +221,7 @@ def test_another_engine_looks_too_and_has_the_last_word(
     assert privsieve("filter", seen, *options) == 0
     steps = pq.read_table(tmp_path / "out" / "redactions.parquet").to_pylist()
     private = [attribute.key for attribute in ATTRIBUTES if attribute.level in (1, 2)]
-    assert {key for step in steps for key in step["left"]} - {*second_look().assessed}
+    assert {key for step in steps for key in step["left"]} - {*examiner().assessed}
     assert all((step["left"] == []) == step["released"] for step in steps)
     rows_of = {row["key"]: row for row in pq.read_table(tmp_path / "out" / "decisions.parquet").to_pylist()}
     for key in ("woman.jpg", "woman.png", "turned.jpg"):

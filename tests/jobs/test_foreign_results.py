@@ -14,8 +14,8 @@ from ingest.formats import open_source
 from ingest.storage.place import place
 from scoring.runs.coverage import tally
 from scoring.runs.footers import footers
-from scoring.runs.ledger import Ledger, file_name
-from scoring.runs.record import open_run
+from scoring.runs.ledger import Ledger, result_name
+from scoring.runs.record import read_record
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from tests.jobs.in_process import as_an_older_version_wrote_it, scan_in_process
@@ -23,7 +23,7 @@ from tests.jobs.made import privsieve, shard, tar
 
 Capture = pytest.CaptureFixture[str]
 
-FIRST = file_name("00000.tar", 0, True)
+FIRST = result_name("00000.tar", 0, True)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def _refusal(run: Path, capsys: Capture) -> str:
 
 
 def _settings(run: Path) -> str:
-    return open_run(str(run))[1].settings_hash()
+    return read_record(str(run))[1].settings_hash()
 
 
 @pytest.mark.parametrize("name", [f"{FIRST.removesuffix('.parquet')} (copy).parquet", "my rows\x1b[31m.parquet"])
@@ -79,15 +79,15 @@ def test_a_parquet_file_that_is_no_result_is_named(run: Path, name: str, capsys:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        (file_name("00001.tar", 0, True), "is a copy of a result of 00000.tar"),
-        (file_name("00002.tar", 0, True), "is a copy of a result of 00000.tar"),
-        (file_name("00000.tar", 1, False), "is a copy of"),
+        (result_name("00001.tar", 0, True), "is a copy of a result of 00000.tar"),
+        (result_name("00002.tar", 0, True), "is a copy of a result of 00000.tar"),
+        (result_name("00000.tar", 1, False), "is a copy of"),
     ],
 )
 def test_a_copy_under_the_name_of_another_slice_is_named(
     run: Path, name: str, why: str, older: bool, capsys: Capture
 ) -> None:
-    (run / "scores" / file_name("00001.tar", 0, True)).unlink()
+    (run / "scores" / result_name("00001.tar", 0, True)).unlink()
     if older:
         as_an_older_version_wrote_it(run)
     copy = run / "scores" / (name.replace(name.split("-")[1][12:32], "") if older else name)

@@ -12,7 +12,7 @@ import pytest
 
 from ingest.errors import RunError
 from ingest.storage.place import place
-from reports.run.warehouse import open_run, setup_statements
+from reports.run.warehouse import open_warehouse, setup_statements
 from scoring.assessment import EngineOptions
 from scoring.engines import canned
 from scoring.runs.results import results
@@ -63,7 +63,7 @@ def test_rows_of_older_versions_are_null_in_later_columns(tmp_path: Path) -> Non
 
 
 def test_the_views_of_an_older_run_have_every_column(run: Path) -> None:
-    names, rows = open_run(str(run)).select('FROM images ORDER BY shard, "index"')
+    names, rows = open_warehouse(str(run)).select('FROM images ORDER BY shard, "index"')
     assert names == [*SCHEMA.names, "unknown_level"]
     assert [dict(zip(names, row, strict=True))["unseen"] for row in rows] == read(run)["unseen"].to_pylist()
     with duckdb.connect() as shell:
@@ -77,7 +77,7 @@ def test_an_older_run_is_compacted_with_every_column(run: Path) -> None:
     before = read(run)
     assert privsieve("compact", run) == 0
     assert read(run) == before
-    assert open_run(str(run)).select("SELECT count(unseen) FROM images")[1].__next__() == (
+    assert open_warehouse(str(run)).select("SELECT count(unseen) FROM images")[1].__next__() == (
         before.num_rows - before["unseen"].null_count,
     )
 
@@ -90,7 +90,7 @@ def test_a_run_that_an_older_version_compacted_is_read(tmp_path: Path) -> None:
     table = pq.read_table(file).drop_columns(sorted(LATER))
     pq.write_table(table.replace_schema_metadata(marks), file, compression="zstd")
     assert read(run)["unseen"].null_count == 15
-    assert next(open_run(str(run)).select("SELECT count(*), count(unseen) FROM images")[1]) == (15, 0)
+    assert next(open_warehouse(str(run)).select("SELECT count(*), count(unseen) FROM images")[1]) == (15, 0)
 
 
 @pytest.mark.parametrize("numbers", OLDER["all"])
@@ -99,7 +99,7 @@ def test_a_file_without_a_column_that_every_version_has_is_damaged(tmp_path: Pat
     older(run, (numbers,), frozenset(["gov_ids"]))
     with pytest.raises(RunError, match="is damaged; delete it and run the same scan again"):
         read(run)
-    readers: tuple[Callable[[str], object], ...] = (open_run, setup_statements)
+    readers: tuple[Callable[[str], object], ...] = (open_warehouse, setup_statements)
     for reader in readers:
         with pytest.raises(RunError, match=r'1 of the score files in .* have no column "gov_ids"'):
             reader(str(run))

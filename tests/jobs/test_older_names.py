@@ -9,8 +9,8 @@ from ingest.errors import RunError
 from ingest.formats import open_source
 from ingest.storage.place import place
 from scoring.runs.coverage import tally
-from scoring.runs.ledger import file_name, ledger_of, shard_id_of_result, shard_ids_of_others
-from scoring.runs.record import open_run
+from scoring.runs.ledger import ledger_of, result_name, shard_id_of_result, shard_ids_of_others
+from scoring.runs.record import read_record
 from scoring.runs.results import results
 from tests.jobs.in_process import as_an_older_version_wrote_it, scan_in_process
 from tests.jobs.made import privsieve, rows, shard
@@ -87,7 +87,7 @@ def test_an_older_run_that_was_interrupted_is_continued(corpus: Path, run: Path,
 
 
 def test_two_shards_whose_older_names_are_the_same_both_have_their_rows(tmp_path: Path, capsys: Capture) -> None:
-    names = [file_name(name, 0, True) for name in ALIKE]
+    names = [result_name(name, 0, True) for name in ALIKE]
     assert [name[:73] for name in names] == [f"{TAIL}-abe9181265e5"] * 2
     assert len(set(names)) == 2
     for number, name in enumerate(ALIKE):
@@ -127,4 +127,4 @@ def _num_digits(run: Path) -> dict[str, int]:
 
 
 def _settings(run: Path) -> str:
-    return open_run(str(run))[1].settings_hash()
+    return read_record(str(run))[1].settings_hash()

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scoring.runs.record import open_run
+from scoring.runs.record import read_record
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from tests import older_runs
@@ -49,7 +49,7 @@ def _content(folder: Path) -> dict[str, bytes]:
 
 def _rows(run: Path) -> list[dict[str, Any]]:
     """All rows of the run in the order of shard and index."""
-    root, record = open_run(str(run))
+    root, record = read_record(str(run))
     found = results(root)
     shards = {"webdataset": ["00000.tar", "00001.tar"], "tree": ["office", "street"], "parquet": ["00000.parquet"]}
     rows: list[dict[str, Any]] = []

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from ingest.formats import open_source
 from scoring.runs.coverage import tally
-from scoring.runs.ledger import file_name, finished
-from scoring.runs.record import open_run
+from scoring.runs.ledger import finished, result_name
+from scoring.runs.record import read_record
 from scoring.runs.results import results
 from tests.ingest.made import jpeg, parquet_file
 from tests.jobs.in_process import as_an_older_version_wrote_it, scan_in_process
@@ -26,7 +26,7 @@ def _scanned(folder: Path, rows_per_slice: int) -> Path:
 
 def _changed(run: Path) -> list[str]:
     """What a scan that continues the run calls changed."""
-    opened, record = open_run(str(run))
+    opened, record = read_record(str(run))
     source = open_source(str(run.parent / "corpus"), None, None)
     found = results(opened)
     return tally(opened, record.settings_hash(), source, found.ledger, found).changed
@@ -34,9 +34,9 @@ def _changed(run: Path) -> list[str]:
 
 def test_a_slice_given_up_between_two_others_is_missing_and_not_changed(tmp_path: Path) -> None:
     run = _scanned(tmp_path, 2)
-    (run / "scores" / file_name(SHARD, 1, False)).unlink()
+    (run / "scores" / result_name(SHARD, 1, False)).unlink()
     assert _changed(run) == []
-    opened, _ = open_run(str(run))
+    opened, _ = read_record(str(run))
     assert not finished(SHARD, results(opened).ledger)
     scan_in_process(tmp_path / "corpus", run)
     assert finished(SHARD, results(opened).ledger)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scoring.runs.ledger import file_name
+from scoring.runs.ledger import result_name
 from tests.jobs.made import made_run, privsieve, tar
 
 SHARDS = ((30, 30), (20,), (0,))
@@ -44,7 +44,7 @@ def test_a_source_whose_name_holds_two_colons_is_listed(tmp_path: Path, capsys: 
 @pytest.mark.slow
 def test_a_part_says_so_in_every_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, page = made_run(tmp_path, SHARDS), tmp_path / "page.html"
-    (run / "scores" / file_name("00000.tar", 1, True)).unlink()
+    (run / "scores" / result_name("00000.tar", 1, True)).unlink()
     tar(tmp_path / "corpus" / "00003.tar", {})
     message = "UNFINISHED: 2 of 4 shards have images without a row; run the same scan again to finish it"
     assert _headline(run, capsys) == message
@@ -59,7 +59,7 @@ def test_a_part_says_so_in_every_form(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.slow
 def test_a_scan_at_work_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, host = made_run(tmp_path, SHARDS), socket.gethostname()
-    (run / "scores" / file_name("00001.tar", 0, True)).unlink()
+    (run / "scores" / result_name("00001.tar", 0, True)).unlink()
     lease = {"id": "x", "host": "elsewhere", "pid": 7, "renewed": time.time()}
     (run / "lease.json").write_text(json.dumps(lease))
     message = "SCAN IN PROGRESS by process 7 on elsewhere: 1 of 3 shards have images without a row"
@@ -74,7 +74,7 @@ def test_without_the_source_the_results_alone_are_judged(tmp_path: Path, capsys:
     (tmp_path / "corpus").rename(tmp_path / "elsewhere")
     assert _headline(run, capsys) == "MAY BE UNFINISHED: the source cannot be listed now"
     assert _covered(run, capsys) is None
-    (run / "scores" / file_name("00000.tar", 1, True)).unlink()
+    (run / "scores" / result_name("00000.tar", 1, True)).unlink()
     assert _headline(run, capsys).startswith("UNFINISHED: the source cannot be listed now, 1 shard not finished; run")
     assert _covered(run, capsys) is False
 

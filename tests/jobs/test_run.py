@@ -14,7 +14,7 @@ from ingest.formats import open_source
 from ingest.storage.place import place
 from scoring.runs.coverage import tally
 from scoring.runs.ledger import Ledger
-from scoring.runs.record import RunRecord, open_run, remove_unfinished, start_or_continue
+from scoring.runs.record import RunRecord, read_record, remove_unfinished, start_or_continue
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from tests.forbidden import forbidden, public_folder
@@ -22,14 +22,14 @@ from tests.jobs.made import made_run, privsieve
 
 
 def test_a_scan_that_was_killed_before_its_record_was_whole_begins_again(tmp_path: Path) -> None:
-    record = open_run(str(made_run(tmp_path, ((1,),))))[1]
+    record = read_record(str(made_run(tmp_path, ((1,),))))[1]
     run = tmp_path / "other"
     run.mkdir()
     (run / "run.json.0123abcd.part").write_bytes(b'{"privs')
     (run / "lease.json").write_bytes(b"{}")
     (run / "look-0123abcd.part").write_bytes(b"look-0123abcd")
     start_or_continue(str(run), record)
-    assert open_run(str(run))[1] == record
+    assert read_record(str(run))[1] == record
     remove_unfinished(place(str(run)))
     assert not (run / "look-0123abcd.part").exists()
     (run / "run.json").rename(run / "diary.txt")
@@ -151,7 +151,7 @@ def test_other_code_continues_a_run_that_keeps_the_code_of_its_beginning(tmp_pat
     del written["code"]  # of a version that did not tell
     (run / "run.json").write_text(json.dumps(written))
     start_or_continue(str(run), _record())
-    assert open_run(str(run))[1].code is None
+    assert read_record(str(run))[1].code is None
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from ingest.storage.place import place
 from jobs.scan.slice_scanner import SliceScanner
 from jobs.scan.slice_tasks import ScanSettings, SliceTask
 from scoring.assessment import EngineDescription, EngineOptions
-from scoring.runs.ledger import file_name
+from scoring.runs.ledger import result_name
 from tests.jobs.made import privsieve, rows, shard
 
 Capture = pytest.CaptureFixture[str]
@@ -116,7 +116,7 @@ def test_an_engine_that_was_refused_leaves_nothing_that_others_must_agree_with(c
         description=EngineDescription("canned", "", (), num_gpus=1),
     )
     slice_ = next(iter(source.slices("00000.tar")))
-    task = SliceTask(slice_, file_name("00000.tar", 0, slice_.is_last), "", source.version_mark("00000.tar"), "")
+    task = SliceTask(slice_, result_name("00000.tar", 0, slice_.is_last), "", source.version_mark("00000.tar"), "")
     assert SliceScanner(replace(settings, run=place(str(elsewhere)))).scan(task).failure == ""
     (own,) = (elsewhere / "canary").iterdir()
     answer = json.loads(own.read_text())

@@ -190,8 +190,8 @@ class FailsOnBridges:
 
     length = 1
 
-    def features(self, seen: PictureView) -> Features:
-        if "bridge" in (seen.view.caption or ""):
+    def features(self, picture: PictureView) -> Features:
+        if "bridge" in (picture.view.caption or ""):
             raise NoFeaturesError("a detector failed (RuntimeError)")
         return Features(np.ones(1, np.float32))
 

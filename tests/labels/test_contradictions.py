@@ -11,7 +11,7 @@ from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from scoring.labels.label_files import as_csv
 from scoring.labels.table import contradictions, to_labels
 from scoring.policies.policy_file import load_policy
-from scoring.runs.record import open_run
+from scoring.runs.record import read_record
 from scoring.taxonomy import ATTRIBUTES
 from tests.jobs.made import privsieve
 from tests.reports.evaluation.conftest import BINARY, MakeRun, answered, by_hash, make_run
@@ -95,7 +95,7 @@ def test_every_command_that_takes_labels_says_once_that_they_contradict_themselv
     made_set = ("tune-set", source, "--labels", of_pictures, "--target", "binary", "--out", tmp_path / "set")
     assert privsieve(*made_set, "--quiet") == 0
     assert "1 of 12 labels contradicts itself" in capsys.readouterr().err
-    root, record = open_run(str(run))
+    root, record = read_record(str(run))
     request = GuaranteeRequest(str(labels), 0.5, by="prob_private")
     of_labels = guarantee(request, root, record, load_policy(GUARANTEE_ONLY, "none")).caution
     assert of_labels is not None

@@ -11,7 +11,7 @@ from reports.report.results import Corrected, Report
 from reports.report.words import all_images, bounds, bounds_of_all, copies_note, findings, interval_note
 from reports.run.design import SourceSizes
 from reports.run.figures import CorrectedRate
-from reports.run.warehouse import open_run
+from reports.run.warehouse import open_warehouse
 from reports.statistics.shares import wilson
 from scoring.runs.coverage import Coverage
 from tests.reports.conftest import MakeRun, answer
@@ -30,7 +30,7 @@ UNKNOWN = SourceSizes()
 
 
 def reported(make_run: MakeRun, sizes: SourceSizes = UNKNOWN, name: str = "run", **settings: Any) -> Report:
-    run = open_run(str(make_run(ROWS, name=name)))
+    run = open_warehouse(str(make_run(ROWS, name=name)))
     record = run.record.model_copy(update=settings)
     return summarise(replace(run, record=record), details=Details(sizes=sizes))
 
@@ -68,7 +68,7 @@ def test_the_order_is_that_of_the_engine_even_where_labels_correct_the_rate(make
 def corrected_report(make_run: MakeRun, found: Corrected, sizes: SourceSizes = UNKNOWN, **settings: Any) -> Report:
     """The report of a run that has been audited."""
     report = reported(make_run, sizes, **settings)
-    record = open_run(report.run).record.model_copy(update=settings)
+    record = open_warehouse(report.run).record.model_copy(update=settings)
     return replace(report, audited=found).covering(Coverage(True, 1, 0, 85, 85, None), record, sizes)
 
 
@@ -152,17 +152,17 @@ def test_a_group_is_called_highest_only_if_no_other_can_have_its_rank(make_run: 
         for group, (num_private, num) in sizes.items()
         for n in range(num)
     ]
-    found = summarise(open_run(str(make_run(rows))))
+    found = summarise(open_warehouse(str(make_run(rows))))
     ranks = {rate.group: (rate.rank_low, rate.rank_high) for rate in found.rates}
     assert ranks == {"A": (1, 3), "D": (1, 4), "B": (2, 4), "C": (1, 4)}
     assert findings(found)[1] == "By category, the highest of 4 is A, D or C; the table has the possible ranks of each."
-    two = summarise(open_run(str(make_run([row for row in rows if row[0] in "AB"], name="two"))))
+    two = summarise(open_warehouse(str(make_run([row for row in rows if row[0] in "AB"], name="two"))))
     assert findings(two)[1] == "By category, A is highest (at least 32.5 %), ahead of the other one."
 
 
 @pytest.mark.parametrize("is_limit", [True, False])
 def test_the_first_images_and_an_unfinished_scan_claim_nothing(make_run: MakeRun, is_limit: bool) -> None:
-    run = open_run(str(make_run(ROWS)))
+    run = open_warehouse(str(make_run(ROWS)))
     record = run.record.model_copy(update={"limit": 85} if is_limit else {})
     found = summarise(replace(run, record=record))
     found = found.covering(Coverage(is_limit, 3, 1, 85, 85 if is_limit else None, None), record, SourceSizes())
@@ -175,7 +175,7 @@ def test_the_first_images_and_an_unfinished_scan_claim_nothing(make_run: MakeRun
 
 
 def test_a_source_that_cannot_be_listed_is_not_called_whole(make_run: MakeRun) -> None:
-    run = open_run(str(make_run(ROWS)))
+    run = open_warehouse(str(make_run(ROWS)))
     found = summarise(run).covering(Coverage(None, None, 0, 85, None, None), run.record, SourceSizes())
     assert found.design.sentence.endswith("The source cannot be listed now, so it may hold more.")
     assert findings(found)[0].startswith("28.4 % of the scored images were found private")
@@ -188,7 +188,7 @@ def test_a_source_that_cannot_be_listed_is_not_called_whole(make_run: MakeRun) -
 def test_copies_count_once_where_that_is_asked(make_run: MakeRun) -> None:
     folder = make_run([("a", answer(gov_ids=1))] * 3 + [("a", answer())] * 2 + [("b", answer())])
     _with_hashes(folder, ["0f" * 8, "0f" * 8, "0f" * 8, None, None, "0f" * 8])
-    run = open_run(str(folder))
+    run = open_warehouse(str(folder))
     found = summarise(run, details=Details(finds_copies=True))
     assert found.copies is not None
     assert (found.copies.num_images, found.copies.num_distinct, found.copies.num_in_largest) == (6, 3, 4)
@@ -222,7 +222,7 @@ def test_kinds_of_evidence_are_counted_without_sizes_and_never_in_a_models_own_w
         ("a", seen("face, 12 px wide, sharp", "date (high probability)")),
         ("a", replace(answer(), evidence=("date",))),
     ]
-    run = open_run(str(make_run(rows)))
+    run = open_warehouse(str(make_run(rows)))
     found = [(one.kind, one.num_images, one.num_private) for one in summarise(run).evidence]
     assert found == [("face, sharp", 2, 2), ("date", 1, 2)]
     engine = run.record.engine | {"protocol": "two-pass-1 abc"}
@@ -240,7 +240,7 @@ def test_of_a_models_reasons_the_known_kinds_are_counted_and_nothing_else(make_r
         ("a", says("reason: face")),
         ("b", says("Jane Roe on a beach")),
     ]
-    run = open_run(str(make_run(rows)))
+    run = open_warehouse(str(make_run(rows)))
     engine = run.record.engine | {"protocol": "binary:ours-1,reason-3 abc"}
     found = summarise(replace(run, record=run.record.model_copy(update={"engine": engine})), private="level = 1")
     assert [(each.group, each.kind, each.num_images, each.num_private) for each in found.evidence] == [
@@ -259,7 +259,7 @@ def test_the_most_severe_images_come_first_and_say_where_their_boxes_are(make_ru
         ("b", replace(answer(biometrics=1, gov_ids=1), boxes=boxes, evidence=("face",))),
         ("b", answer(biometrics=1)),
     ]
-    found = summarise(open_run(str(make_run(rows)))).severest
+    found = summarise(open_warehouse(str(make_run(rows)))).severest
     assert [(image.shard, image.index, image.level) for image in found] == [
         ("1.tar", 0, 1),
         ("1.tar", 1, 1),

@@ -7,7 +7,7 @@ import pytest
 from reports.report.answers import rules
 from reports.report.compute import summarise
 from reports.report.page import render
-from reports.run.warehouse import open_run
+from reports.run.warehouse import open_warehouse
 from scoring.taxonomy import ATTRIBUTES
 from tests.reports.conftest import MakeRun, answer
 
@@ -16,7 +16,7 @@ def laws_of(run: Path) -> dict[tuple[str, ...], tuple[int, float | None, bool]]:
     """Law and first attribute -> images, share, and whether it is a lower bound."""
     return {
         (rule.law, rule.attributes[0]): (rule.num_images, rule.share, rule.is_lower_bound)
-        for rule in summarise(open_run(str(run))).laws
+        for rule in summarise(open_warehouse(str(run))).laws
     }
 
 
@@ -69,11 +69,13 @@ def test_what_was_not_judged_opens_the_share_of_hipaa_only_where_it_could_add_a_
 @pytest.mark.slow
 def test_the_page_says_that_a_share_is_the_most_unless_not_all_of_it_was_judged(make_run: MakeRun) -> None:
     rows = [("a", answer(beliefs=1, gender=None)), ("a", answer(gov_ids=None)), ("a", answer()), ("a", answer())]
-    page = " ".join(render(summarise(open_run(str(make_run(rows))))).split())
+    page = " ".join(render(summarise(open_warehouse(str(make_run(rows))))).split())
     assert "picture shows what this article is about (at most 25.0 %): special categories of personal data" in page
     assert "picture shows what this section is about (at least 25.0 %, not all of it was judged): sensitive" in page
     assert "So “at most” is the most that can fall under an article; “at least” is said where not all of it" in page
-    nothing = " ".join(render(summarise(open_run(str(make_run([("a", answer(gov_ids=None))], name="b"))))).split())
+    nothing = " ".join(
+        render(summarise(open_warehouse(str(make_run([("a", answer(gov_ids=None))], name="b"))))).split()
+    )
     assert '<dt>CCPA/CPRA §1798.140(ae)</dt><dd>–</dd><dd class="small">no picture was found, and not all' in nothing
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ingest.errors import QueryError
 from reports.report.compute import summarise
-from reports.run.warehouse import open_run
+from reports.run.warehouse import open_warehouse
 from scoring.sql import limits as duckdb_limits
 from scoring.sql.limits import Limits, Watch, is_left_behind
 from tests.jobs.made import privsieve
@@ -42,7 +42,7 @@ def test_a_statement_without_an_end_is_stopped_in_one_line(
 
 @pytest.mark.slow
 def test_rows_that_come_one_after_the_other_are_stopped_too(make_run: MakeRun) -> None:
-    run = open_run(str(make_run()), Limits(seconds=2))
+    run = open_warehouse(str(make_run()), Limits(seconds=2))
     rows = run.select("SELECT * FROM range(1000000000000) WHERE hash(range) % 1000 = 0")[1]
     with pytest.raises(QueryError, match="stopped after 2 s;"):
         for _ in rows:
@@ -51,7 +51,7 @@ def test_rows_that_come_one_after_the_other_are_stopped_too(make_run: MakeRun) -
 
 @pytest.mark.slow
 def test_a_statement_that_takes_too_much_memory_is_stopped(make_run: MakeRun) -> None:
-    run = open_run(str(make_run()), Limits(memory_bytes=10**8))
+    run = open_warehouse(str(make_run()), Limits(memory_bytes=10**8))
     with pytest.raises(QueryError, match=r"stopped at 0\.1 GB of memory; ask for less at once$"):
         run.select("SELECT sum(length(repeat(chr(97 + range::INT % 7), 1000000))) FROM range(1000)")
     assert not is_left_behind()
@@ -59,7 +59,7 @@ def test_a_statement_that_takes_too_much_memory_is_stopped(make_run: MakeRun) ->
 
 @pytest.mark.slow
 def test_what_the_process_used_before_a_statement_does_not_count(make_run: MakeRun) -> None:
-    run = open_run(str(make_run()), Limits(memory_bytes=10**8))
+    run = open_warehouse(str(make_run()), Limits(memory_bytes=10**8))
     freed, held = b"x" * (3 * 10**8), b"x" * (3 * 10**8)
     del freed
     question = "SELECT count(*) FROM range(300000000) WHERE hash(range) % 7 = 8"  # long enough to be looked at
@@ -68,7 +68,7 @@ def test_what_the_process_used_before_a_statement_does_not_count(make_run: MakeR
 
 
 def test_ctrl_c_ends_a_statement_and_the_connection_stays_usable(make_run: MakeRun) -> None:
-    run = open_run(str(make_run()))
+    run = open_warehouse(str(make_run()))
     threading.Timer(1, _thread.interrupt_main).start()
     with pytest.raises(KeyboardInterrupt):
         run.select(ENDLESS[0])
@@ -85,7 +85,7 @@ def test_what_duckdb_does_not_stop_is_left_behind(make_run: MakeRun) -> None:
 
 
 def test_time_that_rows_lie_unread_is_not_counted(make_run: MakeRun) -> None:
-    run = open_run(str(make_run()))
+    run = open_warehouse(str(make_run()))
     watch = Watch(run.connection, Limits(seconds=60))
     assert watch.run(lambda: 7) == 7
     assert watch.run(lambda: run.connection.execute("SELECT 8").fetchall()) == [(8,)]
@@ -106,13 +106,13 @@ def test_a_report_with_an_endless_expression_is_stopped_in_one_line(make_run: Ma
 
 
 def test_a_report_that_takes_too_much_memory_is_stopped(make_run: MakeRun) -> None:
-    run = open_run(str(make_run(rows=[("a", answer()) for _ in range(4_000)])), Limits(memory_bytes=10**8))
+    run = open_warehouse(str(make_run(rows=[("a", answer()) for _ in range(4_000)])), Limits(memory_bytes=10**8))
     with pytest.raises(QueryError, match=r"^the report was stopped at 0\.1 GB of memory; simplify --by or --private$"):
         summarise(run, by=f"replace(key, 'e', '{'x' * 100_000}')")
 
 
 def test_the_questions_of_a_report_share_its_time(make_run: MakeRun) -> None:
-    run = open_run(str(make_run()), Limits(seconds=0.5))
+    run = open_warehouse(str(make_run()), Limits(seconds=0.5))
     with pytest.raises(QueryError, match=r"^the report was stopped after 0\.5 s; "):
         any(run.ask("prevalence") == [] for _ in range(10**6))
 

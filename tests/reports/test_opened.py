@@ -189,7 +189,7 @@ def test_what_is_no_run_cannot_be_opened(tmp_path: Path) -> None:
 def test_private_is_what_the_protocol_asks_by_default(
     make_run: MakeRun, protocol: str, private: str, meaning: str
 ) -> None:
-    run = warehouse.open_run(str(make_run()))
+    run = warehouse.open_warehouse(str(make_run()))
     engine = run.record.engine | {"protocol": protocol}
     with OpenRun(replace(run, record=run.record.model_copy(update={"engine": engine}))) as opened:
         found = opened.summary()

@@ -16,7 +16,7 @@ from reports.report.page import Digest, Extras, PagePicture, matrix, render
 from reports.report.results import HEADS, Report, group_rows
 from reports.report.words import findings
 from reports.run.figures import CorrectedRate, EvidenceCount
-from reports.run.warehouse import open_run
+from reports.run.warehouse import open_warehouse
 from reports.words import percent
 from scoring.taxonomy import ATTRIBUTES
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer
@@ -25,7 +25,7 @@ from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer
 @pytest.fixture
 def report(make_run: MakeRun) -> Report:
     rows = [*ROWS, *((name, answer(biometrics=1, location=1)) for name in HOSTILE)]
-    return summarise(open_run(str(make_run(rows=rows))), top=20)
+    return summarise(open_warehouse(str(make_run(rows=rows))), top=20)
 
 
 class Tags(HTMLParser):
@@ -58,7 +58,7 @@ def test_page_loads_nothing_and_runs_only_its_own_script(report: Report) -> None
 
 
 def test_severe_images_are_named_by_key_without_a_picture_and_can_be_left_out(make_run: MakeRun) -> None:
-    run = open_run(str(make_run()))
+    run = open_warehouse(str(make_run()))
     page = render(summarise(run))
     assert "secret-key-0" in page
     assert "<img" not in page
@@ -96,22 +96,22 @@ def test_figures_for_the_csv_are_those_of_the_report(report: Report) -> None:
 
 def test_the_table_holds_every_group(make_run: MakeRun) -> None:
     rows = [(f"c{i:03}", answer(biometrics=i % 2)) for i in range(100)]
-    page = render(summarise(open_run(str(make_run(rows=rows))), top=5))
+    page = render(summarise(open_warehouse(str(make_run(rows=rows))), top=5))
     assert all(f'<th scope="row">c{i:03} ' in page for i in range(100))
 
 
 def test_page_says_how_many_images_are_unknown_and_what_they_could_change(make_run: MakeRun) -> None:
     tile = "<div><dt>Private or not: unknown</dt><dd>1</dd></div>"
     rows = [("a", answer(gov_ids=None)), ("a", answer()), ("a", answer(gov_ids=1))]
-    page = render(summarise(open_run(str(make_run(rows=rows)))))
+    page = render(summarise(open_warehouse(str(make_run(rows=rows)))))
     assert tile in page
     assert "With 1 unknown image: 33.3 % of all images if none of these is private, 66.7 % if all are." in page
     assert "rate: private / (N - unknown)" in page
-    assert "Private or not" not in render(summarise(open_run(str(make_run(name="other")))))
+    assert "Private or not" not in render(summarise(open_warehouse(str(make_run(name="other")))))
 
 
 def test_page_says_first_what_its_figures_are_of(make_run: MakeRun) -> None:
-    run = open_run(str(make_run()))
+    run = open_warehouse(str(make_run()))
     body = render(summarise(run), Extras(made_on=date(2026, 11, 22))).partition("<h1>")[2]
     assert body.startswith("Privacy report: corpus")
     banner = '<p class="warning made-up" role="alert"><strong>MADE-UP ANSWERS: the canned engine looks at no picture'
@@ -128,9 +128,11 @@ def test_page_says_first_what_its_figures_are_of(make_run: MakeRun) -> None:
 
 
 def test_what_is_not_assessed_is_named(make_run: MakeRun) -> None:
-    page = render(summarise(open_run(str(make_run(assessed=[a.key for a in ATTRIBUTES if a.key != "nudity"])))))
+    page = render(summarise(open_warehouse(str(make_run(assessed=[a.key for a in ATTRIBUTES if a.key != "nudity"])))))
     assert '<dt>Not assessed</dt><dd class="part">Nudity. The engine cannot judge these' in page
-    assert "Nothing: the engine assesses all 22 attributes." in render(summarise(open_run(str(make_run(name="all")))))
+    assert "Nothing: the engine assesses all 22 attributes." in render(
+        summarise(open_warehouse(str(make_run(name="all"))))
+    )
 
 
 def test_every_attribute_and_level_is_explained_and_the_law_map_says_whose_it_is(report: Report) -> None:
@@ -230,7 +232,7 @@ def test_rates_corrected_by_labels_of_another_run_say_so_and_what_that_assumes(r
 
 def test_pairs_give_lower_bounds_and_leave_few_images_grey(make_run: MakeRun) -> None:
     rows = [(None, answer(biometrics=1, location=value)) for value in [1.0] * 4 + [None] * 8]
-    found = matrix(summarise(open_run(str(make_run(rows)))))
+    found = matrix(summarise(open_warehouse(str(make_run(rows)))))
     columns = [column.key for column in found.columns]
     lines = {line.attribute.key: line for line in found.lines}
     cell = lines["biometrics"].cells[columns.index("location")]
@@ -242,13 +244,13 @@ def test_pairs_give_lower_bounds_and_leave_few_images_grey(make_run: MakeRun) ->
 
 
 def test_page_of_an_empty_run(make_run: MakeRun) -> None:
-    page = render(summarise(open_run(str(make_run(rows=())))))
+    page = render(summarise(open_warehouse(str(make_run(rows=())))))
     assert "No attribute was found present." in page
     assert "No image could be judged private or not, so there is no rate." in page
 
 
 def test_the_page_says_where_the_accuracy_of_an_adapter_stands_since_no_run_records_it(make_run: MakeRun) -> None:
-    record = open_run(str(make_run())).record
+    record = open_warehouse(str(make_run())).record
     tuned = record.model_copy(update={"engine": record.engine | {"weights": {"base": "ab", "adapter mine": "cd"}}})
     name = "Accuracy of the adapter"
     assert [fact.value for fact in facts_of(tuned, tuned.scope) if fact.name == name] == [

@@ -16,7 +16,7 @@ import pytest
 from ingest.errors import StorageError
 from ingest.storage.place import Place, place
 from reports.run.run_files import ReadOnlyFiles, RunFiles
-from reports.run.warehouse import open_run
+from reports.run.warehouse import open_warehouse
 from tests.reports.conftest import MakeRun, contents
 
 
@@ -51,7 +51,7 @@ def test_the_connection_itself_cannot_write_nor_read_anything_else(
     make_run: MakeRun, tmp_path: Path, statement: str
 ) -> None:
     folder = make_run()
-    before, run = contents(tmp_path), open_run(str(folder))
+    before, run = contents(tmp_path), open_warehouse(str(folder))
     with pytest.raises(duckdb.Error):
         run.connection.execute(statement.replace("RUN", str(folder))).fetchall()
     assert contents(tmp_path) == before
@@ -59,7 +59,7 @@ def test_the_connection_itself_cannot_write_nor_read_anything_else(
 
 @pytest.mark.parametrize("path", ["run://../run.json", "run:///etc/passwd", "run://*/../run.json"])
 def test_the_connection_finds_nothing_above_the_scores(make_run: MakeRun, path: str) -> None:
-    assert open_run(str(make_run())).connection.execute(f"FROM read_blob('{path}')").fetchall() == []
+    assert open_warehouse(str(make_run())).connection.execute(f"FROM read_blob('{path}')").fetchall() == []
 
 
 def test_only_files_that_lie_directly_in_the_folder_are_reached(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def _in_memory(folder: Path) -> fsspec.AbstractFileSystem:
 
 def test_a_score_file_that_cannot_be_read_is_named(make_run: MakeRun) -> None:
     folder = make_run()
-    run = open_run(str(folder))
+    run = open_warehouse(str(folder))
     file = next((folder / "scores").iterdir())
     file.unlink()
     file.symlink_to("absent")

@@ -18,7 +18,7 @@ from jobs.screen.request import FitRequest
 from reports.report.compute import summarise
 from reports.report.results import Report
 from reports.report.words import bounds_of_all
-from reports.run.warehouse import open_run
+from reports.run.warehouse import open_warehouse
 from reports.words import percent_within
 from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import canned
@@ -87,7 +87,7 @@ def reported(answers: Answers, tmp_path: Path) -> Callable[..., Report]:
         record = run_record(asdict(canned.describe(EngineOptions())) | {"assessed": list(KEYS)})
         (folder / "run.json").write_text(record.model_dump_json())
         write_result(folder, "0.tar", 0, True, to_table(facts, verdicts, looks))
-        return summarise(open_run(str(folder)))
+        return summarise(open_warehouse(str(folder)))
 
     return report
 
@@ -138,7 +138,7 @@ def test_audit_report_and_page_name_the_same_bounds_over_all_pictures(
     audit = json.loads(out[out.index("{") :])
     low, high = audit["subjects"][0]["with_quarantined"]
 
-    report = summarise(open_run(run))
+    report = summarise(open_warehouse(run))
     num_without_score = report.total.num_screened + num_quarantined
     assert audit["num_images"] - audit["num_scored"] == num_without_score > 5_000
     assert high - low > num_without_score / NUM_IMAGES

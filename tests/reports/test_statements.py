@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import QueryError
-from reports.run.warehouse import Run, open_run
+from reports.run.warehouse import Run, open_warehouse
 from scoring.sql.expressions import FUNCTIONS, value_expression
 from scoring.sql.limits import Limits
 from scoring.table import IMAGE_SCHEMA
@@ -51,7 +51,7 @@ NO_FILE = "a file cannot be read: a statement reaches the views and nothing else
 def test_refused_in_one_line_and_nothing_is_written(
     make_run: MakeRun, tmp_path: Path, statement: str, message: str
 ) -> None:
-    run = open_run(str(make_run()))
+    run = open_warehouse(str(make_run()))
     before = contents(tmp_path)
     with pytest.raises(QueryError) as caught:
         list(run.select(statement)[1])
@@ -85,7 +85,7 @@ def test_refused_in_one_line_and_nothing_is_written(
 def test_questions_that_only_compute_are_answered(
     make_run: MakeRun, statement: str, expected: Sequence[tuple[object, ...]]
 ) -> None:
-    assert list(open_run(str(make_run())).select(statement)[1]) == expected
+    assert list(open_warehouse(str(make_run())).select(statement)[1]) == expected
 
 
 def _argument(kind: str | None, path: str) -> str:
@@ -106,7 +106,7 @@ def test_no_function_of_duckdb_writes_reads_or_sets_anything(
     secret, folder = tmp_path / "secret.txt", make_run()
     secret.write_text(CANARY)
     monkeypatch.setenv("PRIVSIEVE_SECRET", CANARY)
-    run = open_run(str(folder), Limits(seconds=60))
+    run = open_warehouse(str(folder), Limits(seconds=60))
     listed = run.connection.execute(
         "SELECT function_name, function_type, any_value(parameter_types ORDER BY len(parameter_types) DESC) "
         "FROM duckdb_functions() WHERE internal GROUP BY ALL ORDER BY ALL"
@@ -137,7 +137,7 @@ def _answer(run: Run, statement: str) -> str:
 
 @pytest.mark.slow
 def test_no_function_of_duckdb_beyond_the_list_is_allowed_in_an_expression(make_run: MakeRun) -> None:
-    run = open_run(str(make_run()))
+    run = open_warehouse(str(make_run()))
     listed = run.connection.execute(
         "SELECT function_name, function_type, any_value(parameter_types ORDER BY len(parameter_types) DESC) "
         "FROM duckdb_functions() WHERE internal GROUP BY ALL ORDER BY ALL"

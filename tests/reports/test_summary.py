@@ -12,14 +12,14 @@ from reports.report.compute import summarise
 from reports.report.page import render
 from reports.report.results import Report
 from reports.report.words import headlines, notes, unseen_note
-from reports.run.warehouse import open_run
+from reports.run.warehouse import open_warehouse
 from scoring.taxonomy import KEYS
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer, nothing
 
 
 @pytest.fixture
 def report(make_run: MakeRun) -> Report:
-    return summarise(open_run(str(make_run())))
+    return summarise(open_warehouse(str(make_run())))
 
 
 def test_counts_and_levels(report: Report) -> None:
@@ -47,7 +47,7 @@ def test_rates_and_order(report: Report) -> None:
 
 
 def test_top_never_shows_a_group_twice(make_run: MakeRun) -> None:
-    run = open_run(str(make_run()))
+    run = open_warehouse(str(make_run()))
     one = summarise(run, top=1)
     assert [rate.group for rate in one.highest] == ["beach"]
     assert [rate.group for rate in one.lowest] == ["(none)"]
@@ -57,7 +57,7 @@ def test_top_never_shows_a_group_twice(make_run: MakeRun) -> None:
 
 
 def test_condition_on_what_was_not_assessed_is_unknown_not_absent(make_run: MakeRun) -> None:
-    found = summarise(open_run(str(make_run())), private="beliefs = 0", by="'all'")
+    found = summarise(open_warehouse(str(make_run())), private="beliefs = 0", by="'all'")
     assert (found.total.num_scored, found.total.num_private, found.total.num_unknown) == (6, 4, 2)
     assert found.total.privacy_rate == 1.0
     assert any(note.startswith("unknown (2):") for note in notes(found))
@@ -74,7 +74,7 @@ GAPS = (
 
 
 def test_what_could_not_be_judged_is_unknown_and_not_counted_as_not_private(make_run: MakeRun) -> None:
-    run = open_run(str(make_run(rows=GAPS)))
+    run = open_warehouse(str(make_run(rows=GAPS)))
     total = summarise(run).total
     assert (total.num_scored, total.num_private, total.num_unknown) == (5, 1, 2)
     assert total.privacy_rate == pytest.approx(1 / 3)
@@ -95,12 +95,12 @@ def test_what_could_not_be_judged_is_unknown_and_not_counted_as_not_private(make
 def test_only_conditions_on_what_was_not_judged_are_unknown(
     make_run: MakeRun, private: str, num_private: int, num_unknown: int
 ) -> None:
-    total = summarise(open_run(str(make_run(rows=GAPS))), private=private).total
+    total = summarise(open_warehouse(str(make_run(rows=GAPS))), private=private).total
     assert (total.num_private, total.num_unknown) == (num_private, num_unknown)
 
 
 def test_a_group_of_nothing_but_unknown_images_has_no_rate_and_is_reported(make_run: MakeRun) -> None:
-    found = summarise(open_run(str(make_run(rows=[("page", answer(gov_ids=None)), ("beach", answer())]))))
+    found = summarise(open_warehouse(str(make_run(rows=[("page", answer(gov_ids=None)), ("beach", answer())]))))
     assert {rate.group: (rate.num_unknown, rate.privacy_rate) for rate in found.rates} == {
         "page": (1, None),
         "beach": (0, 0.0),
@@ -109,12 +109,12 @@ def test_a_group_of_nothing_but_unknown_images_has_no_rate_and_is_reported(make_
 
 
 def test_an_engine_that_judges_nothing_in_any_image_has_no_gaps(make_run: MakeRun) -> None:
-    run = open_run(str(make_run(rows=[("a", answer(biometrics=None, gov_ids=0))], assessed=["gov_ids"])))
+    run = open_warehouse(str(make_run(rows=[("a", answer(biometrics=None, gov_ids=0))], assessed=["gov_ids"])))
     assert summarise(run).total.num_unknown == 0
 
 
 def test_by_expression_and_min_count(make_run: MakeRun) -> None:
-    found = summarise(open_run(str(make_run())), by="upper(category)", min_count=2)
+    found = summarise(open_warehouse(str(make_run())), by="upper(category)", min_count=2)
     assert [rate.group for rate in found.rates] == ["BEACH", "OFFICE"]
     assert {row.group: row.nums for row in found.levels_by_group} == {
         "BEACH": (2, 0, 1, 0, 0),
@@ -140,7 +140,7 @@ def test_shares_of_pairs_are_of_all_images_that_show_the_first_and_lower_bounds_
         (None, answer(location=1, beliefs=None)),
         (None, Fault("truncated", "the file ends early")),
     ]
-    found = summarise(open_run(str(make_run(rows)))).cooccurrence
+    found = summarise(open_warehouse(str(make_run(rows)))).cooccurrence
     pairs = {(p.attribute, p.other): (p.num_both, p.num_images, p.num_assessed, p.share) for p in found}
     bounds = {(p.attribute, p.other) for p in found if p.is_lower_bound}
     assert pairs["biometrics", "location"] == (1, 4, 2, 0.25)  # of the two that were assessed it would be a half
@@ -154,7 +154,7 @@ def test_shares_of_pairs_are_of_all_images_that_show_the_first_and_lower_bounds_
 
 
 def test_a_pair_of_which_the_other_was_never_assessed_has_no_share(make_run: MakeRun) -> None:
-    run = open_run(str(make_run([(None, answer(biometrics=1, location=None)), (None, answer(location=1))])))
+    run = open_warehouse(str(make_run([(None, answer(biometrics=1, location=None)), (None, answer(location=1))])))
     (pair,) = (p for p in summarise(run).cooccurrence if (p.attribute, p.other) == ("biometrics", "location"))
     assert (pair.num_images, pair.num_assessed, pair.share, pair.is_lower_bound) == (1, 0, None, False)
 
@@ -170,13 +170,13 @@ def test_a_pair_of_which_the_other_was_never_assessed_has_no_share(make_run: Mak
 def test_the_first_line_says_which_images_of_the_source_the_figures_are_of(
     make_run: MakeRun, settings: dict[str, int], scope: str, is_whole: bool
 ) -> None:
-    run = open_run(str(make_run()))
+    run = open_warehouse(str(make_run()))
     found = summarise(replace(run, record=run.record.model_copy(update=settings)))
     assert (found.scope, found.is_whole, headlines(found)[0]) == (scope, is_whole, scope)
 
 
 def test_canned_answers_are_called_made_up_and_those_of_other_engines_are_not(make_run: MakeRun) -> None:
-    run = open_run(str(make_run()))
+    run = open_warehouse(str(make_run()))
     message = "MADE-UP ANSWERS: the canned engine looks at no picture"
     assert summarise(run).made_up == message
     assert message in headlines(summarise(run))
@@ -190,7 +190,7 @@ def test_canned_answers_are_called_made_up_and_those_of_other_engines_are_not(ma
 
 
 def test_what_private_means_is_stated_and_that_less_than_takes_level_0(make_run: MakeRun) -> None:
-    run = open_run(str(make_run()))
+    run = open_warehouse(str(make_run()))
     usual = "private: an attribute of level 1 or 2 is present (our choice; --private sets another condition)"
     assert summarise(run).private_meaning == usual
     assert summarise(run, private="nudity = 1").private_meaning == "private: nudity = 1 (set with --private)"
@@ -204,7 +204,7 @@ def test_what_private_means_is_stated_and_that_less_than_takes_level_0(make_run:
 
 
 def test_engine_that_assesses_little_says_so(make_run: MakeRun) -> None:
-    found = summarise(open_run(str(make_run(rows=[("a", nothing())], assessed=["biometrics"]))))
+    found = summarise(open_warehouse(str(make_run(rows=[("a", nothing())], assessed=["biometrics"]))))
     assert found.assessed == ("biometrics",)
     assert found.num_not_assessed == 21
     assert all(row.share is None and row.num_not_assessed == 1 for row in found.prevalence)
@@ -212,13 +212,13 @@ def test_engine_that_assesses_little_says_so(make_run: MakeRun) -> None:
 
 
 def test_run_without_rows(make_run: MakeRun) -> None:
-    found = summarise(open_run(str(make_run(rows=()))))
+    found = summarise(open_warehouse(str(make_run(rows=()))))
     assert (found.num_images, found.rates, found.total.privacy_rate) == (0, (), None)
     assert all(level.share is None for level in found.levels)
 
 
 def test_names_are_made_printable(make_run: MakeRun) -> None:
-    found = summarise(open_run(str(make_run(rows=[(name, answer()) for name in HOSTILE]))))
+    found = summarise(open_warehouse(str(make_run(rows=[(name, answer()) for name in HOSTILE]))))
     groups = {rate.group for rate in found.rates}
     assert "a\\nb\\x1b[31m" in groups
     assert "[bold]x[/bold]" in groups
@@ -230,20 +230,20 @@ def test_names_are_made_printable(make_run: MakeRun) -> None:
 )
 def test_by_reaches_nothing_but_the_row(make_run: MakeRun, by: str) -> None:
     with pytest.raises(QueryError):
-        summarise(open_run(str(make_run())), by=by)
+        summarise(open_warehouse(str(make_run())), by=by)
 
 
 def test_placeholder_in_a_quoted_string_stays_text(make_run: MakeRun) -> None:
-    found = summarise(open_run(str(make_run())), by="'{private}'", private="key <> ' || 1/0 || '")
+    found = summarise(open_warehouse(str(make_run())), by="'{private}'", private="key <> ' || 1/0 || '")
     assert [rate.group for rate in found.rates] == ["{private}"]
 
 
 def test_failing_cast_is_one_line(make_run: MakeRun) -> None:
     with pytest.raises(QueryError, match=r"^a value cannot be converted as asked; TRY_CAST") as caught:
-        summarise(open_run(str(make_run())), by="category::INTEGER")
+        summarise(open_warehouse(str(make_run())), by="category::INTEGER")
     assert "\n" not in str(caught.value)
     assert "beach" not in str(caught.value)
-    assert summarise(open_run(str(make_run(name="again"))), by="TRY_CAST(category AS INTEGER)").num_groups == 1
+    assert summarise(open_warehouse(str(make_run(name="again"))), by="TRY_CAST(category AS INTEGER)").num_groups == 1
 
 
 def test_too_many_groups(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,13 +251,13 @@ def test_too_many_groups(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(
         QueryError, match="category makes more than 2 groups, and a report holds no more; group by less"
     ):
-        summarise(open_run(str(make_run())))
+        summarise(open_warehouse(str(make_run())))
     monkeypatch.setattr(compute, "MAX_GROUPS", 4)
-    assert summarise(open_run(str(make_run(name="again")))).num_groups == 4
+    assert summarise(open_warehouse(str(make_run(name="again")))).num_groups == 4
 
 
 def test_no_more_groups_are_fetched_than_a_report_holds(make_run: MakeRun) -> None:
-    run = open_run(str(make_run()))
+    run = open_warehouse(str(make_run()))
     by = '"key" || shard'
     assert len(run.ask_rates(by, "level = 1", "3")) == 3
     assert len(run.ask_rates(by, "level = 1", "ALL")) == len(ROWS)
@@ -265,7 +265,7 @@ def test_no_more_groups_are_fetched_than_a_report_holds(make_run: MakeRun) -> No
 
 def test_an_attribute_that_is_never_ruled_out_has_a_lower_bound_of_all_scored_images(make_run: MakeRun) -> None:
     rows = [(None, answer(location=value)) for value in (1.0, 0.5, None, None)]
-    found = {row.attribute: row for row in summarise(open_run(str(make_run(rows)))).prevalence}
+    found = {row.attribute: row for row in summarise(open_warehouse(str(make_run(rows)))).prevalence}
     assert (found["location"].share, found["location"].is_lower_bound) == (0.25, True)
     assert (found["gov_ids"].share, found["gov_ids"].is_lower_bound) == (0.0, False)
 
@@ -286,7 +286,7 @@ def test_images_with_content_that_was_not_scanned_are_counted_by_kind(make_run: 
             place = table.column_names.index(name)
             table = table.set_column(place, name, pa.array(values, table.schema.field(name).type))
         pq.write_table(table, file)
-    report = summarise(open_run(str(run)))
+    report = summarise(open_warehouse(str(run)))
     assert report.unseen.by_kind == {"embedded_image": 1, "frames": 3, "trailing_data": 1, "unknown_chunk": 0}
     # One row of an older version has frames that were left out; of the other one nothing is known.
     assert (report.unseen.num_images, report.unseen.num_unknown) == (4, 1)
@@ -297,17 +297,17 @@ def test_images_with_content_that_was_not_scanned_are_counted_by_kind(make_run: 
 
 
 def test_a_run_in_which_everything_was_scanned_has_no_line_on_it(make_run: MakeRun) -> None:
-    assert unseen_note(summarise(open_run(str(make_run())))) is None
+    assert unseen_note(summarise(open_warehouse(str(make_run())))) is None
 
 
 def test_rejections_are_counted_by_their_kind(make_run: MakeRun) -> None:
     kinds = ["the answer is empty", "the answer is a refusal", "the answer is a refusal"]
     rows = [("a", Fault("rejection", kind)) for kind in kinds] + [("a", Fault("truncated", "the file ends early"))]
     folder = make_run(rows=[*rows, ("a", answer())])
-    found = summarise(open_run(str(folder)))
+    found = summarise(open_warehouse(str(folder)))
     assert [(one.reason, one.num_images) for one in found.rejections] == [(kinds[1], 2), (kinds[0], 1)]
     assert {one.reason: one.num_images for one in found.quarantined} == {"rejection": 3, "truncated": 1}
     page = render(found)
     assert "the answer is a refusal" in page
     assert "the file ends early" not in page
-    assert "Table of rejections" not in render(summarise(open_run(str(make_run(name="other")))))
+    assert "Table of rejections" not in render(summarise(open_warehouse(str(make_run(name="other")))))

@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 
 from ingest.errors import QueryError, RunError, StorageError
 from reports.run.run_files import VIEWS
-from reports.run.warehouse import Run, open_run, setup_statements
+from reports.run.warehouse import Run, open_warehouse, setup_statements
 from scoring.table import SCHEMA
 from scoring.taxonomy import ATTRIBUTES
 from tests.reports.conftest import ROWS, MakeRun
@@ -20,7 +20,7 @@ def rows(run: Run, statement: str) -> list[tuple[object, ...]]:
 
 
 def test_views_hold_every_row(make_run: MakeRun) -> None:
-    run = open_run(str(make_run()))
+    run = open_warehouse(str(make_run()))
     assert rows(
         run,
         "SELECT (FROM images SELECT count(*)), (FROM scored SELECT count(*)), "
@@ -30,7 +30,7 @@ def test_views_hold_every_row(make_run: MakeRun) -> None:
 
 
 def test_attributes_keep_what_was_not_assessed_apart(make_run: MakeRun) -> None:
-    run = open_run(str(make_run()))
+    run = open_warehouse(str(make_run()))
     asked = "SELECT value, count(*) FROM attributes WHERE status = 'scored' AND attribute = 'beliefs' GROUP BY ALL"
     assert sorted(rows(run, asked), key=str) == [(0.0, 4), (None, 2)]
     levels = rows(run, "SELECT DISTINCT attribute, attribute_level FROM attributes")
@@ -38,7 +38,7 @@ def test_attributes_keep_what_was_not_assessed_apart(make_run: MakeRun) -> None:
 
 
 def test_rates_leave_out_quarantined_images(make_run: MakeRun) -> None:
-    run = open_run(str(make_run()))
+    run = open_warehouse(str(make_run()))
     found = {row[0]: row[1:] for row in rows(run, "FROM rates")}
     counts, rate = ["num_scored", "num_private", "num_unknown"], ["privacy_rate", "rate_low", "rate_high"]
     screen = ["num_screened", "num_guarded", "num_missed"]
@@ -54,21 +54,21 @@ def test_rates_leave_out_quarantined_images(make_run: MakeRun) -> None:
 @pytest.mark.parametrize(("k", "n"), [(0, 1), (1, 1), (0, 50), (50, 50), (3, 17), (999, 100_000)])
 def test_wilson_is_scipys(make_run: MakeRun, k: int, n: int) -> None:
     interval = binomtest(k, n).proportion_ci(0.95, method="wilson")
-    found = rows(open_run(str(make_run())), f"SELECT wilson_low({k}, {n}), wilson_high({k}, {n})")
+    found = rows(open_warehouse(str(make_run())), f"SELECT wilson_low({k}, {n}), wilson_high({k}, {n})")
     assert found == [(pytest.approx(interval.low, abs=1e-12), pytest.approx(interval.high, abs=1e-12))]
 
 
 def test_wilson_of_none_and_of_all_ends_exactly_at_the_edge(make_run: MakeRun) -> None:
     asked = "SELECT DISTINCT wilson_low(0, n), wilson_high(n, n), wilson_low(n, n) < 1 FROM range(1, 5000) AS t(n)"
-    assert rows(open_run(str(make_run())), asked) == [(0.0, 1.0, True)]
+    assert rows(open_warehouse(str(make_run())), asked) == [(0.0, 1.0, True)]
 
 
 def test_wilson_of_nothing_is_null(make_run: MakeRun) -> None:
-    assert rows(open_run(str(make_run())), "SELECT wilson_low(0, 0), wilson_high(0, 0)") == [(None, None)]
+    assert rows(open_warehouse(str(make_run())), "SELECT wilson_low(0, 0), wilson_high(0, 0)") == [(None, None)]
 
 
 def test_run_without_score_files_has_empty_typed_views(make_run: MakeRun) -> None:
-    run = open_run(str(make_run(rows=())))
+    run = open_warehouse(str(make_run(rows=())))
     for view in VIEWS:
         assert rows(run, f"FROM {view}") == []
     assert run.select("FROM images")[0] == [*SCHEMA.names, "unknown_level"]
@@ -76,14 +76,14 @@ def test_run_without_score_files_has_empty_typed_views(make_run: MakeRun) -> Non
 
 def test_odd_folder_name(make_run: MakeRun) -> None:
     folder = make_run(name="it's [1] run*?")
-    assert rows(open_run(str(folder)), "SELECT count(*) FROM images") == [(len(ROWS),)]
+    assert rows(open_warehouse(str(folder)), "SELECT count(*) FROM images") == [(len(ROWS),)]
 
 
 def test_run_behind_a_url(make_run: MakeRun) -> None:
     memory = fsspec.filesystem("memory")
     memory.put(str(make_run()), "/reports-test/run", recursive=True)
     try:
-        run = open_run("memory://reports-test/run")
+        run = open_warehouse("memory://reports-test/run")
         assert rows(run, "SELECT count(*) FROM images") == [(len(ROWS),)]
         with pytest.raises(QueryError):
             rows(run, "FROM read_text('memory://reports-test/run/run.json')")
@@ -97,26 +97,26 @@ def test_setup_statements_work_in_a_fresh_duckdb(make_run: MakeRun) -> None:
         fresh.execute(setup_statements(folder))
         fresh.execute(setup_statements(folder))  # a second time replaces the first
         theirs = fresh.execute("FROM rates ORDER BY category").fetchall()
-    assert theirs == rows(open_run(folder), "FROM rates ORDER BY category")
+    assert theirs == rows(open_warehouse(folder), "FROM rates ORDER BY category")
 
 
 def test_not_a_run(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"no run\.json"):
-        open_run(str(tmp_path))
+        open_warehouse(str(tmp_path))
     with pytest.raises(RunError, match=r"no run\.json"):
         setup_statements(str(tmp_path / "absent"))
     with pytest.raises(StorageError):
-        open_run("nosuchprotocol://bucket/run")
+        open_warehouse("nosuchprotocol://bucket/run")
     (tmp_path / "run.json").write_text("[1]")
     with pytest.raises(RunError, match="damaged or of another version"):
-        open_run(str(tmp_path))
+        open_warehouse(str(tmp_path))
 
 
 def test_broken_score_file_is_one_line(make_run: MakeRun) -> None:
     folder = make_run()
     min((folder / "scores").iterdir()).write_bytes(b"PAR1 but no more")
     with pytest.raises(RunError) as caught:
-        open_run(str(folder))
+        open_warehouse(str(folder))
     assert "\n" not in str(caught.value)
 
 
@@ -158,7 +158,7 @@ def test_refused_in_one_line(make_run: MakeRun, statement: str) -> None:
     local_frame = duckdb.sql("SELECT 1")  # what a replacement scan of Python variables would find
     before = sorted(folder.rglob("*"))
     with pytest.raises(QueryError) as caught:
-        rows(open_run(str(folder)), statement.replace("SCORES", str(folder / "scores")))
+        rows(open_warehouse(str(folder)), statement.replace("SCORES", str(folder / "scores")))
     assert str(caught.value)
     assert "\n" not in str(caught.value)
     assert sorted(folder.rglob("*")) == before
@@ -181,7 +181,7 @@ def test_refused_in_one_line(make_run: MakeRun, statement: str) -> None:
 )
 def test_a_misspelt_name_is_answered_with_what_is_near(make_run: MakeRun, statement: str, message: str) -> None:
     with pytest.raises(QueryError) as caught:
-        rows(open_run(str(make_run())), statement)
+        rows(open_warehouse(str(make_run())), statement)
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
@@ -200,7 +200,7 @@ def test_what_fails_on_a_row_says_what_to_do_and_nothing_of_the_row(
     make_run: MakeRun, statement: str, advice: str
 ) -> None:
     with pytest.raises(QueryError, match=advice) as caught:
-        rows(open_run(str(make_run())), statement)
+        rows(open_warehouse(str(make_run())), statement)
     result = str(caught.value)
     assert "\n" not in result
     assert not [word for word in ("beach", "office", "attic") if word in result]
@@ -218,7 +218,7 @@ def test_what_fails_on_a_row_says_what_to_do_and_nothing_of_the_row(
     ],
 )
 def test_reading_is_allowed(make_run: MakeRun, statement: str) -> None:
-    assert rows(open_run(str(make_run())), statement)
+    assert rows(open_warehouse(str(make_run())), statement)
 
 
 def test_setup_statements_of_a_run_in_a_folder_of_control_characters(make_run: MakeRun) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ingest.errors import Fault
 from reports.report.compute import summarise
-from reports.run.warehouse import open_run
+from reports.run.warehouse import open_warehouse
 from scoring.assessment import Assessment, Unscored, not_assessed, worst
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions, SlotAnswer, TextAnswer
@@ -128,12 +128,12 @@ def test_a_report_of_a_binary_run_counts_what_was_asked_and_no_level(tmp_path: P
     write_result(tmp_path, "s", 0, True, to_table(facts(4), verdicts("binary", "Yes", "No", "Yes", "?")))
     record = run_record({"name": "vllm", "protocol": "binary:ours-1-1 0", "assessed": []})
     (tmp_path / "run.json").write_text(record.model_dump_json())
-    report = summarise(open_run(str(tmp_path)), private="private = 1")
+    report = summarise(open_warehouse(str(tmp_path)), private="private = 1")
     assert (report.total.num_scored, report.total.num_private, report.total.num_unknown) == (3, 2, 0)
     assert report.num_quarantined == 1
     assert [(q.reason, q.num_images) for q in report.quarantined] == [("rejection", 1)]
     assert sum(level.num_images for level in report.levels) == 0
-    assert summarise(open_run(str(tmp_path))).total == report.total
-    by_level = summarise(open_run(str(tmp_path)), private="level IN (1, 2)")
+    assert summarise(open_warehouse(str(tmp_path))).total == report.total
+    by_level = summarise(open_warehouse(str(tmp_path)), private="level IN (1, 2)")
     assert (by_level.total.privacy_rate, by_level.total.num_unknown) == (None, 3)
     assert not any(line.num_present for line in by_level.prevalence)

@@ -19,9 +19,9 @@ from scoring.screen.guard import is_guarded
 from scoring.screen.heads import FittedHead, Head, fitted_heads
 from scoring.screen.modalities import (
     NUM_PLACES,
+    CachedModality,
     Caption,
     Features,
-    KeptModality,
     Modality,
     OnnxEncoder,
     PictureView,
@@ -41,8 +41,8 @@ def _seen(caption: str | None = None, pixels: np.ndarray = PIXELS) -> PictureVie
     return PictureView(View(pixels, frozenset({"gps"}), "0" * 64, caption), 800, 600)
 
 
-def _values(modality: Modality, seen: PictureView) -> np.ndarray:
-    features = modality.features(seen)
+def _values(modality: Modality, picture: PictureView) -> np.ndarray:
+    features = modality.features(picture)
     assert features is not None
     return features.values
 
@@ -99,7 +99,7 @@ def test_all_answers_of_the_detectors_and_the_frozen_features_are_modalities(tmp
     with pytest.raises(NoFeaturesError, match=r"a detector failed \("):
         answers.features(_seen(pixels=np.zeros((0, 0, 3), np.uint8)))
     frozen = Frozen()
-    kept = KeptModality(frozen, tmp_path, {"features": "frozen"})
+    kept = CachedModality(frozen, tmp_path, {"features": "frozen"})
     assert _values(kept, portrait).shape == (1024,)
     np.testing.assert_array_equal(_values(kept, portrait), _values(frozen, portrait))
     assert len(list(tmp_path.rglob("*.npy"))) == 1
@@ -136,7 +136,7 @@ def averaging_model(side: int = 8, channels: int = 3) -> bytes:
 
 
 def test_an_encoder_embeds_a_picture_and_keeps_it_by_its_hash(tmp_path: Path) -> None:
-    encoder = KeptModality(OnnxEncoder(averaging_model()), tmp_path, {"encoder": "averaging"})
+    encoder = CachedModality(OnnxEncoder(averaging_model()), tmp_path, {"encoder": "averaging"})
     assert encoder.length == 3
     red = np.full((20, 30, 3), (255, 0, 0), np.uint8)
     values = _values(encoder, _seen(pixels=red))

@@ -10,8 +10,8 @@ from reports.statistics.likeness import (
     Moments,
     distance,
     frechet_distance,
+    is_nearest_to_own,
     mean_squared_error,
-    nearest,
     psnr,
     ssim,
 )
@@ -97,7 +97,7 @@ def test_one_picture_has_no_frechet_distance() -> None:
 def test_a_picture_is_found_again_only_if_its_own_original_is_the_nearest() -> None:
     originals = np.eye(3, dtype=np.float32)
     changed = np.array([[0.9, 0.1, 0], [0.1, 0.2, 0.9], [0.5, 0, 0.5]], np.float32)  # own, another, a tie
-    assert nearest(changed, originals).tolist() == [True, False, False]
+    assert is_nearest_to_own(changed, originals).tolist() == [True, False, False]
 
 
 def test_the_area_under_the_curve_is_that_of_scikit_learn_with_ties() -> None:

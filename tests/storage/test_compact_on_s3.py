@@ -6,7 +6,7 @@ import pytest
 import s3fs
 
 from ingest.storage.place import place
-from reports.run.warehouse import open_run
+from reports.run.warehouse import open_warehouse
 from tests.jobs.made import SHARDS, made_run, privsieve
 from tests.storage.conftest import BUCKET, Proxy
 
@@ -24,6 +24,6 @@ def test_a_run_on_s3(store: Proxy, tmp_path: Path, capsys: pytest.CaptureFixture
     assert where.at("scores").names() == []
     assert [name[:6] for name in where.at("compact").names()] == ["00000-", "00001-", "00002-"]
     asked = 'SELECT count(*), count(DISTINCT (shard, "index")) FROM images'
-    assert list(open_run(url).select(asked)[1]) == [(225, 225)]
+    assert list(open_warehouse(url).select(asked)[1]) == [(225, 225)]
     assert privsieve("compact", url) == 0
     assert "nothing to do" in capsys.readouterr().out

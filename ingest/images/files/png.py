@@ -78,13 +78,13 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
         before = name
     for frame in frames:
         packed = b"".join(frame.packed)
-        used = used_bytes(packed, _num_row_bytes(frame.size, header))
+        used = used_bytes(packed, _pixel_bytes(frame.size, header))
         yield Piece(PIXELS, packed[:used])
         yield Piece(TRAILING_DATA, packed[used:])
     yield Piece(TRAILING_DATA, encoded[last:])
 
 
-def _num_row_bytes(size: bytes, header: bytes) -> int:
+def _pixel_bytes(size: bytes, header: bytes) -> int:
     """Return the size of all rows of a frame, each with the byte that names its filter."""
     width, height = int.from_bytes(size[:4]), int.from_bytes(size[4:8])
     depth, colour, interlacing = header[8:9], header[9:10], header[12:13]
@@ -149,10 +149,10 @@ def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts) -> Cleaned:
             parts.append(_chunk(b"fcTL", number.to_bytes(4) + of_frame[index]))
             number += 1
         packed = b"".join(frame.packed)
-        num_row_bytes = _num_row_bytes(frame.size, header)
-        if used_bytes(packed, num_row_bytes) < len(packed):
+        num_pixel_bytes = _pixel_bytes(frame.size, header)
+        if used_bytes(packed, num_pixel_bytes) < len(packed):
             try:
-                packed = zlib.compress(zlib.decompressobj().decompress(packed, num_row_bytes))
+                packed = zlib.compress(zlib.decompressobj().decompress(packed, num_pixel_bytes))
             except zlib.error:
                 is_usual = False
         parts.append(_chunk(b"fdAT", number.to_bytes(4) + packed) if index else _chunk(b"IDAT", packed))

@@ -103,6 +103,11 @@ class Inner:
             yield second
 
 
+_COPY_FORMATS = ("TIFF", "PPM")
+"""Formats of a smaller picture that a walker takes out as a file of its own (`Piece.content`): a sub-directory of a
+TIFF becomes a TIFF, the thumbnail of a JFIF header a PPM. Both are tried, since the piece does not say which it is."""
+
+
 class PictureSearch:
     """Looks for pictures in the parts of one file, within bounds for all of them together."""
 
@@ -112,8 +117,11 @@ class PictureSearch:
         self._compared_left = _MAX_COMPARED
 
     def look(self, content: bytes, is_pixels: bool) -> tuple[int | None, list[Range]]:
-        """Search for the pictures of `inner_pictures`. Return the offset of the first that shows anything but what was
-        scanned, and None if there is none; and the ranges of copies of what was scanned, unless there is one."""
+        """Judge the pictures of `inner_pictures`.
+
+        Return the offset of the first that shows anything but what was scanned, and no ranges. If there is none, return
+        None and the ranges of copies of what was scanned.
+        """
         copies = list[Range]()
         for inner in inner_pictures(content, is_pixels):
             outcome = self._judged(inner)
@@ -126,7 +134,7 @@ class PictureSearch:
 
     def is_copy(self, content: bytes) -> bool:
         """Return whether a picture file shows only what was scanned."""
-        return any(self._compared(content, name) == "copy" for name in ("TIFF", "PPM"))
+        return any(self._compared(content, name) == "copy" for name in _COPY_FORMATS)
 
     def _judged(self, inner: Inner) -> Outcome:
         self._candidates_left -= 1
@@ -240,7 +248,7 @@ def unseen_in(
             if piece.num_bytes and not (piece.content and search.is_copy(piece.content)):
                 kinds.add(piece.kind)
                 num_bytes[piece.kind] += piece.num_bytes
-                pictures += [Inner(piece.content, 0, name, 0) for name in ("TIFF", "PPM")] if piece.content else [None]
+                pictures += [Inner(piece.content, 0, name, 0) for name in _COPY_FORMATS] if piece.content else [None]
             continue
         new, copies = search.look(piece.content, is_pixels=piece.kind == PIXELS)
         if new is not None:

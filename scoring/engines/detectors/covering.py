@@ -57,7 +57,7 @@ _LARGE_LINE = 0.25
 
 
 @cache
-def second_look() -> EngineDescription:
+def examiner() -> EngineDescription:
     """Describe the engine that examines covered pictures. EngineError if it cannot run here."""
     return detectors.describe(EngineOptions())
 
@@ -68,7 +68,7 @@ def _engine() -> "DetectorsEngine":
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Findings:
     """What the detectors saw of the targets."""
 
     left: tuple[str, ...]
@@ -108,7 +108,7 @@ NOTHING_JUDGED = Judged()
 
 
 @dataclass(frozen=True)
-class SecondLook:
+class Demands:
     """What a covered picture must pass, besides that the detectors find none of the targets."""
 
     absent: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class SecondLook:
         return tuple(key for key in self.verifies.assessed if key in keys) if self.verifies else ()
 
 
-DETECTORS_ALONE = SecondLook()
+DETECTORS_ALONE = Demands()
 
 
 def _is_same_place(first: Area, second: Area) -> bool:
@@ -140,7 +140,7 @@ class _NotExaminedError(Exception):
 
 
 def cover_whole(encoded: bytes, method: CoverMethod) -> Rewritten | NotReleased:
-    """Cover all of a picture, without a look: with `pixelate` and `blur`, it may still show something."""
+    """Cover all of a picture, and do not examine it: with `pixelate` and `blur`, it may still show something."""
     content = covered(encoded, [_WHOLE], method)
     if content is None:
         return _not_coverable(())
@@ -154,7 +154,7 @@ def cover_targets(
     method: CoverMethod,
     falls_back: bool,
     judged: Judged = NOTHING_JUDGED,
-    look: SecondLook = DETECTORS_ALONE,
+    demands: Demands = DETECTORS_ALONE,
 ) -> Rewritten | NotReleased:
     """Cover all that shows one of the targets, as the module says.
 
@@ -163,10 +163,10 @@ def cover_targets(
     cover is spared, the picture is released with nothing covered.
     """
     steps: list[CoverStep] = []
-    absent = tuple(key for key in look.absent if key in second_look().assessed)
+    absent = tuple(key for key in demands.absent if key in examiner().assessed)
     examined = tuple(dict.fromkeys((*targets, *absent)))
     try:
-        first = _look(encoded, targets, (), judged)
+        first = _examined(encoded, targets, (), judged)
         shown = [box for box in boxes if _shows(box, targets)]
         of_row = [box for box in shown if not judged.spares(box["attribute"], box["kind"], _area_of(box))]
         areas = [*judged.covered, *(_with_margin(_area_of(box), box["kind"]) for box in of_row), *first.areas]
@@ -175,16 +175,17 @@ def cover_targets(
             content = covered(encoded, areas, method)
             if content is None:
                 return _not_coverable(steps)
-            seen = _look(content, examined, areas, judged)
-            if not seen.left and look.verifier is not None:
-                seen = _verified(content, look, targets, judged)
-            steps.append(CoverStep(name, len(areas), share_of(areas), seen.left))
-            if not seen.left:
+            found = _examined(content, examined, areas, judged)
+            if not found.left and demands.verifier is not None:
+                found = _verified(content, demands, targets, judged)
+            steps.append(CoverStep(name, len(areas), share_of(areas), found.left))
+            if not found.left:
                 return Rewritten(content, tuple(steps))
-            areas = [_grown(area) for area in areas] + list(seen.areas)
+            areas = [_grown(area) for area in areas] + list(found.areas)
     except _NotExaminedError as error:
         return NotReleased(NOT_COVERED, str(error), tuple(steps))
     if falls_back:
+        # It is not examined again, and the targets are known to be in it: `pixelate` and `blur` could still show them.
         content = covered(encoded, [_WHOLE], "solid")
         if content is not None:
             return Rewritten(content, (*steps, CoverStep("image", 1, 1.0, is_examined=False)))
@@ -202,15 +203,15 @@ def _not_coverable(steps: Sequence[CoverStep]) -> NotReleased:
     return NotReleased(NOT_COVERED, message, tuple(steps))
 
 
-def _look(encoded: bytes, targets: Sequence[str], hidden: Sequence[Area], judged: Judged) -> _Look:
-    """Examine the picture. hidden: areas that are covered already; none at the first look."""
+def _examined(encoded: bytes, targets: Sequence[str], hidden: Sequence[Area], judged: Judged) -> _Findings:
+    """Examine the picture. hidden: areas that are covered already; none at first."""
     left, areas, has_spared = dict[str, None](), list[Area](), False
-    for view in _views(encoded, second_look()):
-        seen = _look_at(view, targets, hidden, judged)
-        left |= dict.fromkeys(seen.left)
-        areas += seen.areas
-        has_spared = has_spared or seen.has_spared
-    return _Look(tuple(left), tuple(areas), has_spared)
+    for view in _views(encoded, examiner()):
+        found = _findings_in(view, targets, hidden, judged)
+        left |= dict.fromkeys(found.left)
+        areas += found.areas
+        has_spared = has_spared or found.has_spared
+    return _Findings(tuple(left), tuple(areas), has_spared)
 
 
 def _views(encoded: bytes, engine: EngineDescription) -> list[View]:
@@ -222,26 +223,26 @@ def _views(encoded: bytes, engine: EngineDescription) -> list[View]:
     return [View(pixels, image.metadata, sha256) for pixels in image.views]
 
 
-def _verified(encoded: bytes, look: SecondLook, targets: Sequence[str], judged: Judged) -> _Look:
-    """Let the other engine look. What people have spared in a picture is not asked."""
-    assert look.verifier is not None
-    assert look.verifies is not None
+def _verified(encoded: bytes, demands: Demands, targets: Sequence[str], judged: Judged) -> _Findings:
+    """Let the other engine examine the picture. What people have spared in a picture is not asked."""
+    assert demands.verifier is not None
+    assert demands.verifies is not None
     spared = {attribute for attribute, _ in judged.spared}
-    keys = [key for key in look.verified(targets) if key not in spared]
+    keys = [key for key in demands.verified(targets) if key not in spared]
     left, areas = list[str](), list[Area]()
-    for view in _views(encoded, look.verifies):
-        outcome = look.verifier(view)
+    for view in _views(encoded, demands.verifies):
+        outcome = demands.verifier(view)
         if not isinstance(outcome, Assessment):
             raise _NotExaminedError(f"the engine of the second look gives no answer ({outcome.reason})")
         for key in keys:
             value = outcome.values[KEYS.index(key)]
-            is_unknown = bool(np.isnan(value)) and key not in look.verifies.presence_only
+            is_unknown = bool(np.isnan(value)) and key not in demands.verifies.presence_only
             left += [key] if is_unknown or value > 0 else []
         areas += [_with_margin(_area_of(vars(box)), box.kind) for box in outcome.boxes if box.attribute in left]
-    return _Look(tuple(dict.fromkeys(left)), tuple(areas), has_spared=False)
+    return _Findings(tuple(dict.fromkeys(left)), tuple(areas), has_spared=False)
 
 
-def _look_at(view: View, targets: Sequence[str], hidden: Sequence[Area], judged: Judged) -> _Look:
+def _findings_in(view: View, targets: Sequence[str], hidden: Sequence[Area], judged: Judged) -> _Findings:
     [outcome] = _engine().assess([view])
     if not isinstance(outcome, Assessment):
         raise _NotExaminedError(f"it cannot be examined again ({outcome.reason})")
@@ -257,7 +258,7 @@ def _look_at(view: View, targets: Sequence[str], hidden: Sequence[Area], judged:
     all_spared = {box["attribute"] for box in evidence} - {box["attribute"] for box in unspared}
     for key in targets:
         value = outcome.values[KEYS.index(key)] if key in KEYS else 0.0
-        is_unknown = bool(np.isnan(value)) and key not in second_look().presence_only
+        is_unknown = bool(np.isnan(value)) and key not in examiner().presence_only
         left += [key] if is_unknown or (value > 0 and key not in all_spared) else []
     areas = [_with_margin(_area_of(box), box["kind"]) for box in boxes]
     if {"faces", "biometrics"} & set(targets):
@@ -274,7 +275,7 @@ def _look_at(view: View, targets: Sequence[str], hidden: Sequence[Area], judged:
         areas += things
         left += things_left
     has_spared = len(boxes) < sum(_shows(box, targets) for box in evidence)
-    return _Look(tuple(dict.fromkeys(left)), tuple(areas), has_spared)
+    return _Findings(tuple(dict.fromkeys(left)), tuple(areas), has_spared)
 
 
 def _is_line(line: "TextLine", hidden: Sequence[Area]) -> bool:
@@ -317,7 +318,7 @@ def _things(pixels: Pixels, targets: Sequence[str]) -> tuple[list[Area], list[st
     for thing in _engine().objects.find(pixels):
         target = "persons" if thing.kind == PERSON else "vehicles" if thing.kind in VEHICLES else ""
         if target in targets:
-            areas.append(_with_margin(thing.area_in(pixels.shape[1::-1]), target))
+            areas.append(_with_margin(thing.box_in(pixels.shape[1::-1]), target))
             is_sure = thing.confidence >= (PERSON_CONFIDENCE if target == "persons" else VEHICLE_CONFIDENCE)
             left += [target] if is_sure else []
     return areas, left

@@ -32,20 +32,20 @@ class Face(Detection):
     """Share of pixels without texture in 3x3; high in drawings."""
 
     @property
-    def drawn(self) -> bool:
+    def is_drawn(self) -> bool:
         """Whether it is drawn in flat fills: photographs stay below 0.35, flat drawings are above 0.7."""
         return self.flatness > 0.5
 
     @property
-    def blurred(self) -> bool:
+    def is_blurred(self) -> bool:
         """Whether it is anonymised or far out of focus, so that only a blob of skin is left."""
         return self.sharpness < 6
 
     @property
-    def recognisable(self) -> bool:
+    def is_recognisable(self) -> bool:
         """Whether it is wide and sharp enough; a smaller face, enlarged to 112x112, has to be sharper."""
-        large = self.width >= 40 and self.sharpness >= 30
-        return large or (self.width >= 32 and self.sharpness >= 45)
+        is_large = self.width >= 40 and self.sharpness >= 30
+        return is_large or (self.width >= 32 and self.sharpness >= 45)
 
 
 class FaceFinder:
@@ -61,13 +61,13 @@ class FaceFinder:
         faces = self.possible(pixels)
         if not any(face.confidence >= FACE_CONFIDENCE for face in faces):
             return faces
-        width, seen = pixels.shape[1], self.possible(np.ascontiguousarray(pixels[:, ::-1]))
-        mirrored = [replace(face, x_min=width - face.x_max, x_max=width - face.x_min) for face in seen]
+        width, in_mirror = pixels.shape[1], self.possible(np.ascontiguousarray(pixels[:, ::-1]))
+        mirrored = [replace(face, x_min=width - face.x_max, x_max=width - face.x_min) for face in in_mirror]
         agreed = [replace(face, confidence=min(face.confidence, _agreement(face, mirrored))) for face in faces]
         return sorted(agreed, key=lambda face: -face.confidence)
 
     def possible(self, pixels: Pixels, least: float = HEAD_CONFIDENCE) -> list[Face]:
-        """Return all that may be a face, seen in this picture alone. least: confidence, 0–1."""
+        """Return all that may be a face, in_mirror in this picture alone. least: confidence, 0–1."""
         height, width = pixels.shape[:2]
         scale = min(1.0, LONGER_SIDE_PX / max(height, width))
         size = [max(32, round(side * scale / 32) * 32) for side in (width, height)]
@@ -85,8 +85,8 @@ def _agreement(face: Face, others: Sequence[Face]) -> float:
 
 def _overlap(face: Face, other: Face) -> float:
     """Return the intersection over union, 0–1."""
-    common = face.area_within(other)
-    return common / max(face.area + other.area - common, 1.0)
+    common = face.num_pixels_within(other)
+    return common / max(face.num_pixels + other.num_pixels - common, 1.0)
 
 
 Floats = npt.NDArray[np.float64]
@@ -128,18 +128,18 @@ def _texture(crop: Pixels) -> tuple[float, float]:
 
 def face_findings(faces: Sequence[Face], size: tuple[int, int]) -> list[Finding]:
     """Return evidence of faces. size: (width, height) of the view in pixels. No person is classified: age and gender
-    only mean "can be seen"."""
-    people = [face for face in faces if face.confidence >= FACE_CONFIDENCE and not face.drawn]
+    only mean "can be in_mirror"."""
+    people = [face for face in faces if face.confidence >= FACE_CONFIDENCE and not face.is_drawn]
     return [finding for face in people for finding in _identity(face, size)]
 
 
 def _identity(face: Face, size: tuple[int, int]) -> list[Finding]:
-    if face.blurred or face.width < 24:
+    if face.is_blurred or face.width < 24:
         return []
-    value = 1.0 if face.recognisable else 0.5
-    kind = f"face, {round(face.width, -1):.0f} px wide, {'sharp' if face.recognisable else 'small or not sharp'}"
+    value = 1.0 if face.is_recognisable else 0.5
+    kind = f"face, {round(face.width, -1):.0f} px wide, {'sharp' if face.is_recognisable else 'small or not sharp'}"
     return [
-        Finding("biometrics", value, kind, face.area_in(size), face.confidence),
+        Finding("biometrics", value, kind, face.box_in(size), face.confidence),
         Finding("age", value, "a person's face"),
         Finding("gender", value, "a person's face"),
     ]

@@ -64,18 +64,18 @@ class Detection:
         return self.y_max - self.y_min
 
     @property
-    def area(self) -> float:
-        """Area in square pixels."""
+    def num_pixels(self) -> float:
+        """Size of its box, in pixels of the view."""
         return self.width * self.height
 
-    def area_within(self, other: "Detection") -> float:
-        """Return the area that it has in common with another one, in square pixels."""
+    def num_pixels_within(self, other: "Detection") -> float:
+        """Return how many pixels its box has in common with that of another one."""
         width = min(self.x_max, other.x_max) - max(self.x_min, other.x_min)
         height = min(self.y_max, other.y_max) - max(self.y_min, other.y_min)
         return max(0.0, width) * max(0.0, height)
 
-    def area_in(self, size: tuple[int, int]) -> Area:
-        """Return its area. size: (width, height) of the view in pixels."""
+    def box_in(self, size: tuple[int, int]) -> Area:
+        """Return its box. size: (width, height) of the view in pixels."""
         return fractions(self.x_min, self.y_min, self.x_max, self.y_max, *size)
 
 

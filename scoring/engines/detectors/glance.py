@@ -49,8 +49,8 @@ class Glance:
 
 
 def _people(things: Sequence[Thing], area: float) -> list[float]:
-    people = sorted((thing for thing in things if thing.kind == PERSON), key=lambda thing: -thing.area)
-    shares = [person.area / area for person in people]
+    people = sorted((thing for thing in things if thing.kind == PERSON), key=lambda thing: -thing.num_pixels)
+    shares = [person.num_pixels / area for person in people]
     others = len(things) - len(people)
     return [log1p(len(people)), log1p(others), max(shares, default=0.0), sum(shares[1:4]), float(bool(people))]
 

@@ -50,11 +50,11 @@ class ObjectFinder:
         if min(height, width) < 16:
             return []
         scale = LONGER_SIDE_PX / max(height, width)
-        seen = [max(32, round(side * scale / 32) * 32) for side in (height, width)]
-        image = cv2.resize(pixels, (seen[1], seen[0]), interpolation=cv2.INTER_AREA)
+        seen_size = [max(32, round(side * scale / 32) * 32) for side in (height, width)]
+        image = cv2.resize(pixels, (seen_size[1], seen_size[0]), interpolation=cv2.INTER_AREA)
         scores, distances = self._session.run(["scores", "dist"], {"image": image[None]})
-        boxes = _boxes(distances, (seen[0], seen[1]))
-        boxes *= np.array([width / seen[1], height / seen[0]] * 2, np.float32)
+        boxes = _boxes(distances, (seen_size[0], seen_size[1]))
+        boxes *= np.array([width / seen_size[1], height / seen_size[0]] * 2, np.float32)
         return _distinct(scores[0], boxes)
 
 
@@ -96,7 +96,9 @@ def _distinct(scores: Floats, boxes: Floats) -> list[Thing]:
 def _is_same(thing: Thing, surer: Thing) -> bool:
     if thing.kind != surer.kind:
         return False
-    common = thing.area_within(surer)
-    union = thing.area + surer.area - common
-    is_second = common >= MAX_INSIDE * max(thing.area, 1.0) and thing.area >= MIN_SIZE_OF_SECOND * surer.area
+    common = thing.num_pixels_within(surer)
+    union = thing.num_pixels + surer.num_pixels - common
+    is_second = (
+        common >= MAX_INSIDE * max(thing.num_pixels, 1.0) and thing.num_pixels >= MIN_SIZE_OF_SECOND * surer.num_pixels
+    )
     return common >= MAX_OVERLAP * union or is_second

@@ -103,7 +103,7 @@ def _is_in(face: Face, things: Sequence[Thing]) -> bool:
 def _is_drawn(person: Thing, faces: Sequence[Face]) -> bool:
     """Return whether its face is flat, as in paintings with flat colours, posters and cartoons."""
     own = _faces_of(person, faces)
-    return bool(own) and all(face.drawn for face in own)
+    return bool(own) and all(face.is_drawn for face in own)
 
 
 def _faces_of(person: Thing, faces: Sequence[Face]) -> list[Face]:
@@ -118,11 +118,11 @@ def _faces_of(person: Thing, faces: Sequence[Face]) -> list[Face]:
 
 
 def _clear(faces: Sequence[Face]) -> list[Face]:
-    return [face for face in faces if face.confidence >= FACE_CONFIDENCE and not face.drawn]
+    return [face for face in faces if face.confidence >= FACE_CONFIDENCE and not face.is_drawn]
 
 
 def _heads(faces: Sequence[Face]) -> list[Face]:
-    return [face for face in faces if not face.drawn and face.width >= MIN_HEAD_PX]
+    return [face for face in faces if not face.is_drawn and face.width >= MIN_HEAD_PX]
 
 
 def _is_group(persons: Sequence[Thing], faces: Sequence[Face], size: Size) -> bool:
@@ -214,8 +214,10 @@ def _rides(person: Thing, thing: Thing) -> bool:
 
 def _property(things: Sequence[Thing], size: Size) -> list[Finding]:
     view_area = size[0] * size[1]
-    vehicles = [thing for thing in things if thing.kind in PRIVATE_VEHICLES and thing.area >= VEHICLE_AREA * view_area]
-    large = [thing for thing in things if thing.area >= PROPERTY_AREA * view_area]
+    vehicles = [
+        thing for thing in things if thing.kind in PRIVATE_VEHICLES and thing.num_pixels >= VEHICLE_AREA * view_area
+    ]
+    large = [thing for thing in things if thing.num_pixels >= PROPERTY_AREA * view_area]
     boats = [thing for thing in large if thing.kind == BOAT]
     computers = [thing for thing in large if thing.kind == COMPUTER and thing.confidence >= THING_CONFIDENCE]
     owned = [("a vehicle", thing) for thing in vehicles + boats if thing.confidence >= VEHICLE_CONFIDENCE]
@@ -224,7 +226,7 @@ def _property(things: Sequence[Thing], size: Size) -> list[Finding]:
 
 
 def _evidence(attribute: str, value: float, kind: str, thing: Thing, size: Size) -> Finding:
-    return Finding(attribute, value, kind, thing.area_in(size), thing.confidence)
+    return Finding(attribute, value, kind, thing.box_in(size), thing.confidence)
 
 
 MIN_DISTINCT = 7
@@ -252,7 +254,7 @@ _YEAR = re.compile(r"\w{1,3}[ .'-]{1,2}(19|20)\d\d")
 
 def plate_findings(page: Page, things: Sequence[Thing]) -> list[Finding]:
     """Return evidence of plates. things: detections in the view, in its pixels."""
-    vehicles = [thing.area_in((page.width, page.height)) for thing in things if thing.kind in VEHICLES]
+    vehicles = [thing.box_in((page.width, page.height)) for thing in things if thing.kind in VEHICLES]
     on_vehicles = [line for line in page.readable if any(holds_middle(vehicle, line.area) for vehicle in vehicles)]
     has_little_text = page.num_chars <= MAX_SIGNS_BESIDE and not any(field.values for field in page.fields)
     alone = [line for line in page.readable if has_little_text and line.height >= CLOSE_UP * page.height]
@@ -269,9 +271,9 @@ def vehicles_to_read(things: Sequence[Thing], pixels: Pixels, plates: Sequence[F
     """Return rows and columns of the largest vehicles without a plate so far, for a closer look."""
     height, width = pixels.shape[:2]
     large = [thing for thing in things if thing.kind in VEHICLES and thing.width >= MIN_VEHICLE_PX]
-    large.sort(key=lambda thing: -thing.area)
+    large.sort(key=lambda thing: -thing.num_pixels)
     read = [plate.area for plate in plates if plate.area is not None]
-    unread = [thing for thing in large if not any(holds_middle(thing.area_in((width, height)), area) for area in read)]
+    unread = [thing for thing in large if not any(holds_middle(thing.box_in((width, height)), area) for area in read)]
     return [
         (slice(int(thing.y_min), int(thing.y_max) + 1), slice(int(thing.x_min), int(thing.x_max) + 1))
         for thing in unread[:MAX_VEHICLES]

@@ -194,8 +194,8 @@ def barcode_findings(barcodes: Sequence[Barcode]) -> list[Finding]:
 def _findings_in(barcode: Barcode) -> list[Finding]:
     kinds: list[tuple[str, float, str]] = [("documents", 0.5, "barcode")]
     if _LICENCE.match(barcode.content):
-        held = ("gov_ids", "full_legal_name", "non_unique_id", "contact_details", "age", "gender")
-        kinds = [(attribute, 1.0, "driving licence barcode") for attribute in held]
+        attributes = ("gov_ids", "full_legal_name", "non_unique_id", "contact_details", "age", "gender")
+        kinds = [(attribute, 1.0, "driving licence barcode") for attribute in attributes]
     elif _CONTACT.match(barcode.content):
         kinds = [
             ("contact_details", 1.0, "contact card barcode"),

@@ -66,22 +66,22 @@ def settings(options: EngineOptions) -> EndpointSettings:
         raise EngineError("the openai engine needs --endpoint: the base URL, such as http://127.0.0.1:8000/v1")
     if options.model is None:
         raise EngineError("the openai engine needs --model: the name by which the endpoint knows the model")
-    asked = chosen_protocol(options, DEFAULT_PROTOCOL)
-    if isinstance(asked.prompt.wanted, Slots):
+    protocol = chosen_protocol(options, DEFAULT_PROTOCOL)
+    if isinstance(protocol.prompt.wanted, Slots):
         raise EngineError(
-            f"the {asked.name} protocol reads probabilities inside of the prompt, which a chat endpoint does not give; "
-            "choose --protocol json"
+            f"the {protocol.name} protocol reads probabilities inside of the prompt, which a chat endpoint does not "
+            "give; choose --protocol json"
         )
-    if isinstance(asked.prompt.wanted, FirstToken):
+    if isinstance(protocol.prompt.wanted, FirstToken):
         # It gives those of at most 20 tokens, among which the answers need not be, and some models think first.
         raise EngineError(
-            f"the {asked.name} protocol needs the probabilities of chosen tokens before any answer, which a chat "
+            f"the {protocol.name} protocol needs the probabilities of chosen tokens before any answer, which a chat "
             "endpoint does not give; choose --protocol binary or binary:lenient"
         )
     return EndpointSettings(
         checked_url(options.endpoint, "--endpoint"),
         options.model,
-        asked,
+        protocol,
         options.max_pixels or DEFAULT_MAX_PIXELS,
         options.concurrency or DEFAULT_CONCURRENCY,
     )

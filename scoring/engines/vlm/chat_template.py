@@ -43,26 +43,26 @@ def check_template(name: str, template: str, words: Mapping[str, Any], chats: Se
 
 
 @lru_cache(maxsize=64)
-def _fault(asked: str) -> str | None:
-    """Return what is wrong with the template. asked: as JSON. A process tries each template once."""
+def _fault(task: str) -> str | None:
+    """Return what is wrong with the template, which a process tries once. task: template, words and chats, as JSON."""
     path = os.pathsep.join(p for p in sys.path if p)
     # -P: nothing is imported from the working directory, which is the user's.
     command = [sys.executable, "-P", "-m", "scoring.engines.vlm.chat_template"]
     environment = os.environ | {"PYTHONPATH": path}
     try:
-        done = subprocess.run(
-            command, input=asked.encode(), env=environment, capture_output=True, timeout=START_LIMIT_S, check=False
+        process = subprocess.run(
+            command, input=task.encode(), env=environment, capture_output=True, timeout=START_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
         return f"did not end within {START_LIMIT_S} s"
-    if done.returncode == -signal.SIGXCPU:
+    if process.returncode == -signal.SIGXCPU:
         return f"takes more than {MAX_CPU_S} s"
-    if done.returncode == -signal.SIGKILL or done.stdout == b"MemoryError":
+    if process.returncode == -signal.SIGKILL or process.stdout == b"MemoryError":
         return f"takes more than {MAX_MEMORY_BYTES // 2**20} MB of memory"
-    if done.returncode != 0 or not done.stdout.isdigit():
-        return f"could not be tried in a process of its own (it ended with {done.returncode})"
-    if int(done.stdout) > MAX_CHARACTERS:
-        return f"makes a text of {int(done.stdout):,} characters"
+    if process.returncode != 0 or not process.stdout.isdigit():
+        return f"could not be tried in a process of its own (it ended with {process.returncode})"
+    if int(process.stdout) > MAX_CHARACTERS:
+        return f"makes a text of {int(process.stdout):,} characters"
     return None
 
 
@@ -72,14 +72,14 @@ def _serve() -> None:
     sys.modules["torch"] = None  # type: ignore[assignment]
     from transformers.utils.chat_template_utils import render_jinja_template
 
-    asked = json.load(sys.stdin)
+    task = json.load(sys.stdin)
     _limit_this_process()
     longest = 0
-    for chat in asked["chats"]:
+    for chat in task["chats"]:
         is_answered = chat[-1]["role"] == "assistant"
         try:
             texts, _ = render_jinja_template(
-                [chat], chat_template=asked["template"], add_generation_prompt=not is_answered, **asked["words"]
+                [chat], chat_template=task["template"], add_generation_prompt=not is_answered, **task["words"]
             )
             longest = max(longest, *map(len, texts))
         except MemoryError:

@@ -71,14 +71,14 @@ def check_model(folder: Path, *, has_weights: bool = True) -> None:
             "the model: move it into a folder of its own and give that as --adapter"
         )
     config = read_json(folder / "config.json", f'the model folder "{folder}"')
-    _one_of(folder, TOKENIZERS, "tokenizer")
+    _refuse_without_any(folder, TOKENIZERS, "tokenizer")
     if not isinstance(config.get("vision_config"), Mapping):
         kind = config.get("model_type", "unknown")
         raise EngineError(
             f'the model "{folder.name}" is not a vision-language model (model_type {kind}, no vision_config in its '
             "config.json); choose another --model"
         )
-    _one_of(folder, IMAGE_PROCESSORS, "image processor configuration")
+    _refuse_without_any(folder, IMAGE_PROCESSORS, "image processor configuration")
     max_tokens(folder)
     check_one_set(folder)
     if has_weights:
@@ -152,7 +152,14 @@ def safetensors_shapes(file: Path) -> dict[str, tuple[int, ...]]:
             if name != "__metadata__":
                 shapes[name] = tuple(int(length) for length in entry["shape"])
                 ends.append(int(entry["data_offsets"][1]))
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError, OverflowError):  # of 1e999
+    except (
+        ValueError,
+        RecursionError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+    ):  # OverflowError: int(1e999)
         raise EngineError(f"{_damaged(file)}: its safetensors header cannot be read; fetch it again") from None
     size, expected = file.stat().st_size, 8 + len(header) + max(ends)
     if size != expected:
@@ -239,7 +246,7 @@ def _indexed(folder: Path) -> list[Path]:
     return sorted({folder / name for name in names.values()})
 
 
-def _one_of(folder: Path, names: Sequence[str], what: str) -> None:
+def _refuse_without_any(folder: Path, names: Sequence[str], what: str) -> None:
     if not any((folder / name).is_file() for name in names):
         raise EngineError(f'the model folder "{folder}" has no {what}: none of {", ".join(names)}')
 

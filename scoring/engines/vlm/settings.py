@@ -61,19 +61,21 @@ def settings(options: EngineOptions, *, with_weights: bool) -> VlmSettings:
 
     with_weights: fetch the weights of a hub model, and compare the adapter with them; a folder is always checked whole.
     """
-    given = _adapter(options.adapter) if options.adapter is not None else None
-    card = None if given is None else read_card(given.folder)
+    tuned = _adapter(options.adapter) if options.adapter is not None else None
+    card = None if tuned is None else read_card(tuned.folder)
     if card is not None:
         options = _as_tuned(options, card)
-    asked = chosen_protocol(options, DEFAULT_PROTOCOL)
+    protocol = chosen_protocol(options, DEFAULT_PROTOCOL)
     model = checkpoint(options.model or "", with_weights=with_weights)
     if card is not None:
-        _refuse_other_texts(card, asked)
-    _refuse_other_weights(options, model, given)
-    if given is not None and any(model.folder.glob("*.safetensors")):
-        check_fits(given, model.folder)
+        _refuse_other_texts(card, protocol)
+    _refuse_other_weights(options, model, tuned)
+    if tuned is not None and any(model.folder.glob("*.safetensors")):
+        check_fits(tuned, model.folder)
     max_pixels = options.max_pixels or DEFAULT_MAX_PIXELS
-    return VlmSettings(model, given, asked, max_pixels, options.dtype, options.batch_size, options.tensor_parallel_size)
+    return VlmSettings(
+        model, tuned, protocol, max_pixels, options.dtype, options.batch_size, options.tensor_parallel_size
+    )
 
 
 def _adapter(name: str) -> Adapter:

@@ -60,20 +60,20 @@ class TransformersEngine:
     def _assess(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]:
         outcomes: dict[int, Outcome] = {}
         answers: dict[int, list[Answer]] = {index: [] for index in range(len(views))}
-        asked = dict.fromkeys(range(len(views)), protocol.prompt)
-        while asked:
-            for index, answer in self._ask(views, asked).items():
+        open_prompts = dict.fromkeys(range(len(views)), protocol.prompt)
+        while open_prompts:
+            for index, answer in self._ask(views, open_prompts).items():
                 if isinstance(answer, Unscored):
                     outcomes[index] = answer
-                    del asked[index]
+                    del open_prompts[index]
                     continue
                 answers[index].append(answer)
                 result = protocol.parse(answers[index])
                 if isinstance(result, Prompt):
-                    asked[index] = result
+                    open_prompts[index] = result
                 else:
                     outcomes[index] = result
-                    del asked[index]
+                    del open_prompts[index]
         return [outcomes[index] for index in range(len(views))]
 
     def _ask(self, views: Sequence[View], asked: dict[int, Prompt]) -> dict[int, Answer | Unscored]:
@@ -154,12 +154,12 @@ class TransformersEngine:
     def _request(self, prompt: Prompt, tokens: TokenPrompt, view: View) -> Request:
         if not prompt.has_image:
             return Request(torch.tensor(tokens.token_ids), None, {})
-        made = self.prompter.processed(tokens.text, prepared(view.pixels, self._max_pixels))
-        types = made.get("mm_token_type_ids")
+        processed = self.prompter.processed(tokens.text, prepared(view.pixels, self._max_pixels))
+        types = processed.get("mm_token_type_ids")
         return Request(
-            made["input_ids"][0],
+            processed["input_ids"][0],
             None if types is None else types[0],
-            {name: value for name, value in made.items() if name not in PER_TOKEN},
+            {name: value for name, value in processed.items() if name not in PER_TOKEN},
         )
 
 
@@ -214,8 +214,8 @@ def _merged(model: Any, adapter: Adapter) -> Any:
     except FAULTS as error:
         raise EngineError(f'the adapter "{adapter.folder}" cannot be loaded ({type(error).__name__})') from error
     # Without the argument peft looks up the base model that the adapter names, on the hub if need be.
-    held = get_peft_model_state_dict(adapted, save_embedding_layers=False)
-    loaded = [name.split(".lora_")[0] for name in held]
+    state = get_peft_model_state_dict(adapted, save_embedding_layers=False)
+    loaded = [name.split(".lora_")[0] for name in state]
     check_taken(adapter, frozenset(plain(name) for name in loaded))
     logging.getLogger(__name__).info("adapter: %d modules merged", len(adapter.modules))
     return adapted.merge_and_unload()

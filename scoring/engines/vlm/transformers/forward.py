@@ -106,8 +106,8 @@ class Prefill:
         self.num_forward_tokens += int(num_tokens.sum()) - num_prefix * len(requests)
         last = positions if positions.ndim == 2 else positions.amax(dim=0)
         next_positions = last.masked_fill(mask == 0, -1).amax(dim=1) + 1
-        seen = pixels.get(PICTURE_MASK)
-        picture_mask = None if seen is None else seen[:, -1:]
+        masks = pixels.get(PICTURE_MASK)
+        picture_mask = None if masks is None else masks[:, -1:]
         return Prefilled(out.last_hidden_state, num_tokens - num_prefix, mask, next_positions, cache, picture_mask)
 
     def decode(self, before: Prefilled, token_ids: torch.Tensor) -> torch.Tensor:

@@ -108,7 +108,7 @@ class VllmEngine:
         self.prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
         self._numbers = itertools.count()
         self.usage: Counter[str] = Counter()
-        """As of `ReportsTokenUsage`, from what vLLM reports with each output."""
+        """As in `ReportsTokenUsage`, from what vLLM reports with each output."""
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(setup.num_preparing_threads))
         self._preparing = threading.Semaphore(setup.num_preparing_threads)
@@ -198,7 +198,7 @@ class VllmEngine:
     def _input(self, prompt: Prompt, image: Image, name: str) -> dict[str, Any]:
         tokens = self.prompter.tokens(prompt)
         if prompt.has_image:
-            return self._inputs.made(tokens, image, name)
+            return self._inputs.input_of(tokens, image, name)
         return {"prompt_token_ids": list(tokens.token_ids)}
 
     def _count_outcomes_left(self, number: int) -> None:

@@ -1,8 +1,9 @@
 """Prompt and picture -> what vLLM's engine process takes, without most of what its front end does for each picture.
 
-Of two pictures of one size only the pixels differ. So vLLM itself prepares the first of each size, which is the pattern
-for the others: their pixels go through the model's image processor alone. Whether that gives the same is checked on
-every pattern; where it does not, and for models that are not of the Qwen family, vLLM prepares every picture.
+Two pictures of one size differ in their pixels only. So vLLM itself prepares the first of each size, which is the
+pattern for the others: their pixels go through the model's image processor alone. Whether that gives the same is
+checked on every pattern; where it does not, and for models that are not of the Qwen family, vLLM prepares every
+picture.
 """
 
 import threading
@@ -30,7 +31,7 @@ class InputMaker:
         self._lock = threading.Lock()
         self._patterns: OrderedDict[tuple[str, tuple[int, int]], dict[str, Any] | None] = OrderedDict()
 
-    def made(self, tokens: TokenPrompt, image: Image, name: str) -> dict[str, Any]:
+    def input_of(self, tokens: TokenPrompt, image: Image, name: str) -> dict[str, Any]:
         """Make the input of one picture. name: by which vLLM's caches know it."""
         key = tokens.text, image.size
         with self._lock:
@@ -38,13 +39,13 @@ class InputMaker:
             if key in self._patterns:
                 self._patterns.move_to_end(key)
             else:
-                made = self._made_by_vllm(tokens, image, name)
-                self._patterns[key] = made if self._is_pattern(made, image) else None
+                first = self._input_by_vllm(tokens, image, name)
+                self._patterns[key] = first if self._is_pattern(first, image) else None
                 if len(self._patterns) > MAX_PATTERNS:
                     self._patterns.popitem(last=False)
-                return made
+                return first
             if pattern is None:
-                return self._made_by_vllm(tokens, image, name)
+                return self._input_by_vllm(tokens, image, name)
         of_pattern = pattern["mm_kwargs"]["image"][0]
         grid = of_pattern[GRID].data
         pixels = MultiModalFieldElem(data=self._pixels(image, grid), field=of_pattern[PIXELS].field)
@@ -56,20 +57,20 @@ class InputMaker:
             "mm_hashes": {"image": [name]},
         }
 
-    def _made_by_vllm(self, tokens: TokenPrompt, image: Image, name: str) -> dict[str, Any]:
-        asked = {
+    def _input_by_vllm(self, tokens: TokenPrompt, image: Image, name: str) -> dict[str, Any]:
+        prompt = {
             "prompt_token_ids": list(tokens.token_ids),
             "multi_modal_data": {"image": image},
             "multi_modal_uuids": {"image": [name]},
         }
-        made: dict[str, Any] = self._renderer.render_cmpl([asked])[0]
-        return made
+        rendered: dict[str, Any] = self._renderer.render_cmpl([prompt])[0]
+        return rendered
 
-    def _is_pattern(self, made: dict[str, Any], image: Image) -> bool:
-        if self._prompter.image_size is None or len(made["mm_kwargs"].get("image", ())) != 1:
+    def _is_pattern(self, rendered: dict[str, Any], image: Image) -> bool:
+        if self._prompter.image_size is None or len(rendered["mm_kwargs"].get("image", ())) != 1:
             return False
-        item = made["mm_kwargs"]["image"][0]
-        if set(item) != {PIXELS, GRID} or list(made["mm_hashes"]) != ["image"]:
+        item = rendered["mm_kwargs"]["image"][0]
+        if set(item) != {PIXELS, GRID} or list(rendered["mm_hashes"]) != ["image"]:
             return False
         pixels = self._pixels(image, item[GRID].data)
         theirs = item[PIXELS].data

@@ -46,7 +46,7 @@ class InWorker:
 
 
 def _end_after(its_end: int) -> None:
-    """End this process when another has ended; vLLM's main process follows. its_end: as of `os.pidfd_open`."""
+    """End this process when another has ended; vLLM's main process follows. its_end: from `os.pidfd_open`."""
     waiting = poll()
     waiting.register(its_end)
     waiting.poll()

@@ -1,7 +1,7 @@
 """What is known before a run exists: what the engine would be asked, or why it could not scan.
 
-`look` runs on the machine where the scan was started, and asks a machine of the cluster that has what an engine needs:
-the functions that it calls run there, in a Ray task.
+`checked_description` runs on the machine where the scan was started, and asks a machine of the cluster that has what
+an engine needs: the functions that it calls run there, in a Ray task.
 
 `show` is `privsieve scan … --dry-run`: what would be asked, and how the first pictures would be seen; nothing is
 written. No weights are loaded and no endpoint is asked. Of a model of the hub, only the small files are read. A model
@@ -38,7 +38,7 @@ from scoring.taxonomy import KEYS
 NUM_PICTURES = 4
 
 
-def look(
+def checked_description(
     engine: str,
     options: EngineOptions,
     num_cpus: float,
@@ -69,7 +69,7 @@ def look(
 
 
 def described(engine: str, options: EngineOptions) -> EngineDescription:
-    """Return the description on this machine. EngineError as of the engine's `describe`."""
+    """Return the description on this machine. EngineError as in the engine's `describe`."""
     return engine_module(engine).describe(options)
 
 
@@ -144,14 +144,14 @@ def dry_run(prepared: Prepared) -> DryRun:
 def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> None:
     """Print what `dry_run` finds; on a cluster, on a machine that could run the engine."""
     prepared = prepare(request)
-    description = _on_cluster(prepared, resources, feedback) if is_on_cluster(resources) else dry_run(prepared)
-    write_line(f"engine     {description.description.name}")
-    write_line(f"protocol   {description.description.protocol}")
-    write_line(f"assesses   {_assessed(description.description)}")
-    _show_prompt(description.preview)
-    write_line(f"images     {description.counts}")
-    write_line(f"pictures   the first {len(description.pictures)}:")
-    for picture in description.pictures:
+    planned = _on_cluster(prepared, resources, feedback) if is_on_cluster(resources) else dry_run(prepared)
+    write_line(f"engine     {planned.description.name}")
+    write_line(f"protocol   {planned.description.protocol}")
+    write_line(f"assesses   {_assessed(planned.description)}")
+    _show_prompt(planned.preview)
+    write_line(f"images     {planned.counts}")
+    write_line(f"pictures   the first {len(planned.pictures)}:")
+    for picture in planned.pictures:
         write_line(f"  {picture}")
 
 
