@@ -253,7 +253,7 @@ def check_destination(planned: FilterPlan) -> None:
     refuse_misplaced(out, request.out, planned.run, corpus.root, is_folder)
     if planned.urls is None:
         refuse_own_names(planned.plan)
-    refuse_loss(out, request.out, _identity(planned), request.resume, request.overwrite)
+    refuse_loss(out, request.out, corpus.root, _identity(planned), request.resume, request.overwrite)
     if request.sign_key is not None:
         signed(b"", request.sign_key)  # before anything is copied: a key that cannot sign is of no use at the end
 

@@ -193,3 +193,43 @@ def test_a_folder_that_exists_is_refused_before_anything_is_printed(
     output = capsys.readouterr()
     assert output.out == ""
     assert "exists; give a new folder" in output.err
+
+
+@pytest.mark.parametrize("mine", ["LICENSE", "notes/n.txt", "datasheet-filled.md", ".git/config", "00000.tar.bak"])
+def test_overwrite_deletes_no_file_that_the_release_did_not_write(
+    mine: str, scanned: Path, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    args = ("filter", scanned, "--policy", policy, "--out", out, "--overwrite")
+    assert privsieve(*args) == 0
+    (out / mine).parent.mkdir(exist_ok=True)
+    (out / mine).write_text("somebody's only copy")
+    before = files(out)
+    capsys.readouterr()
+    named = ".git" if mine.startswith(".git") else mine
+    for more in ((), ("--dry-run",)):
+        assert privsieve(*args, *more) == 2
+        assert capsys.readouterr().err == (
+            f"privsieve: {out} holds {named}, which is not of the release, and --overwrite would delete it; "
+            "move it elsewhere, or give a new folder\n"
+        )
+        assert files(out) == before
+    (out / mine).unlink()
+    assert privsieve(*args) == (2 if named == ".git" else 0)  # its folder is there still
+
+
+@pytest.mark.parametrize("mine", ["notes.txt", "00002.tar"])
+def test_overwrite_deletes_no_file_that_an_unfinished_release_did_not_write(
+    mine: str, scanned: Path, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    args = ("filter", scanned, "--policy", policy, "--out", out)
+    assert privsieve(*args) == 0
+    record = (out / "release.json").rename(out / "release.unfinished.json")
+    (out / "00000.tar.0123abcd.part").write_bytes(b"of the filter that was killed")
+    (out / mine).write_text("somebody's only copy")
+    assert privsieve(*args, "--overwrite") == 2
+    assert f"{out} holds {mine}, which is not of the release" in capsys.readouterr().err
+    assert record.exists()
+    (out / mine).unlink()
+    assert privsieve(*args, "--overwrite") == 0
