@@ -27,7 +27,7 @@ _JUST_BEGUN = re.compile(
 
 
 def refuse_misplaced(out: Place, url: str, run: Place, source: Place, is_folder: bool) -> None:
-    """Raise StorageError if the release would become part of the source, or its folder holds what is read or is none.
+    """Raise StorageError if the release would become part of the source or the run, or its folder holds one or is none.
 
     is_folder: whether everything below `source` is part of the corpus, or only some of its files.
     """
@@ -38,6 +38,8 @@ def refuse_misplaced(out: Place, url: str, run: Place, source: Place, is_folder:
     for name, read in (("source", source), ("run", run)):
         if read.is_within(out):
             raise StorageError(f"{url} holds the {name}; write the release to a folder of its own")
+    if out.is_within(run):
+        raise StorageError(f"{url} is inside the run; write the release to a folder outside of it")
 
 
 def refuse_own_names(plan: Plan) -> None:

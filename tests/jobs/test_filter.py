@@ -279,6 +279,8 @@ def test_an_unfinished_scan_is_not_filtered(
         ({"out": "{above}"}, "holds the source; write the release to a folder of its own"),
         ({"out": "/"}, "/ holds the source; write the release to a folder of its own"),
         ({"out": "{run}"}, "holds the run; write the release to a folder of its own"),
+        ({"out": "{run}/rel"}, "is inside the run; write the release to a folder outside of it"),
+        ({"out": "{run}/reviews/rel"}, "is inside the run"),
         ({"out": "{policies}"}, "exists; give a new folder, or --resume, or --overwrite"),
         ({"out": "{policies}", "more": "--resume"}, "holds no release of privsieve to resume"),
         ({"out": "{policies}", "more": "--overwrite"}, "holds no release of privsieve, so --overwrite leaves it alone"),
