@@ -3,8 +3,9 @@
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 
-from ingest.errors import StorageError, number_of
+from ingest.errors import IncompleteError, StorageError, number_of
 from ingest.formats.released import (
     CARD,
     CHANGES,
@@ -27,6 +28,7 @@ from ingest.formats.released import (
 from ingest.formats.shard import folders_below
 from ingest.sample import printable
 from ingest.storage.place import PART, Place
+from ingest.storage.removal import remove_tree
 from jobs.filter.record import facts_of, release_record
 from jobs.filter.url_list import FOLDER
 
@@ -71,14 +73,26 @@ def refuse_others(out: Place, url: str, source: Place) -> None:
             )
 
 
-def unfinished_in_words(out: Place, url: str) -> str:
-    """Return what a filter that failed leaves in the folder."""
-    own = unnamed(_everything(out), _WHILE_AT_WORK | _DOCUMENTS)
-    num_files = sum(not name.startswith(_FOLDERS_AT_WORK) for name in own)
-    return (
-        f"{url} holds {number_of(num_files, 'file')} of an unfinished release; delete the folder, or continue with "
-        "--resume"
-    )
+def removed_release(out: Place) -> bool:
+    """Remove what an earlier filter left in the folder. Return whether that was a finished release."""
+    was_finished = out.at(RELEASE).exists()
+    remove_tree(out, last=(RELEASE, UNFINISHED))  # what remains after a kill is known as a release
+    return was_finished
+
+
+@contextmanager
+def failures_say_what_is_left(out: Place, url: str, is_replaced: bool) -> Iterator[None]:
+    """Add to the error of a filter that fails how many files it leaves. is_replaced: of a removed release, too."""
+    try:
+        yield
+    except (IncompleteError, StorageError) as error:
+        left = "; the earlier release is removed" if is_replaced else ""
+        if isinstance(error, IncompleteError) and out.at(UNFINISHED).exists():
+            own = unnamed(_everything(out), _WHILE_AT_WORK | _DOCUMENTS)
+            num_files = sum(not name.startswith(_FOLDERS_AT_WORK) for name in own)
+            left += f"; {url} holds {number_of(num_files, 'file')} of an unfinished release"
+            left += ": continue with --resume, or delete the folder"
+        raise type(error)(f"{error}{left}") from None
 
 
 def _everything(out: Place) -> Iterator[str]:

@@ -233,3 +233,31 @@ def test_overwrite_deletes_no_file_that_an_unfinished_release_did_not_write(
     assert record.exists()
     (out / mine).unlink()
     assert privsieve(*args, "--overwrite") == 0
+
+
+def test_a_filter_that_fails_says_what_it_leaves_and_that_the_release_before_is_removed(
+    tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, run, out = tmp_path / "source", tmp_path / "run", tmp_path / "out"
+    source.mkdir()
+    for number in range(3):
+        (source / f"{number}.jpg").write_bytes(jpeg(number))
+    scan_in_process(source, run)
+    args = ("filter", run, "--policy", policy, "--out", out, "--quiet")
+    changed = "privsieve: . has changed since it was scanned: sample 2.jpg holds another image; nothing is released; "
+    left = f"; {out} holds 2 files of an unfinished release: continue with --resume, or delete the folder\n"
+    (source / "2.jpg").write_bytes(jpeg(9))
+    assert privsieve(*args) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(changed)
+    assert error.endswith(f"scan the source into a new run{left}")
+    assert {"0.jpg", "1.jpg"} == {path.name for path in out.glob("*.jpg")}
+    (source / "2.jpg").write_bytes(jpeg(2))
+    assert privsieve(*args, "--resume") == 0
+    (source / "2.jpg").write_bytes(jpeg(9))
+    capsys.readouterr()
+    assert privsieve(*args, "--overwrite") == 1
+    assert capsys.readouterr().err.endswith(f"a new run; the earlier release is removed{left}")
+    (source / "2.jpg").write_bytes(jpeg(2))
+    assert privsieve(*args, "--overwrite") == 0  # of the unfinished one
+    assert released(out).keys() == {"0.jpg", "1.jpg", "2.jpg"}
