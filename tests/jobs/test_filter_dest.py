@@ -261,3 +261,14 @@ def test_a_filter_that_fails_says_what_it_leaves_and_that_the_release_before_is_
     (source / "2.jpg").write_bytes(jpeg(2))
     assert privsieve(*args, "--overwrite") == 0  # of the unfinished one
     assert released(out).keys() == {"0.jpg", "1.jpg", "2.jpg"}
+
+
+def test_filter_and_its_card_say_which_files_are_not_for_publication(
+    scanned: Path, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert privsieve("filter", scanned, "--policy", policy, "--out", tmp_path / "out") == 0
+    assert (
+        "not for publication: decisions.parquet names the dropped images, and release.json the path of the source\n"
+    ) in capsys.readouterr().out
+    card = " ".join((tmp_path / "out" / "README.md").read_text().split())
+    assert "Both are for the publisher and not for publication: `decisions.parquet` names the dropped images" in card
