@@ -29,12 +29,14 @@ from jobs.takedown.command import PdqDistance
 from jobs.takedown.entries import looked_for
 from jobs.takedown.matching import held_pictures, pdq_hashes
 from scoring.policies.policy import REMOVED_BEFORE, TAKEDOWN
+from scoring.runs import RUN_RECORD
 
 MAX_PRINTED = 100
 
 _URL = re.compile("https?://", re.IGNORECASE)
 
-State = Literal["released", "taken down", "dropped"]
+State = Literal["released", "taken down", "dropped", "found"]
+"""`found` is in a folder that is no release."""
 
 
 @checked_request
@@ -64,6 +66,9 @@ class PictureMatch:
     distance: int | None = None
     """Number of bits in which the PDQ hashes differ, of 256; None if its bytes or its URL are the same."""
 
+    rewritten: Literal["covered", "cleaned"] | None = None
+    """How the released file differs from the scanned one, which is the one that was looked for; None if it was not."""
+
 
 @dataclass(frozen=True)
 class LookupResult:
@@ -84,6 +89,9 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
     """Search by bytes, and by PDQ hashes unless the request is exact; or search by URL. PrivsieveError if the picture
     or the release does not exist."""
     root = place(request.release)
+    is_release = root.at(RELEASE).exists()
+    if not is_release and root.at(RUN_RECORD).exists():
+        raise PrivsieveError(f"{request.release} is a run, which holds no pictures; give a release, or its shards")
     if root.at(TAKEDOWN_JOURNAL).exists():
         raise PrivsieveError(f"{request.release}: a takedown is unfinished; run the same takedown again")
     if _URL.match(request.wanted):
@@ -94,7 +102,7 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
         hashes = None if request.exact else pdq_hashes(content)
     is_decodable = column == "url_sha256" or request.exact or hashes is not None
     by_records = list[PictureMatch]()
-    if root.at(RELEASE).exists():
+    if is_release:
         by_records += _by_records(read_decisions(root, request.release), column, name)
         counts = urls_of(root)
         is_list = counts is not None
@@ -104,6 +112,7 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
             return LookupResult(tuple(by_records), is_list=is_list, is_decodable=is_decodable or is_list)
     known = {match.name for match in by_records if match.state == "released"}
     exact, near, num_not_compared = list[PictureMatch](), list[PictureMatch](), 0
+    state: State = "released" if is_release else "found"
     # Of each frame, at its own size and at a very large one.
     wanted = looked_for([]) if hashes is None else hashes[:, [0, -1]].reshape(-1, 4)
     with feedback.meter("compare pictures", None) as meter:
@@ -112,11 +121,11 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
             if shown in known or picture.sha256 is None:
                 continue
             if name in (picture.sha256, picture.url_sha256):
-                exact.append(PictureMatch("released", shown))
+                exact.append(PictureMatch(state, shown))
             elif hashes is not None and distance is None:
                 num_not_compared += 1
             elif distance is not None and distance <= request.pdq_distance:
-                near.append(PictureMatch("released", shown, distance))
+                near.append(PictureMatch(state, shown, distance))
     near.sort(key=lambda match: (match.distance or 0, match.name))
     return LookupResult((*by_records, *exact, *near), num_not_compared, is_decodable=is_decodable)
 
@@ -131,7 +140,13 @@ def _by_records(decisions: pa.Table, column: str, name: str) -> Iterator[Picture
         is_named = pc.or_(is_named, pc.equal(decisions["released_sha256"], name).fill_null(False))
     for row in decisions.filter(is_named).to_pylist():
         state: State = "taken down" if row["rule"] in (TAKEDOWN, REMOVED_BEFORE) else "dropped"
-        yield PictureMatch("released" if row["released_sha256"] is not None else state, f"{row['shard']}/{row['key']}")
+        shown = f"{row['shard']}/{row['key']}"
+        if row["released_sha256"] is None:
+            yield PictureMatch(state, shown)
+        elif column == "url_sha256" or name == row["released_sha256"]:
+            yield PictureMatch("released", shown)
+        else:
+            yield PictureMatch("released", shown, rewritten="covered" if row["action"] == "redact" else "cleaned")
 
 
 def _unjudged(root: Place, column: str, url_sha256: str) -> Iterator[PictureMatch]:
@@ -155,10 +170,11 @@ def lookup(request: LookupRequest, quiet: bool) -> int:
     for match in result.matches[:MAX_PRINTED]:
         how = "the same URL" if _URL.match(request.wanted) else "the same bytes"
         how = how if match.distance is None else f"near: {match.distance} of 256 bits differ"
+        how = how if match.rewritten is None else f"{match.rewritten}; only as scanned it had the same bytes"
         write_line(f"{match.state:10}  {match.name}  {how}")
     if len(result.matches) > MAX_PRINTED:
         write_line(f"and {number_of(len(result.matches) - MAX_PRINTED, 'more picture')}")
-    is_released = any(match.state == "released" for match in result.matches)
+    is_released = any(match.state in ("released", "found") for match in result.matches)
     if not is_released:
         no_crops = "" if request.exact or result.is_list else "; crops of a picture are not found"
         write_line(f"not in {request.release}{no_crops}")

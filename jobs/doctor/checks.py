@@ -17,7 +17,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from ingest.errors import Fault, PrivsieveError, SourceError, StorageError
+from ingest.errors import Fault, PrivsieveError, SourceError, StorageError, number_of
 from ingest.formats import Source, open_source
 from ingest.images.decode import decode
 from ingest.images.pixels import ImageLimits
@@ -240,10 +240,10 @@ def check_source(url: str) -> str:
     corpus = open_source(url, None, None)
     sample = first_sample(corpus)
     if sample is None:
-        raise SourceError(f"{url} holds no sample in any of its {len(corpus.shards)} shards")
+        raise SourceError(f"{url} holds no sample in {number_of(len(corpus.shards), 'shard')}")
     image = sample.fault or decode(sample.encoded, ImageLimits())
     first = f"is quarantined ({image.reason})" if isinstance(image, Fault) else "can be read"
-    return f"{corpus.format}, {len(corpus.shards)} shards; the first sample {first}"
+    return f"{corpus.format}, {number_of(len(corpus.shards), 'shard')}; the first sample {first}"
 
 
 def first_sample(source: Source) -> Sample | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from ingest.errors import PolicyError, StorageError, number_of
 from ingest.formats.released import RELEASE, RELEASE_LEASE, UNFINISHED, own_names_among
 from ingest.storage.place import PART, Place
+from jobs.filter.contents import refuse_others
 from jobs.filter.plan import Plan
 from jobs.filter.record import GroupCounts, ReleaseRecord, release_record
 from scoring.policies.policy import Policy
@@ -26,7 +27,7 @@ _JUST_BEGUN = re.compile(
 
 
 def refuse_misplaced(out: Place, url: str, run: Place, source: Place, is_folder: bool) -> None:
-    """Raise StorageError if the release would become part of the source, or its folder holds what is read or is none.
+    """Raise StorageError if the release would become part of the source or the run, or its folder holds one or is none.
 
     is_folder: whether everything below `source` is part of the corpus, or only some of its files.
     """
@@ -37,6 +38,8 @@ def refuse_misplaced(out: Place, url: str, run: Place, source: Place, is_folder:
     for name, read in (("source", source), ("run", run)):
         if read.is_within(out):
             raise StorageError(f"{url} holds the {name}; write the release to a folder of its own")
+    if out.is_within(run):
+        raise StorageError(f"{url} is inside the run; write the release to a folder outside of it")
 
 
 def refuse_own_names(plan: Plan) -> None:
@@ -46,8 +49,8 @@ def refuse_own_names(plan: Plan) -> None:
         raise StorageError(f"the source holds {names[0]}, which a release has of its own; rename it and scan again")
 
 
-def refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, overwrite: bool) -> None:
-    """Raise StorageError if data in `out` would be lost."""
+def refuse_loss(out: Place, url: str, source: Place, identity: ReleaseRecord, resume: bool, overwrite: bool) -> None:
+    """Raise StorageError if data in `out` would be lost. source: where the pictures are."""
     begun, finished = release_record(out.at(UNFINISHED)), release_record(out.at(RELEASE))
     is_release = begun is not None or finished is not None
     if out.exists() and not resume and not overwrite:
@@ -60,6 +63,8 @@ def refuse_loss(out: Place, url: str, identity: ReleaseRecord, resume: bool, ove
         )
     if out.exists() and not is_release and not _was_just_begun(out):
         _refuse_foreign(out, url, overwrite)
+    if overwrite and is_release:
+        refuse_others(out, url, source)
     if resume and is_release and begun is None:
         raise StorageError(f"{url} is finished already; use --overwrite to write it again")
     if resume and begun not in (None, identity):

@@ -20,9 +20,10 @@ from typing import Any
 from ingest.errors import IncompleteError, PolicyError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import Members
-from ingest.formats.released import RELEASE, RELEASE_LEASE, REMOVED, UNFINISHED, Written
+from ingest.formats.released import RELEASE_LEASE, REMOVED, UNFINISHED, Written
 from ingest.storage.place import Place, place
-from ingest.storage.removal import remove_half_written, remove_tree
+from ingest.storage.removal import remove_half_written
+from jobs.filter.contents import failures_say_what_is_left, removed_release
 from jobs.filter.copying import Copied, ShardCopier, copied_on_ray, refuse_without_json
 from jobs.filter.decisions import ScoreThreshold
 from jobs.filter.finishing import as_json, finish, left_out, taken_over
@@ -253,7 +254,7 @@ def check_destination(planned: FilterPlan) -> None:
     refuse_misplaced(out, request.out, planned.run, corpus.root, is_folder)
     if planned.urls is None:
         refuse_own_names(planned.plan)
-    refuse_loss(out, request.out, _identity(planned), request.resume, request.overwrite)
+    refuse_loss(out, request.out, corpus.root, _identity(planned), request.resume, request.overwrite)
     if request.sign_key is not None:
         signed(b"", request.sign_key)  # before anything is copied: a key that cannot sign is of no use at the end
 
@@ -268,9 +269,11 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
     if planned.urls is not None and resources.executor is None:
         resources = replace(resources, executor="inline")  # nothing is copied
     with _executor(planned.plan, resources) as copy:  # first: a cluster that cannot be joined leaves nothing behind
-        if request.overwrite:
-            remove_tree(out, last=(RELEASE, UNFINISHED))  # what remains after a kill is known as a release
-        with lease(out.at(RELEASE_LEASE), request.out, takeover=None) as own_lease:
+        is_replaced = request.overwrite and removed_release(out)
+        with (
+            lease(out.at(RELEASE_LEASE), request.out, takeover=None) as own_lease,
+            failures_say_what_is_left(out, request.out, is_replaced),
+        ):
             if out.is_local and out.exists():  # what a killed filter left
                 remove_half_written(out)
             out.at(UNFINISHED).write(as_json(identity.model_dump()))
@@ -290,10 +293,8 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
             )
             counts, written, shift = _copy_all(copier, planned.plan, copy, feedback, own_lease)
             if request.urls is not None and planned.urls is not None:
-                listed = write_urls(
-                    request.urls, out, planned.run, planned.plan, policy, planned.threshold, planned.urls
-                )
-                written = [*written, listed]
+                of_plan = (planned.run, planned.plan, policy, planned.threshold, planned.urls)
+                written = [*written, write_urls(request.urls, out, *of_plan)]
             own_lease.confirm()
             changes = finish(
                 out, identity, planned.record, planned.plan, counts, written, shift, request.sign_key, planned.previous

@@ -52,7 +52,7 @@ from jobs.filter.url_list import DAMAGED, url_hashes
 from jobs.runtime.progress import SILENT, Feedback, on_terminal
 from jobs.takedown.entries import Entry, entries_of
 from jobs.takedown.journal import Journal, finish_takedown, put_in_place, write_rest
-from jobs.takedown.matching import Matches, NearMatch, matched, near_pictures, with_same_url, with_unjudged
+from jobs.takedown.matching import Matches, NearMatch, copies_left, matched, near_pictures, with_same_url, with_unjudged
 from scoring.policies.policy import TAKEDOWN
 from scoring.runs.lease import lease
 
@@ -115,6 +115,9 @@ class TakedownResult:
     num_not_compared: int = 0
     """Pictures that cannot be decoded, so that no PDQ hash finds them."""
 
+    copies_left: tuple[str, ...] = ()
+    """SHARD/KEY of each picture that stays and has the same bytes as one that was removed by its key or domain."""
+
     num_unjudged: int = 0
     """Rows of a list of URLs, without a judged picture, that were removed."""
 
@@ -166,6 +169,7 @@ def _matched(
         matches.unknown,
         matches.near,
         num_not_compared,
+        copies_left=copies_left(decisions, matches),
         num_unjudged=len(matches.unjudged),
     )
     return decisions, matches, result
@@ -356,8 +360,8 @@ def takedown(request: TakedownRequest, quiet: bool) -> int:
     hash. It may also be the removed.parquet of another release.
 
     Their shards are written again, decisions.parquet names the pictures with the rule "(takedown)", removed.parquet
-    says when and why, and release.json counts them. Copies with the same bytes go too. A PDQ hash finds other encodings
-    of a picture, also turned or mirrored ones; nothing finds crops.
+    says when and why, and release.json counts them. Copies with the same bytes go too, except where a line is a key or
+    a domain. A PDQ hash finds other encodings of a picture, also turned or mirrored ones; nothing finds crops.
 
     May be interrupted at any moment; the same command continues. The exit code is 1 if a line names no picture that
     the release knows, so that a misspelled request does not pass for an honoured one.
@@ -369,6 +373,13 @@ def takedown(request: TakedownRequest, quiet: bool) -> int:
     if result.num_unjudged:
         write_line(f"  and {number_of(result.num_unjudged, 'row')} of the list without a judged picture")
     write_near(result.near, result.num_not_compared)
+    if result.copies_left:
+        copies = "1 copy" if len(result.copies_left) == 1 else f"{len(result.copies_left):,} copies"
+        stay, first = ("stays", "") if len(result.copies_left) == 1 else ("stay", " first")
+        write_line(
+            f"  {copies} with the same bytes {stay}, {result.copies_left[0]}{first}; a line with the sha256 of the "
+            "picture takes all down"
+        )
     write_numbers(result.gone_before, "not in the release any more, or never")
     write_numbers(result.unknown, "no picture that the release knows")
     if result.is_signature_void:

@@ -188,6 +188,15 @@ def _add_copies(decisions: pa.Table, rows_of: dict[tuple[str, str], list[int]]) 
             rows_of[name].append(row)
 
 
+def copies_left(decisions: pa.Table, matches: Matches) -> tuple[str, ...]:
+    """Return SHARD/KEY of each picture that stays and has the same released bytes as one that goes."""
+    hashes = decisions["released_sha256"]
+    gone = pc.drop_null(hashes.take(pa.array(matches.taken, pa.int64())))
+    rows = np.flatnonzero(pc.is_in(hashes, gone.combine_chunks()).to_numpy()).tolist()
+    stay = decisions.select(["shard", "key"]).take(pa.array([r for r in rows if r not in matches.taken], pa.int64()))
+    return tuple(f"{row['shard']}/{row['key']}" for row in stay.to_pylist())
+
+
 def with_same_url(decisions: pa.Table, matches: Matches) -> Matches:
     """Return the matches and the other pictures of the same URLs: a list of URLs has each of these rows or none."""
     of_url = dict[str, Entry]()

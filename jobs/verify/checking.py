@@ -33,6 +33,7 @@ from ingest.formats.shard import files_below, storage_faults
 from ingest.sample import printable
 from ingest.storage.parquet_tables import read_checked
 from ingest.storage.place import Place, place
+from jobs.filter.contents import unnamed
 from jobs.filter.plan import counts_in
 from jobs.filter.record import ReleasedName, Sha256, UrlCounts, local_file, sha256_of, signer_of, sums
 from jobs.filter.tombstones import tombstones_of
@@ -221,7 +222,6 @@ def _signer(root: Place, allowed_signers: str | None) -> tuple[str | None, tuple
 
 def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator[str]:
     there = set(files_below(root))
-    own = {RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM, SHA256SUMS, SIGNATURE, RELEASE_LEASE}
     if RELEASE_LEASE in there:
         who = holder(root.at(RELEASE_LEASE))
         is_active = who is not None and not who.is_stale()
@@ -232,7 +232,7 @@ def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator
     staged = {name for name in there if name.startswith(f"{TAKEDOWN_STAGED}/")}
     if staged:
         yield f"{TAKEDOWN_STAGED}: a takedown was stopped before it changed anything; run the same takedown again"
-    for name in sorted(there - written.hashes.keys() - own - staged):
+    for name in unnamed(there - staged, written.hashes):
         yield f"{printable(name)}: {RELEASE} does not name it"
     with feedback.meter("verify files", len(written.hashes)) as meter:
         for name, sha256 in written.hashes.items():

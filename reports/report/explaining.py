@@ -226,8 +226,9 @@ def _unknown(run: OpenRun, key: str, shard: str | None, may_name: MayName) -> st
     distance = f"levenshtein(key, {literal(key)})"
     in_shard = "true" if shard is None else f"shard = {literal(shard)}"
     near = (
-        f"SELECT key, {distance} AS distance FROM all_rows WHERE {in_shard} AND abs(len(key) - {len(key)}) <= {most} "
-        f"AND distance <= {most} GROUP BY key ORDER BY distance, key LIMIT {MAX_NEAR}"
+        f"SELECT key, {distance} AS distance FROM all_rows WHERE {in_shard} AND (abs(len(key) - {len(key)}) <= {most} "
+        f"AND distance <= {most} OR starts_with(key, {literal(f'{key}.')})) "
+        f"GROUP BY key ORDER BY distance, key LIMIT {MAX_NEAR}"
     )
     keys = [row[Col.KEY] for row in run.sql(near).to_pylist()] if len(key) < 1000 else []
     named = [f'"{shown(printable(near_key))}"' for near_key in keys if _all_may_be_named(run, near_key, may_name)]

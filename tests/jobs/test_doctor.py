@@ -102,7 +102,7 @@ def test_places_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixtur
         "problem",
         f"{tmp_path}/other holds other files and is not a run; use a new folder for --run",
     )
-    assert found["source"][1] == f"{tmp_path}/empty.tar holds no sample in any of its 1 shards"
+    assert found["source"][1] == f"{tmp_path}/empty.tar holds no sample in 1 shard"
     assert end.endswith("3 of 11 checks found a problem: ray, source, run")
     assert [file.name for file in (tmp_path / "other").iterdir()] == ["letter.txt"]
 

@@ -21,6 +21,12 @@ def test_the_score_of_the_model_is_shown_and_a_policy_that_filter_refuses_decide
     assert "no rule looks at anything that the engine judges, so filter refuses this policy for the run" in shown
 
 
+def test_a_key_without_its_ending_is_answered_with_the_whole_key(make_run: MakeRun, capsys: Capture) -> None:
+    run = make_run([("d050", scored(0.7)), ("d051", scored(0.1))], SEVERITY)
+    assert privsieve("explain", run, "d050") == 2
+    assert 'the run has no image "d050" (did you mean "d050.jpg"?); ' in capsys.readouterr().err
+
+
 def test_the_probability_of_a_yes_is_shown(make_run: MakeRun, capsys: Capture) -> None:
     run = make_run([("a", answered(True, 0.875))], BINARY)
     assert privsieve("explain", run, "a.jpg") == 0

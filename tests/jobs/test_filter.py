@@ -67,6 +67,7 @@ def test_a_filter_keeps_whole_samples_byte_for_byte(
     assert privsieve(*args) == 0
     written = (
         f"release written to {out}: decisions.parquet says why of each image, release.json has the counts\n"
+        "not for publication: decisions.parquet names the dropped images, and release.json the path of the source\n"
         f"next: privsieve scan {out} --run NEW_RUN, to check the release as a corpus of its own\n"
     )
     said = capsys.readouterr().out
@@ -279,6 +280,8 @@ def test_an_unfinished_scan_is_not_filtered(
         ({"out": "{above}"}, "holds the source; write the release to a folder of its own"),
         ({"out": "/"}, "/ holds the source; write the release to a folder of its own"),
         ({"out": "{run}"}, "holds the run; write the release to a folder of its own"),
+        ({"out": "{run}/rel"}, "is inside the run; write the release to a folder outside of it"),
+        ({"out": "{run}/reviews/rel"}, "is inside the run"),
         ({"out": "{policies}"}, "exists; give a new folder, or --resume, or --overwrite"),
         ({"out": "{policies}", "more": "--resume"}, "holds no release of privsieve to resume"),
         ({"out": "{policies}", "more": "--overwrite"}, "holds no release of privsieve, so --overwrite leaves it alone"),

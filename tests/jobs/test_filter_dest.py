@@ -193,3 +193,82 @@ def test_a_folder_that_exists_is_refused_before_anything_is_printed(
     output = capsys.readouterr()
     assert output.out == ""
     assert "exists; give a new folder" in output.err
+
+
+@pytest.mark.parametrize("mine", ["LICENSE", "notes/n.txt", "datasheet-filled.md", ".git/config", "00000.tar.bak"])
+def test_overwrite_deletes_no_file_that_the_release_did_not_write(
+    mine: str, scanned: Path, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    args = ("filter", scanned, "--policy", policy, "--out", out, "--overwrite")
+    assert privsieve(*args) == 0
+    (out / mine).parent.mkdir(exist_ok=True)
+    (out / mine).write_text("somebody's only copy")
+    before = files(out)
+    capsys.readouterr()
+    named = ".git" if mine.startswith(".git") else mine
+    for more in ((), ("--dry-run",)):
+        assert privsieve(*args, *more) == 2
+        assert capsys.readouterr().err == (
+            f"privsieve: {out} holds {named}, which is not of the release, and --overwrite would delete it; "
+            "move it elsewhere, or give a new folder\n"
+        )
+        assert files(out) == before
+    (out / mine).unlink()
+    assert privsieve(*args) == (2 if named == ".git" else 0)  # its folder is there still
+
+
+@pytest.mark.parametrize("mine", ["notes.txt", "00002.tar"])
+def test_overwrite_deletes_no_file_that_an_unfinished_release_did_not_write(
+    mine: str, scanned: Path, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    args = ("filter", scanned, "--policy", policy, "--out", out)
+    assert privsieve(*args) == 0
+    record = (out / "release.json").rename(out / "release.unfinished.json")
+    (out / "00000.tar.0123abcd.part").write_bytes(b"of the filter that was killed")
+    (out / mine).write_text("somebody's only copy")
+    assert privsieve(*args, "--overwrite") == 2
+    assert f"{out} holds {mine}, which is not of the release" in capsys.readouterr().err
+    assert record.exists()
+    (out / mine).unlink()
+    assert privsieve(*args, "--overwrite") == 0
+
+
+def test_a_filter_that_fails_says_what_it_leaves_and_that_the_release_before_is_removed(
+    tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, run, out = tmp_path / "source", tmp_path / "run", tmp_path / "out"
+    source.mkdir()
+    for number in range(3):
+        (source / f"{number}.jpg").write_bytes(jpeg(number))
+    scan_in_process(source, run)
+    args = ("filter", run, "--policy", policy, "--out", out, "--quiet")
+    changed = "privsieve: . has changed since it was scanned: sample 2.jpg holds another image; nothing is released; "
+    left = f"; {out} holds 2 files of an unfinished release: continue with --resume, or delete the folder\n"
+    (source / "2.jpg").write_bytes(jpeg(9))
+    assert privsieve(*args) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(changed)
+    assert error.endswith(f"scan the source into a new run{left}")
+    assert {"0.jpg", "1.jpg"} == {path.name for path in out.glob("*.jpg")}
+    (source / "2.jpg").write_bytes(jpeg(2))
+    assert privsieve(*args, "--resume") == 0
+    (source / "2.jpg").write_bytes(jpeg(9))
+    capsys.readouterr()
+    assert privsieve(*args, "--overwrite") == 1
+    assert capsys.readouterr().err.endswith(f"a new run; the earlier release is removed{left}")
+    (source / "2.jpg").write_bytes(jpeg(2))
+    assert privsieve(*args, "--overwrite") == 0  # of the unfinished one
+    assert released(out).keys() == {"0.jpg", "1.jpg", "2.jpg"}
+
+
+def test_filter_and_its_card_say_which_files_are_not_for_publication(
+    scanned: Path, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert privsieve("filter", scanned, "--policy", policy, "--out", tmp_path / "out") == 0
+    assert (
+        "not for publication: decisions.parquet names the dropped images, and release.json the path of the source\n"
+    ) in capsys.readouterr().out
+    card = " ".join((tmp_path / "out" / "README.md").read_text().split())
+    assert "Both are for the publisher and not for publication: `decisions.parquet` names the dropped images" in card

@@ -20,7 +20,7 @@ from jobs.takedown.matching import pdq_hashes
 from scoring.runs.lease import lease
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
-from tests.jobs.releases import KEEP_ALL, Capture, asked, files, with_policy
+from tests.jobs.releases import CLEAN, COVER, KEEP_ALL, Capture, asked, files, with_gps, with_policy
 from tests.nasty import encoded
 
 LAYOUTS = ("tars", "tree", "parquet")
@@ -261,7 +261,9 @@ def test_lookup_searches_a_copy_of_the_shards(shards: Path, tmp_path: Path, caps
     (tmp_path / "photo.jpg").write_bytes(copy_of(3))
     capsys.readouterr()
     assert privsieve("lookup", shards, tmp_path / "photo.jpg", "--quiet") == 0
-    assert "three" in capsys.readouterr().out.splitlines()[0]
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("found ")  # it does not say that it is a release
+    assert "three" in first
     (tmp_path / "photo.jpg").write_bytes(b"<html>")
     assert privsieve("lookup", shards, tmp_path / "photo.jpg", "--quiet") == 1
     assert "the file is no picture that can be decoded, so only the same bytes were searched for" in (
@@ -272,3 +274,34 @@ def test_lookup_searches_a_copy_of_the_shards(shards: Path, tmp_path: Path, caps
         assert "0.tar/three  the same URL" in capsys.readouterr().out
     assert privsieve("lookup", shards, tmp_path / "none.jpg", "--quiet") == 2
     assert "none.jpg" in capsys.readouterr().err
+
+
+def test_lookup_in_a_run_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "one.png").write_bytes(PICTURES["one.png"])
+    scan_in_process(tmp_path / "source", tmp_path / "run")
+    capsys.readouterr()
+    assert privsieve("lookup", tmp_path / "run", tmp_path / "source" / "one.png") == 2
+    assert capsys.readouterr().err == (
+        f"privsieve: {tmp_path / 'run'} is a run, which holds no pictures; give a release, or its shards\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "rewritten"), [(CLEAN, "cleaned"), (COVER.format(when="true", cover="image"), "covered")]
+)
+def test_lookup_of_a_scanned_picture_says_that_the_released_one_is_another(
+    policy: str, rewritten: str, tmp_path: Path, capsys: Capture
+) -> None:
+    source, out = tmp_path / "source", tmp_path / "out"
+    source.mkdir()
+    (source / "a.jpg").write_bytes(with_gps())
+    scan_in_process(source, tmp_path / "run")
+    assert privsieve("filter", tmp_path / "run", "--policy", with_policy(tmp_path, policy), "--out", out) == 0
+    for picture, how in (
+        (source / "a.jpg", f"{rewritten}; only as scanned it had the same bytes"),
+        (out / "a.jpg", "the same bytes"),
+    ):
+        capsys.readouterr()
+        assert privsieve("lookup", out, picture, "--exact") == 0
+        assert capsys.readouterr().out == f"released    ./a.jpg  {how}\n"

@@ -112,7 +112,9 @@ def test_a_url_and_a_domain_name_pictures(tars: Path, capsys: Capture) -> None:
     assert by == {"b": "url", "c": "domain", "d": "domain", "f": "domain"}
 
 
-def test_copies_of_a_picture_go_with_its_url_or_hash_and_not_with_its_key_or_domain(tmp_path: Path) -> None:
+def test_copies_of_a_picture_go_with_its_url_or_hash_and_not_with_its_key_or_domain(
+    tmp_path: Path, capsys: Capture
+) -> None:
     """a and b are the same picture at two domains."""
     (tmp_path / "source").mkdir()
     members: dict[str, bytes] = {}
@@ -127,7 +129,10 @@ def test_copies_of_a_picture_go_with_its_url_or_hash_and_not_with_its_key_or_dom
         release = tmp_path / "tars-release"
         shutil.rmtree(release, ignore_errors=True)
         shutil.copytree(tmp_path / "whole", release)
+        capsys.readouterr()
         assert privsieve("takedown", release, asked(release, line)) == 0
+        stays = "  1 copy with the same bytes stays, 0.tar/b; a line with the sha256 of the picture takes all down\n"
+        assert (stays in capsys.readouterr().out) == ("b" in left)
         assert "".join(sorted(held(release))) == left
         assert privsieve("verify", release) == 0
 
