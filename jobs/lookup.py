@@ -170,7 +170,9 @@ def lookup(request: LookupRequest, quiet: bool) -> int:
     for match in result.matches[:MAX_PRINTED]:
         how = "the same URL" if _URL.match(request.wanted) else "the same bytes"
         how = how if match.distance is None else f"near: {match.distance} of 256 bits differ"
-        how = how if match.rewritten is None else f"{match.rewritten}; only as scanned it had the same bytes"
+        how = (
+            how if match.rewritten is None else f"{match.rewritten}; the file differs, the scanned one had these bytes"
+        )
         write_line(f"{match.state:10}  {match.name}  {how}")
     if len(result.matches) > MAX_PRINTED:
         write_line(f"and {number_of(len(result.matches) - MAX_PRINTED, 'more picture')}")

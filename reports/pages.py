@@ -64,7 +64,11 @@ def check_path(path: Path, option: str = "--html") -> None:
         raise StorageError(f"{option} {path} names no file")
     if ":/" in str(path):
         raise StorageError(f"{option} {path}: the page is written to a file of this machine; give a path, not a URL")
-    if path.exists() and not path.is_file():
+    try:
+        is_no_file = path.exists() and not path.is_file()
+    except OSError as error:
+        raise StorageError(f"{option} {path} cannot be written: {error.strerror}") from None
+    if is_no_file:
         raise StorageError(f"{option} {path} is a folder, pipe, socket or device; give the path of a file")
 
 

@@ -71,7 +71,7 @@ class Format(Protocol):
         """
         ...
 
-    # What the methods of `Source` are made of that say whether a shard has changed. OSError or StorageError.
+    # Whether a shard has changed, as the methods of `Source` say it. OSError or StorageError.
     def version_mark(self, root: Place, shard: str) -> str: ...
     def version_marks(self, root: Place, shard: str) -> str: ...
     def content_marks(self, root: Place, shard: str) -> str: ...
@@ -225,7 +225,7 @@ def _files(location: Place, url: str, format_name: str | None) -> tuple[str, Pla
         return "tree", Place(location.fs, scheme + folder), [posixpath.basename(location.path)]
     if name is None and all(map(_is_table, paths)):
         raise SourceError(f"{url} is a table and holds no pictures; {_fetch_first(url)}")
-    if name in (None, "tree") and any(extension_of(p) in IMAGE_EXTENSIONS for p in paths):
+    if name in (None, "tree") and all(extension_of(p) in IMAGE_EXTENSIONS for p in paths):
         raise SourceError(f"{url}: pictures are read by the folder; give the folder that holds them, or one picture")
     if name == "tree":
         raise SourceError(

@@ -131,7 +131,7 @@ class AuditSampleResult:
     """Why figures of the run are not those of the whole source."""
 
     num_without_score: int
-    """Images of the run, which cannot be drawn."""
+    """Images of the run without a score, which cannot be drawn."""
 
     earlier: Replaced | None
     """What became of another sample that the run had; None if it had none."""

@@ -129,7 +129,7 @@ def _joined(
     return new_manifest, parts
 
 
-def _decide(run: Place, made: Manifest, parts: list[ResultPart], own_lease: Lease) -> Manifest:
+def _decide(run: Place, new_manifest: Manifest, parts: list[ResultPart], own_lease: Lease) -> Manifest:
     """Take step 2 and return the manifest that counts: another process's, if it took the lease over and came first."""
     others = _decided_meanwhile(run, own_lease)
     if others is not None:
@@ -138,8 +138,8 @@ def _decide(run: Place, made: Manifest, parts: list[ResultPart], own_lease: Leas
     write_checked(run.at(COMPACT_SHARDS), pa.Table.from_pylist(rows, schema=PARTS_SCHEMA))
     others = _decided_meanwhile(run, own_lease)
     if others is None:
-        run.at(MANIFEST).write((made.model_dump_json(indent=2) + "\n").encode())
-    return others or made
+        run.at(MANIFEST).write((new_manifest.model_dump_json(indent=2) + "\n").encode())
+    return others or new_manifest
 
 
 def _decided_meanwhile(run: Place, own_lease: Lease) -> Manifest | None:

@@ -25,7 +25,6 @@ from pydantic_core import PydanticCustomError
 from ingest.errors import PrivsieveError, StorageError
 from ingest.storage.place import place
 from ingest.storage.web import named
-from reports.pages import check_path
 
 STRICT = ConfigDict(strict=True, extra="forbid")
 """For pydantic's dataclasses: refuse a value of another type instead of converting it, and refuse unknown names."""
@@ -111,8 +110,14 @@ def _url(value: Any) -> Any:
     return named(os.fspath(value))
 
 
+def _local_path(value: Any) -> Path:
+    return Path(_url(value)).expanduser()
+
+
 def _page_path(value: Any, field_: ValidationInfo) -> Path:
-    path = Path(_url(value)).expanduser()
+    from reports.pages import check_path
+
+    path = _local_path(value)
     check_path(path, f"--{(field_.field_name or '').replace('_', '-')}")
     return path
 
@@ -132,6 +137,9 @@ Name = InstanceOf[str]
 
 Url = Annotated[InstanceOf[str], BeforeValidator(_url)]
 """A path of this machine or an fsspec URL, as it may be written and printed (`ingest.storage.web`)."""
+
+LocalFile = Annotated[InstanceOf[Path], BeforeValidator(_local_path)]
+"""A file of this machine."""
 
 PagePath = Annotated[InstanceOf[Path], BeforeValidator(_page_path)]
 """A file of this machine to write a page to. StorageError if it cannot be one."""

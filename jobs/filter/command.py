@@ -71,9 +71,8 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
     write_line(
         f"release written to {request.out}: decisions.parquet says why of each image, release.json has the counts"
     )
-    write_line(
-        "not for publication: decisions.parquet names the dropped images, and release.json the path of the source"
-    )
+    tables = "decisions.parquet" if changes is None else "decisions.parquet and changes.parquet"
+    write_line(f"not for publication: release.json names the path of the source, {tables} the dropped images")
     if result.urls is None:
         write_line(
             f"next: privsieve scan {quote(request.out)} --run NEW_RUN, to check the release as a corpus of its own"

@@ -3,7 +3,7 @@
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ingest.errors import IncompleteError, StorageError, number_of
 from ingest.formats.released import (
@@ -31,6 +31,7 @@ from ingest.storage.place import PART, Place
 from ingest.storage.removal import remove_tree
 from jobs.filter.record import facts_of, release_record
 from jobs.filter.url_list import FOLDER
+from scoring.runs.lease import Lease
 
 _OWN = frozenset(
     [RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM, SHA256SUMS, SIGNATURE, RELEASE_LEASE],
@@ -55,7 +56,7 @@ def refuse_others(out: Place, url: str, source: Place) -> None:
     release would delete it.
 
     source: of the filter that replaces it. A filter that was killed has not recorded all that it wrote, but its files
-    have the names of those in the source.
+    have the names of those in the source, unless they were removed there since.
     """
     begun, named = release_record(out.at(UNFINISHED)), set[str](_WHILE_AT_WORK)
     if out.at(RELEASE).exists():
@@ -63,13 +64,15 @@ def refuse_others(out: Place, url: str, source: Place) -> None:
         named |= {*facts["sha256"], *(facts.get("documents") or {})}
     if begun is not None:
         named |= {*_recorded(out), *_DOCUMENTS}
-    for name in unnamed((_HALF_WRITTEN.sub("", name) for name in _everything(out)), named):
+    whole_names = {_HALF_WRITTEN.sub("", name): name for name in _everything(out)}
+    for name in unnamed(whole_names, named):
         of_list = begun is not None and begun.urls is not None and _OF_LIST.fullmatch(name)
         of_shard = begun is not None and not posixpath.basename(name).startswith(".") and source.at(name).exists()
         if not (of_list or of_shard or name.startswith(_FOLDERS_AT_WORK)):
+            of = "is not of the release" if begun is None else "may not be of the unfinished release"
             raise StorageError(
-                f"{url} holds {printable(name)}, which is not of the release, and --overwrite would delete it; "
-                "move it elsewhere, or give a new folder"
+                f"{url} holds {printable(whole_names[name])}, which {of}, and --overwrite would delete it; move it "
+                "elsewhere, or give a new folder"
             )
 
 
@@ -81,19 +84,31 @@ def removed_release(out: Place) -> bool:
 
 
 @contextmanager
-def failures_say_what_is_left(out: Place, url: str, is_replaced: bool) -> Iterator[None]:
-    """Add to the error of a filter that fails how many files it leaves. is_replaced: of a removed release, too."""
+def failures_say_what_is_left(out: Place, url: str, own_lease: Lease, is_replaced: bool) -> Iterator[None]:
+    """Add to the error of a filter that fails how many files it leaves; is_replaced: and that it removed a release.
+
+    Where another command has taken over, the files are of that one.
+    """
     try:
         yield
     except (IncompleteError, StorageError) as error:
         left = "; the earlier release is removed" if is_replaced else ""
-        if isinstance(error, IncompleteError) and out.at(UNFINISHED).exists():
-            own = unnamed(_everything(out), _WHILE_AT_WORK | _DOCUMENTS)
-            num_files = sum(not name.startswith(_FOLDERS_AT_WORK) for name in own)
-            left += f"; {url} holds {number_of(num_files, 'file')} of an unfinished release"
-            left += ": continue with --resume, or delete the folder"
+        if isinstance(error, IncompleteError) and not own_lease.is_lost:
+            with suppress(StorageError, OSError):  # the error itself says more than a storage that cannot be listed
+                left += _unfinished_in_words(out, url)
         error.args = (f"{error}{left}",)
         raise
+
+
+def _unfinished_in_words(out: Place, url: str) -> str:
+    if not out.at(UNFINISHED).exists():
+        return ""
+    own = unnamed(_everything(out), _WHILE_AT_WORK | _DOCUMENTS)
+    num_files = sum(not name.startswith(_FOLDERS_AT_WORK) for name in own)
+    return (
+        f"; {url} holds {number_of(num_files, 'file')} of an unfinished release: continue with --resume, or delete the "
+        "folder"
+    )
 
 
 def _everything(out: Place) -> Iterator[str]:

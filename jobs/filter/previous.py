@@ -77,7 +77,7 @@ class ShardsBefore:
     """What a shard was made from -> its row group in `made_from.parquet`."""
 
     def take_over(self, made_from: str, out: Place) -> Written | None:
-        """Give the files of a shard to a new release. None if no shard was made from the same hash. If a file is not
+        """Give the files of a shard to a new release. None if none was made from the same. If a file is not
         what was released, `Written.taken_over` says so, and the caller writes the shard."""
         written = self._written(made_from)
         if written is None:

@@ -272,7 +272,7 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
         is_replaced = request.overwrite and removed_release(out)
         with (
             lease(out.at(RELEASE_LEASE), request.out, takeover=None) as own_lease,
-            failures_say_what_is_left(out, request.out, is_replaced),
+            failures_say_what_is_left(out, request.out, own_lease, is_replaced),
         ):
             if out.is_local and out.exists():  # what a killed filter left
                 remove_half_written(out)

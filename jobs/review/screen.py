@@ -33,7 +33,7 @@ KEPT = 64
 KEPT_BYTES = 256 * 2**20
 
 LISTED_AHEAD = 40
-"""Pictures whose shards are listed before they are needed; on an object store, a clearance reads through a tar."""
+"""Pictures whose shards are listed before they are needed; on an object store, a listing reads through a tar."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from jobs.console.requests import (
     FROM_LIST,
     Count,
     HashListUrl,
+    LocalFile,
     Name,
     Option,
     PagePath,
@@ -24,10 +25,6 @@ from scoring.similarity.encoders import Network
 MAX_PAIRS_PER_SET = 10_000_000
 
 Texts = Annotated[tuple[Name, ...], FROM_LIST]
-
-
-LocalFile = PagePath
-"""A file of this machine."""
 
 
 @checked_request

@@ -170,11 +170,8 @@ def read_sample(root: Place) -> AuditSample:
     with refuse_damage(file.path, "is damaged or of another version; draw a new sample with audit sample --replace"):
         table, footer = read_table(file, SAMPLE_FOOTER_KEY)
         design = parsed(AuditDesign, footer)
-        table = (
-            with_new_names(_with_later_attributes(table), SAMPLE_SCHEMA.names)
-            .select(SAMPLE_SCHEMA.names)
-            .cast(SAMPLE_SCHEMA)
-        )
+        table = _with_later_attributes(with_new_names(table, SAMPLE_SCHEMA.names))
+        table = table.select(SAMPLE_SCHEMA.names).cast(SAMPLE_SCHEMA)
         table.validate(full=True)
         _check_sample(table, design)
     return AuditSample(table, design)

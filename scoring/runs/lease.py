@@ -82,8 +82,13 @@ class Lease:
         self._lost = False
         self._done = threading.Event()
 
+    @property
+    def is_lost(self) -> bool:
+        """Return whether another command has taken the lease over, as far as is known."""
+        return self._lost
+
     def check(self) -> None:
-        """Raise IncompleteError if another scan has taken the lease over."""
+        """Raise IncompleteError if another command has taken the lease over."""
         if self._lost:
             raise IncompleteError("another command has taken this run over; `privsieve status` shows how far it is")
 

@@ -198,8 +198,7 @@ def tuned_modules(model: Any, *, vision: bool) -> list[str]:
 
 def _is_tuned(name: str, *, vision: bool) -> bool:
     """Return whether a linear layer of this name is tuned. name: of the module, or of its weight."""
-    parts = set(name.split("."))
-    return LANGUAGE_HEAD not in parts and (vision or not parts & set(VISION_PARTS))
+    return LANGUAGE_HEAD not in name and (vision or not set(name.split(".")) & set(VISION_PARTS))
 
 
 def adapted(model: Any, recipe: Recipe) -> PeftModel:

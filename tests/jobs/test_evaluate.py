@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ingest.errors import LabelsError, PrivsieveError, RunError, StorageError
+from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.evaluate import EvaluateRequest, evaluate, run_evaluate
 from jobs.labels.run import ConsensusRequest, run_consensus
@@ -74,7 +75,7 @@ def test_json_holds_every_figure(run: Path, labels: Path) -> None:
     assert stored["private"]["answered"]["mcc"] == 1.0
     assert stored["join"]["num_labels_without_row"] == 1
     assert stored["private"]["calibration"]["num_pictures"] == 2
-    assert {"(none)", "b"} < {group["group"] for group in stored["groups"]}
+    assert [group["group"] for group in stored["groups"]] == ["(none)", printable(HOSTILE), "b"]
 
 
 def test_names_of_labels_cannot_write_to_the_terminal_or_into_the_page(run: Path, labels: Path, tmp_path: Path) -> None:

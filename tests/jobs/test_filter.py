@@ -67,7 +67,7 @@ def test_a_filter_keeps_whole_samples_byte_for_byte(
     assert privsieve(*args) == 0
     written = (
         f"release written to {out}: decisions.parquet says why of each image, release.json has the counts\n"
-        "not for publication: decisions.parquet names the dropped images, and release.json the path of the source\n"
+        "not for publication: release.json names the path of the source, decisions.parquet the dropped images\n"
         f"next: privsieve scan {out} --run NEW_RUN, to check the release as a corpus of its own\n"
     )
     said = capsys.readouterr().out

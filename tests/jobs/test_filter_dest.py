@@ -229,7 +229,7 @@ def test_overwrite_deletes_no_file_that_an_unfinished_release_did_not_write(
     (out / "00000.tar.0123abcd.part").write_bytes(b"of the filter that was killed")
     (out / mine).write_text("somebody's only copy")
     assert privsieve(*args, "--overwrite") == 2
-    assert f"{out} holds {mine}, which is not of the release" in capsys.readouterr().err
+    assert f"{out} holds {mine}, which may not be of the unfinished release" in capsys.readouterr().err
     assert record.exists()
     (out / mine).unlink()
     assert privsieve(*args, "--overwrite") == 0
@@ -268,7 +268,7 @@ def test_filter_and_its_card_say_which_files_are_not_for_publication(
 ) -> None:
     assert privsieve("filter", scanned, "--policy", policy, "--out", tmp_path / "out") == 0
     assert (
-        "not for publication: decisions.parquet names the dropped images, and release.json the path of the source\n"
+        "not for publication: release.json names the path of the source, decisions.parquet the dropped images\n"
     ) in capsys.readouterr().out
     card = " ".join((tmp_path / "out" / "README.md").read_text().split())
-    assert "Both are for the publisher and not for publication: `decisions.parquet` names the dropped images" in card
+    assert "Neither `decisions.parquet` nor `release.json` is for publication" in card

@@ -299,7 +299,7 @@ def test_lookup_of_a_scanned_picture_says_that_the_released_one_is_another(
     scan_in_process(source, tmp_path / "run")
     assert privsieve("filter", tmp_path / "run", "--policy", with_policy(tmp_path, policy), "--out", out) == 0
     for picture, how in (
-        (source / "a.jpg", f"{rewritten}; only as scanned it had the same bytes"),
+        (source / "a.jpg", f"{rewritten}; the file differs, the scanned one had these bytes"),
         (out / "a.jpg", "the same bytes"),
     ):
         capsys.readouterr()

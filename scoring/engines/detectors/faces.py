@@ -67,7 +67,7 @@ class FaceFinder:
         return sorted(agreed, key=lambda face: -face.confidence)
 
     def possible(self, pixels: Pixels, least: float = HEAD_CONFIDENCE) -> list[Face]:
-        """Return all that may be a face, in_mirror in this picture alone. least: confidence, 0–1."""
+        """Return all that may be a face, seen in this picture alone. least: confidence, 0–1."""
         height, width = pixels.shape[:2]
         scale = min(1.0, LONGER_SIDE_PX / max(height, width))
         size = [max(32, round(side * scale / 32) * 32) for side in (width, height)]
@@ -128,7 +128,7 @@ def _texture(crop: Pixels) -> tuple[float, float]:
 
 def face_findings(faces: Sequence[Face], size: tuple[int, int]) -> list[Finding]:
     """Return evidence of faces. size: (width, height) of the view in pixels. No person is classified: age and gender
-    only mean "can be in_mirror"."""
+    only mean "can be seen"."""
     people = [face for face in faces if face.confidence >= FACE_CONFIDENCE and not face.is_drawn]
     return [finding for face in people for finding in _identity(face, size)]
 
