@@ -209,6 +209,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_takes_the_same_pictures_for_private(
     made: Made, command: Callable[[Made, Callable[[], str]], States], capsys: pytest.CaptureFixture[str]

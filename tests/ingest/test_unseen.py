@@ -77,6 +77,7 @@ def test_fewer_frames_scanned_means_more_unseen() -> None:
     assert decoded(whole, ImageLimits(max_frames=3)).unseen == ("frames",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["cut", "flipped"])
 @pytest.mark.parametrize("name", [*HIDING, *SHOWING])
 def test_damage_anywhere_is_a_row_and_never_an_error(name: str, change: str) -> None:

@@ -43,6 +43,7 @@ def answered(run: Path, folder: Path, key: str, boxes: list[dict[str, object]], 
     return folder
 
 
+@pytest.mark.slow
 def test_a_box_that_people_removed_is_not_covered_and_one_that_they_added_is(
     seen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

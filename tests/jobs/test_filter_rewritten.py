@@ -83,6 +83,7 @@ def test_an_interrupted_clean_release_goes_on_to_the_same_result(tmp_path: Path)
     assert decisions[0].equals(decisions[1])
 
 
+@pytest.mark.slow
 def test_a_covered_face_is_gone_for_the_detectors_and_the_rest_stays(seen: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     policy = with_policy(tmp_path, COVER.format(when="biometrics >= 0.5", cover="biometrics"))
@@ -158,6 +159,7 @@ def test_what_has_no_place_is_covered_whole_if_the_rule_says_so(seen: Path, tmp_
     assert (step["step"], step["is_examined"], step["released"]) == ("image", False, True)
 
 
+@pytest.mark.slow
 def test_all_text_persons_and_codes_can_be_covered(tmp_path: Path) -> None:
     """The card is written at a slant, so that the attributes of single lines leave parts of it."""
     source, out = tmp_path / "source", tmp_path / "out"
@@ -208,6 +210,7 @@ def test_a_rule_spares_a_kind_of_evidence(seen: Path, tmp_path: Path) -> None:
     assert decided(tmp_path / "out")["woman.png"] == ("redact", "people")
 
 
+@pytest.mark.slow
 def test_another_engine_looks_too_and_has_the_last_word(
     seen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,6 +248,7 @@ def made_up_values(picture: Path) -> dict[str, float]:
     return dict(zip(KEYS, outcome.values.tolist(), strict=True))
 
 
+@pytest.mark.slow
 def test_nothing_of_the_levels_above_the_residual_one_is_left(seen: Path, tmp_path: Path) -> None:
     """A rule that covers the name alone leaves the face of a man beside his visiting card."""
     source, out = tmp_path / "source", tmp_path / "out"

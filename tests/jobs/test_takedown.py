@@ -234,6 +234,7 @@ def test_counts_of_what_was_not_scanned_follow_a_takedown(releases: dict[str, Pa
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tars-as-is", "tree-clean", "parquet-clean"])
 def test_wherever_it_stops_the_release_is_the_old_one_or_the_next_takedown_ends_it(
     releases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

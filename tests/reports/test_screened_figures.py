@@ -92,6 +92,7 @@ def reported(answers: Answers, tmp_path: Path) -> Callable[..., Report]:
     return report
 
 
+@pytest.mark.slow
 def test_the_rate_over_all_has_the_rate_without_a_screen_in_its_interval(
     reported: Callable[..., Report],
 ) -> None:

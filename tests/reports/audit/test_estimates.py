@@ -34,6 +34,7 @@ def images(**counts: int) -> Counts:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", PREVALENCES)
 def test_95_of_100_intervals_hold_the_truth_and_need_a_quarter_of_the_labels(rate: float) -> None:
     found = private_outcome(rate, has_probabilities=True, purpose="private", num_draws=500, seed=12)
