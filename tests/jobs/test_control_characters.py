@@ -290,6 +290,7 @@ def test_every_verb_is_asked() -> None:
     assert {verb for verb, _ in CASES} == {*VERBS, ODD}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=[f"{n}-{printable(verb)}" for n, (verb, _) in enumerate(CASES)])
 def test_no_control_character_reaches_the_terminal(case: Case, made: Made, capsys: pytest.CaptureFixture[str]) -> None:
     verb, arguments = case

@@ -128,6 +128,7 @@ def test_drivers_and_passwords_of_stores(capsys: pytest.CaptureFixture[str]) -> 
     assert code == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

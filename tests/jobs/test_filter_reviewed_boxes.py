@@ -71,6 +71,7 @@ def test_a_box_that_people_removed_is_not_covered_and_one_that_they_added_is(
     assert privsieve("verify", tmp_path / "out") == 0
 
 
+@pytest.mark.slow
 def test_a_box_is_covered_unless_all_people_who_changed_boxes_removed_it(seen: Path, tmp_path: Path) -> None:
     answered(seen, tmp_path / "reviews", "woman.png", [])
     face = {"attribute": "biometrics", "by": "model", **area_of(seen, "woman.png", "biometrics")}
