@@ -169,10 +169,10 @@ def lookup(request: LookupRequest, quiet: bool) -> int:
     result = run_lookup(request, on_terminal(quiet))
     for match in result.matches[:MAX_PRINTED]:
         how = "the same URL" if _URL.match(request.wanted) else "the same bytes"
-        how = how if match.distance is None else f"near: {match.distance} of 256 bits differ"
-        how = (
-            how if match.rewritten is None else f"{match.rewritten}; the file differs, the scanned one had these bytes"
-        )
+        if match.distance is not None:
+            how = f"near: {match.distance} of 256 bits differ"
+        elif match.rewritten is not None:
+            how = f"{match.rewritten}; the file differs, the scanned one had these bytes"
         write_line(f"{match.state:10}  {match.name}  {how}")
     if len(result.matches) > MAX_PRINTED:
         write_line(f"and {number_of(len(result.matches) - MAX_PRINTED, 'more picture')}")

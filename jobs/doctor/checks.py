@@ -162,28 +162,28 @@ def check_gpu(engine: str, model: LocalModel | None, share: float = 1.0) -> str:
 
     share: what the engine may take of each GPU, from `--engine-gpus` below 1.
     """
-    found = gpus()
+    here = gpus()
     if model is None:
-        return f"{_in_words(found)}; the {engine} engine needs none"
-    if not found:
+        return f"{_in_words(here)}; the {engine} engine needs none"
+    if not here:
         if model.without_gpu is not None:
             raise ProblemError(f"none found, and {engine} needs one: {model.without_gpu}")
         return "none found; the model runs on the CPU, slowly"
-    if model.num_gpus > len(found):
-        raise ProblemError(f"{_in_words(found)}, but --tensor-parallel-size is {model.num_gpus}; lower it")
+    if model.num_gpus > len(here):
+        raise ProblemError(f"{_in_words(here)}, but --tensor-parallel-size is {model.num_gpus}; lower it")
     needed_mib = model.weight_bytes / model.num_gpus / 2**20
-    shared_mib = min(share * gpu.memory_mib if gpu.memory_mib else needed_mib for gpu in found)
+    shared_mib = min(share * gpu.memory_mib if gpu.memory_mib else needed_mib for gpu in here)
     if needed_mib > shared_mib:
         raise ProblemError(
-            f"{_in_words(found)}; the weights take {needed_mib:,.0f} MiB, more than --engine-gpus {share:g} of it: "
+            f"{_in_words(here)}; the weights take {needed_mib:,.0f} MiB, more than --engine-gpus {share:g} of it: "
             "give a larger share, or choose a smaller model"
         )
-    if needed_mib > (free_mib := min(gpu.free_mib for gpu in found)):
+    if needed_mib > (free_mib := min(gpu.free_mib for gpu in here)):
         raise ProblemError(
-            f"{_in_words(found)}, of which {free_mib:,} MiB are free; the weights take {needed_mib:,.0f} MiB on each: "
+            f"{_in_words(here)}, of which {free_mib:,} MiB are free; the weights take {needed_mib:,.0f} MiB on each: "
             "stop other programs on it, raise --tensor-parallel-size or choose a smaller model"
         )
-    return f"{_in_words(found)}; {_seen_by_torch(found[0]) if installed_version('torch') else 'torch is not installed'}"
+    return f"{_in_words(here)}; {_seen_by_torch(here[0]) if installed_version('torch') else 'torch is not installed'}"
 
 
 def gpus() -> list[Gpu]:

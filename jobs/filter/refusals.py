@@ -27,7 +27,7 @@ _JUST_BEGUN = re.compile(
 
 
 def refuse_misplaced(out: Place, url: str, run: Place, source: Place, is_folder: bool) -> None:
-    """Raise StorageError if the release would become part of the source or the run, or they part of it.
+    """Raise StorageError if the release would be inside the source or the run, or hold them.
 
     is_folder: whether everything below `source` is part of the corpus, or only some of its files.
     """

@@ -352,10 +352,10 @@ def _released(decisions: pa.Table) -> dict[str, list[str]]:
     return released
 
 
-def _again(shard: str, found: Sequence[str], expected: Sequence[str], removed: Tombstones) -> str | None:
+def _again(shard: str, hashes: Sequence[str], expected: Sequence[str], removed: Tombstones) -> str | None:
     """Return the fault of a shard with removed pictures that the decisions do not release; None if there are none."""
     gone = {row["released_sha256"] for row in removed} | {row["sha256"] for row in removed}
-    num_again = sum(count for sha256, count in (Counter(found) - Counter(expected)).items() if sha256 in gone)
+    num_again = sum(count for sha256, count in (Counter(hashes) - Counter(expected)).items() if sha256 in gone)
     return f"{shard}: it holds {number_of(num_again, 'picture')} of {REMOVED}" if num_again else None
 
 
@@ -391,10 +391,10 @@ def _held(url: str, num_pictures: int | None, feedback: Feedback) -> Iterator[tu
         for shard in source.shards:
             samples = (sample for slice_ in source.slices(shard) for sample in source.read(slice_))
             try:
-                found = [hashlib.sha256(sample.encoded).hexdigest() for sample in samples]
+                hashes = [hashlib.sha256(sample.encoded).hexdigest() for sample in samples]
             except OutageError:
                 raise
             except StorageError:  # its content has been found to be at fault
                 continue
-            yield printable(shard), found
-            meter.advance(len(found))
+            yield printable(shard), hashes
+            meter.advance(len(hashes))

@@ -175,13 +175,13 @@ def cover_targets(
             content = covered(encoded, areas, method)
             if content is None:
                 return _not_coverable(steps)
-            found = _examined(content, examined, areas, judged)
-            if not found.left and demands.verifier is not None:
-                found = _verified(content, demands, targets, judged)
-            steps.append(CoverStep(name, len(areas), share_of(areas), found.left))
-            if not found.left:
+            findings = _examined(content, examined, areas, judged)
+            if not findings.left and demands.verifier is not None:
+                findings = _verified(content, demands, targets, judged)
+            steps.append(CoverStep(name, len(areas), share_of(areas), findings.left))
+            if not findings.left:
                 return Rewritten(content, tuple(steps))
-            areas = [_grown(area) for area in areas] + list(found.areas)
+            areas = [_grown(area) for area in areas] + list(findings.areas)
     except _NotExaminedError as error:
         return NotReleased(NOT_COVERED, str(error), tuple(steps))
     if falls_back:
@@ -207,10 +207,10 @@ def _examined(encoded: bytes, targets: Sequence[str], hidden: Sequence[Area], ju
     """Examine the picture. hidden: areas that are covered already; none at first."""
     left, areas, has_spared = dict[str, None](), list[Area](), False
     for view in _views(encoded, examiner()):
-        found = _findings_in(view, targets, hidden, judged)
-        left |= dict.fromkeys(found.left)
-        areas += found.areas
-        has_spared = has_spared or found.has_spared
+        findings = _findings_in(view, targets, hidden, judged)
+        left |= dict.fromkeys(findings.left)
+        areas += findings.areas
+        has_spared = has_spared or findings.has_spared
     return _Findings(tuple(left), tuple(areas), has_spared)
 
 
