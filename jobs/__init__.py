@@ -1,7 +1,7 @@
-"""Room 4 of 4: the commands, each in a file or a folder of its name.
+"""Room 4 of 4: the work that needs more than a run: scans, releases, pages on this machine; and the commands.
 
-The command `diff` is `diff.py`; `scan` is `scan/`, and `scan/command.py` declares its options. Not commands: `cli.py`
-lists them, `console/` and `runtime/` are what they share, `deploy/` and `demo/` are files for users.
+A command is a file of `commands/` that declares options, calls a function of a folder named after the work, and prints.
+`console/` and `runtime/` are what these folders share; `deploy/` and `demo/` are files for users.
 May import: `ingest`, `scoring` and `reports`. Imported by: the package `privsieve`.
 Start at: `cli.py` for the list of commands, then the file of one command.
 """

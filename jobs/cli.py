@@ -109,9 +109,8 @@ CONTINUED = {
 
 
 def command_module(verb: str) -> ModuleType:
-    """Return the module of a command: `jobs/VERB.py`, or `jobs/VERB/command.py` if the command has a folder."""
-    module = importlib.import_module(f"jobs.{verb.replace('-', '_')}")
-    return importlib.import_module(f"{module.__name__}.command") if hasattr(module, "__path__") else module
+    """Return the module of a command."""
+    return importlib.import_module(f"jobs.commands.{verb.replace('-', '_')}")
 
 
 class _Verbs(Commands):

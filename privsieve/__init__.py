@@ -36,24 +36,24 @@ from ingest.errors import (
 )
 from ingest.images.pdq import MAX_DISTANCE
 from ingest.images.pixels import ImageLimits
-from jobs.apply_removals import ApplyRemovalsRequest, RemovalsResult, run_apply_removals
 from jobs.console.requests import asked
-from jobs.filter.request import FilterRequest, FilterResources
-from jobs.filter.run import FilterResult, run_filter
-from jobs.lookup import LookupRequest, LookupResult, run_lookup
-from jobs.models import CachedWeights, FetchedWeights, cached_weights
-from jobs.models import fetch_weights as run_fetch_weights
-from jobs.plan.arithmetic import Figure, PlanResult
-from jobs.plan.command import PlanRequest, run_plan
-from jobs.purge import PurgeRequest, PurgeResult, run_purge
-from jobs.report.request import ReportRequest
-from jobs.report.run import run_report
+from jobs.planning.arithmetic import Figure, PlanResult
+from jobs.planning.planning import PlanRequest, run_plan
+from jobs.releases.applying_removals import ApplyRemovalsRequest, RemovalsResult, run_apply_removals
+from jobs.releases.checking import Verified, run_verify
+from jobs.releases.filtering import FilterResult, run_filter
+from jobs.releases.looking_up import LookupRequest, LookupResult, run_lookup
+from jobs.releases.request import FilterRequest, FilterResources
+from jobs.releases.taking_down import TakedownRequest, TakedownResult, run_takedown
+from jobs.releases.verify_request import VerifyRequest
+from jobs.reporting.reporting import run_report
+from jobs.reporting.request import ReportRequest
 from jobs.runtime.cluster import Executor
-from jobs.scan.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
-from jobs.scan.run import run_scan
-from jobs.takedown.command import TakedownRequest, TakedownResult, run_takedown
-from jobs.verify.checking import Verified, run_verify
-from jobs.verify.request import VerifyRequest
+from jobs.runtime.weights import CachedWeights, FetchedWeights, cached_weights
+from jobs.runtime.weights import fetch_weights as run_fetch_weights
+from jobs.scanning.purging import PurgeRequest, PurgeResult, run_purge
+from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
+from jobs.scanning.run import run_scan
 from privsieve.asking import Url, takes, text
 from privsieve.checks import (
     Review,

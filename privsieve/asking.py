@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from ingest.errors import PrivsieveError
 from ingest.storage.web import named
 from jobs.console.requests import docstrings, parameters, text_of
-from jobs.review.local_server import LocalServer
+from jobs.serving.local_server import LocalServer
 
 Url = str | os.PathLike[str]
 """A path of this machine, or an fsspec URL."""

@@ -4,12 +4,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
-from jobs.audit.run import AuditApplyRequest, AuditSampleRequest, AuditSampleResult, run_audit_apply, run_audit_sample
 from jobs.console.requests import asked
-from jobs.diff import DiffRequest, run_diff
-from jobs.evaluate import EvaluateRequest, run_evaluate
-from jobs.explain import ExplainRequest, run_explain
-from jobs.labels.run import (
+from jobs.labelling.auditing import (
+    AuditApplyRequest,
+    AuditSampleRequest,
+    AuditSampleResult,
+    run_audit_apply,
+    run_audit_sample,
+)
+from jobs.labelling.labels import (
     AgreementRequest,
     ConsensusRequest,
     ExportRequest,
@@ -20,9 +23,12 @@ from jobs.labels.run import (
     run_export,
     run_import,
 )
-from jobs.review.command import ReviewRequest, ReviewResult, result_of, serving
-from jobs.screen.request import EvaluateScreenRequest, FitRequest
-from jobs.screen.run import EvaluateScreenResult, FitResult, run_screen_evaluate, run_screen_fit
+from jobs.reporting.comparing import DiffRequest, run_diff
+from jobs.reporting.evaluating import EvaluateRequest, run_evaluate
+from jobs.reporting.explaining import ExplainRequest, run_explain
+from jobs.screening.fitting import EvaluateScreenResult, FitResult, run_screen_evaluate, run_screen_fit
+from jobs.screening.request import EvaluateScreenRequest, FitRequest
+from jobs.serving.review.reviewing import ReviewRequest, ReviewResult, result_of, serving
 from privsieve.asking import ServedPage, Url, takes
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from jobs.console.requests import asked as request_of
-from jobs.review.local_server import refuse_missing
+from jobs.serving.local_server import refuse_missing
 from jobs.similarity.asking import AskResult, result_of
 from jobs.similarity.request import AskRequest, CompareRequest, VotesRequest
 from jobs.similarity.run import run_compare, run_votes

@@ -11,7 +11,7 @@ import yaml
 
 from jobs.cli import VERBS, cli
 from jobs.console.requests import asked
-from jobs.doctor.command import DoctorRequest, run_doctor
+from jobs.scanning.diagnosis import DoctorRequest, run_doctor
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/clusters.md", "docs/gpu.md")

@@ -9,7 +9,6 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import click
 import pytest
 
 from jobs.cli import CONTINUED, EXAMPLES, HEADINGS, VERBS, command_module
@@ -207,27 +206,13 @@ def test_a_wheel_has_every_module(room: str) -> None:
     assert not [folder for folder in folders if not (folder / "__init__.py").exists()]
 
 
-SHARED = {"console", "runtime"}
-"""Folders of jobs/ that commands share."""
-NO_CODE = {"deploy", "demo", "docs"}
-
-
-def _folders_of_jobs() -> set[str]:
-    """Those with code of a command. A folder of an older version may hold compiled files only."""
-    return {path.parent.name for path in (ROOT / "jobs").glob("*/*.py")} - SHARED - NO_CODE
-
-
-def test_every_file_and_folder_of_jobs_has_the_name_of_its_command() -> None:
-    files = {path.stem for path in (ROOT / "jobs").glob("*.py")}
-    assert (files | _folders_of_jobs()) - {"__init__", "__main__", "cli"} == {verb.replace("-", "_") for verb in VERBS}
-
-
-def test_a_command_that_has_a_folder_is_declared_in_its_file_command() -> None:
-    folders = _folders_of_jobs()
-    assert "scan" in folders
-    for name in folders:
-        assert isinstance(getattr(command_module(name), name), click.Command)
-        assert len(list((ROOT / "jobs" / name).glob("*.py"))) > 2, f"make jobs/{name}/ a file"
+def test_commands_are_no_libraries() -> None:
+    """A command is a file of `commands/`, which no other module imports: the Python API calls work, too."""
+    files = {path.stem for path in (ROOT / "jobs" / "commands").glob("*.py")} - {"__init__"}
+    assert files == {verb.replace("-", "_") for verb in VERBS}
+    for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+        wrong = [name for name in _imports(path) if name.startswith("jobs.commands")]
+        assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
 
 
 def test_every_command_has_a_heading_and_an_example_in_help() -> None:
@@ -246,12 +231,14 @@ def test_no_import_circle() -> None:
     TopologicalSorter(imports).prepare()  # CycleError names the circle
 
 
-def test_contributing_names_every_folder_and_command() -> None:
-    guide = (ROOT / "CONTRIBUTING.md").read_text()
-    folders = {path.parent.name for room in ROOMS for path in (ROOT / room).glob("*/__init__.py")}
-    commands = {path.name for path in (ROOT / "jobs").glob("*.py")} - {"__init__.py", "__main__.py"}
-    assert not {name for name in folders if f"{name}/" not in guide}
-    assert not {name for name in commands if not re.search(rf"\b{re.escape(name)}\b", guide)}
+def test_the_map_in_contributing_has_the_first_sentence_of_the_sign_of_every_folder() -> None:
+    guide = " ".join((ROOT / "CONTRIBUTING.md").read_text().split())
+    signs = [path for room in ROOMS for path in (ROOT / room).glob("*/__init__.py")]
+    assert signs
+    for path in signs:
+        sign = ast.get_docstring(ast.parse(path.read_text())) or ""
+        sentence = " ".join(re.split(r"(?<=\.)\s", sign, maxsplit=1)[0].split())
+        assert f" {path.parent.name}/ {sentence} " in guide, f"{path.parent.name}/ {sentence}"
 
 
 def _name(path: Path) -> str:

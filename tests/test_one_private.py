@@ -10,10 +10,10 @@ import pytest
 
 from ingest.errors import Fault, LabelsError
 from ingest.storage.place import place
-from jobs.evaluate import EvaluateRequest, run_evaluate
-from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
-from jobs.labels.run import labels_of
-from jobs.review.command import ReviewRequest, prepared
+from jobs.labelling.labels import labels_of
+from jobs.releases.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
+from jobs.reporting.evaluating import EvaluateRequest, run_evaluate
+from jobs.serving.review.reviewing import ReviewRequest, prepared
 from privsieve import open_run
 from reports.report.explaining import explanation, row_named
 from scoring.assessment import Assessment, EngineOptions, not_assessed

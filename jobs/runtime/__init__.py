@@ -1,5 +1,6 @@
-"""The processes and machines that commands run on: Ray, progress; and the pictures of a run, read again and compared
-with a hash list.
+"""The processes and machines that work runs on: Ray, progress, checks, weights of models.
+
+`pictures.py` and `hash_list.py` read the pictures of a run again and compare them with a hash list.
 
 May import: `ingest`, `scoring`, `reports`, `jobs.console`.
 Start at: `cluster.py`.

@@ -10,6 +10,6 @@
     page/          HTML, CSS and JavaScript of `ask`
     training.py    labelled versions -> an encoder
 
-May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.review`, `jobs.runtime`.
+May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`, `jobs.serving`.
 Start at: `run.py`.
 """

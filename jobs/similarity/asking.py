@@ -20,10 +20,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.errors import PrivsieveError, SourceError
 from ingest.images.pixels import Pixels
-from jobs.review.progress import ReviewerTally
-from jobs.review.screen import ScreenedPicture
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
+from jobs.serving.review.progress import ReviewerTally
+from jobs.serving.shown import ScreenedPicture
 from jobs.similarity.changing import methods_of
 from jobs.similarity.comparing import ChangedSet, Corpus, ReadPicture, drawn, read_picture, reduced, sets_of
 from jobs.similarity.questions import Question, ShownOriginal, is_alike, questions_of

@@ -12,9 +12,9 @@ from starlette.routing import Route
 from ingest.errors import number_of
 from ingest.sample import printable
 from ingest.storage.place import place
-from jobs.review.handling import name_route, number_below, page_app, picture_answer, posted, reviewer_of, session_of
-from jobs.review.local_server import LocalServer, local_server
 from jobs.runtime.progress import SILENT, Feedback
+from jobs.serving.handling import name_route, number_below, page_app, picture_answer, posted, reviewer_of, session_of
+from jobs.serving.local_server import LocalServer, local_server
 from jobs.similarity.asking import Choices, PostedChoice, Study, study_of
 from jobs.similarity.request import AskRequest
 from scoring.labels.recognition import keep_questions, study_answers
@@ -23,7 +23,7 @@ MAX_BODY_BYTES = 2**12
 
 
 def app(choices: Choices) -> Starlette:
-    """Return the app, which `jobs.review.handling.Guard` must protect."""
+    """Return the app, which `jobs.serving.handling.Guard` must protect."""
 
     def state(request: Request) -> Response:
         return JSONResponse({"reviewer": session_of(request).reviewer, "asked": choices.study.asked})

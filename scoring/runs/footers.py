@@ -6,7 +6,7 @@ Keys of a slice's result, each with "privsieve." before it:
     settings   `scoring.runs.record.RunRecord.settings_hash`
     code       hash of the code that wrote it
     shard      its name as text, with undecodable bytes as backslash escapes
-    chain      `jobs.scan.slice_tasks.SliceTask.listing_digests`
+    chain      `jobs.scanning.slice_tasks.SliceTask.listing_digests`
     state      `ingest.formats.Source.fingerprint` of the shard when it was listed
     content    hash of the rows (`_content_of`)
     num_rows   number of rows of the file

@@ -12,7 +12,7 @@
                     how much tuning changes what the model says elsewhere
 
 `examples.py`, `training.py`, `trainer.py` and `outcome.py` import torch, the others do not. The loops around them
-are in `jobs.tune`. Start at: `targets.py`.
+are in `jobs.tuning`. Start at: `targets.py`.
 
 May import: `ingest`, `scoring.engines`, `scoring.labels`, `scoring.protocols`.
 """

@@ -36,8 +36,8 @@ import click
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.scan.slice_scanner import SliceScanner
-from jobs.scan.slice_tasks import ScanSettings, slices_left
+from jobs.scanning.slice_scanner import SliceScanner
+from jobs.scanning.slice_tasks import ScanSettings, slices_left
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.runs.attempts import EngineTime

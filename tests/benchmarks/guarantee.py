@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.storage.place import place
-from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
+from jobs.releases.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from reports.audit.drawing import draw
 from reports.run.warehouse import open_warehouse
 from scoring.assessment import EngineOptions

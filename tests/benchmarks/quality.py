@@ -14,7 +14,7 @@ import click
 
 import privsieve
 from ingest import __version__
-from jobs.evaluate import EvaluateRequest, run_evaluate
+from jobs.reporting.evaluating import EvaluateRequest, run_evaluate
 from reports.evaluation.results import Evaluation
 from reports.evaluation.words import notes, tables
 from reports.report.opened import open_run

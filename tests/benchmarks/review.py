@@ -21,8 +21,8 @@ import numpy as np
 from PIL import Image
 
 from ingest.storage.place import place
-from jobs.scan.request import ScanRequest, ScanResources
-from jobs.scan.run import run_scan
+from jobs.scanning.request import ScanRequest, ScanResources
+from jobs.scanning.run import run_scan
 from tests.jobs.made import tar
 from tests.reviewing.made import Person, served
 

@@ -17,10 +17,10 @@ import time
 from pathlib import Path
 
 from jobs.console.requests import asked
-from jobs.scan.request import ScanRequest, ScanResources
-from jobs.scan.run import run_scan
-from jobs.screen.request import FitRequest
-from jobs.screen.run import run_screen_fit
+from jobs.scanning.request import ScanRequest, ScanResources
+from jobs.scanning.run import run_scan
+from jobs.screening.fitting import run_screen_fit
+from jobs.screening.request import FitRequest
 from scoring.assessment import EngineOptions
 from scoring.taxonomy import KEYS
 from tests.screens import planted_corpus, write_labels

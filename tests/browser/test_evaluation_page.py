@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jobs.report.gallery import thumbnail
+from jobs.reporting.gallery import thumbnail
 from reports.evaluation.compute import evaluate_run
 from reports.evaluation.page import render
 from reports.evaluation.results import WrongAnswer

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from ingest.errors import Fault
-from jobs.report.gallery import MAX_BYTES, Wanted, small_picture, thumbnail
+from jobs.reporting.gallery import MAX_BYTES, Wanted, small_picture, thumbnail
 from jobs.runtime.pictures import PictureRef
 from reports.report.compute import Details, summarise
 from reports.report.page import Extras, PagePicture, render

@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ingest.storage.place import place
-from jobs.review.local_server import LocalServer
-from jobs.review.progress import ReviewPage
+from jobs.serving.local_server import LocalServer
+from jobs.serving.review.progress import ReviewPage
 from scoring.labels.reviews import read_reviews
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.taxonomy import KEYS

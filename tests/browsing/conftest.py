@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.browse.server import Browsing
-from jobs.review.local_server import LocalServer
+from jobs.serving.browse.server import Browsing
+from jobs.serving.local_server import LocalServer
 from tests.browsing.made import made_run, served
 from tests.reviewing.made import Person
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ingest.errors import Fault
-from jobs.browse.command import BrowseRequest, serving
-from jobs.browse.server import Browsing
-from jobs.review.local_server import LocalServer
 from jobs.runtime.progress import SILENT, Feedback
+from jobs.serving.browse.browsing import BrowseRequest, serving
+from jobs.serving.browse.server import Browsing
+from jobs.serving.local_server import LocalServer
 from scoring.assessment import Assessment, Box, EngineOptions
 from scoring.engines import canned
 from scoring.table import LISTED, Facts, Verdict, to_table

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from jobs.browse.server import Browsing
-from jobs.review.local_server import LocalServer
-from jobs.review.screen import Screen
 from jobs.runtime.pictures import PictureRef, pictures_of_run
 from jobs.runtime.progress import SILENT
+from jobs.serving.browse.server import Browsing
+from jobs.serving.local_server import LocalServer
+from jobs.serving.shown import Screen
 from reports.report.explaining import explanation, row_named
 from reports.report.opened import open_run
 from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes

@@ -18,7 +18,7 @@ import pytest
 import ray
 import yaml
 
-from jobs.scan.command import scan
+from jobs.commands.scan import scan
 from scoring.engines.canned import DRILL
 from tests.conftest import ray_folder
 from tests.faults.drill import descendants

@@ -18,12 +18,12 @@ from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.runtime.cluster import ray_session
-from jobs.scan import on_ray
-from jobs.scan.handed_back import HandedBack
-from jobs.scan.request import ScanRequest, ScanResources
-from jobs.scan.run import run_scan
-from jobs.scan.slice_scanner import SliceScanner
-from jobs.scan.slice_tasks import ScanSettings, SliceCounts, SliceTask
+from jobs.scanning import on_ray
+from jobs.scanning.handed_back import HandedBack
+from jobs.scanning.request import ScanRequest, ScanResources
+from jobs.scanning.run import run_scan
+from jobs.scanning.slice_scanner import SliceScanner
+from jobs.scanning.slice_tasks import ScanSettings, SliceCounts, SliceTask
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engines.canned import DRILL
 from scoring.runs.attempts import Attempts

@@ -153,7 +153,7 @@ def test_another_ray_version_is_reported_in_one_line(ray_cluster: RayCluster, tm
 
 METRICS = """
 import ray
-from jobs.scan.on_ray import ScanMetrics
+from jobs.scanning.on_ray import ScanMetrics
 
 @ray.remote(num_cpus=0, resources={"node:__internal_head__": 0.001})  # whose endpoint is asked
 class Owner:

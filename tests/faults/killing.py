@@ -81,7 +81,7 @@ def _killed_at(number: int, folder: str, kinds: list[str]) -> Callable[[str, tup
 
 
 def main() -> None:
-    from jobs.filter.documents import _templates
+    from jobs.releases.documents import _templates
     from tests.jobs.made import privsieve
 
     _templates()

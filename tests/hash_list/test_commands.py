@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import number_of
-from jobs.browse.command import BrowseRequest
-from jobs.browse.command import prepared as prepared_to_browse
-from jobs.browse.server import MEDIA_TYPES, exported
 from jobs.cli import VERBS
-from jobs.review.command import ReviewRequest, prepared
 from jobs.runtime.progress import SILENT
+from jobs.serving.browse.browsing import BrowseRequest
+from jobs.serving.browse.browsing import prepared as prepared_to_browse
+from jobs.serving.browse.server import MEDIA_TYPES, exported
+from jobs.serving.review.reviewing import ReviewRequest, prepared
 from reports.report.browsed_rows import Filter
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.hash_list.listed import CLEAR, SECRET, SHOWING, UNKNOWN, rows_of

@@ -14,9 +14,9 @@ from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from ingest.storage.place import place
 from jobs.runtime.hash_list import read_hash_list
-from jobs.scan.batch import BatchScorer
-from jobs.scan.isolation import isolated_rows
-from jobs.scan.slice_tasks import ScanSettings
+from jobs.scanning.batch import BatchScorer
+from jobs.scanning.isolation import isolated_rows
+from jobs.scanning.slice_tasks import ScanSettings
 from privsieve import filter as release
 from privsieve import scan
 from scoring.assessment import EngineOptions, View

@@ -20,7 +20,7 @@ from ingest.images.files import webp as webp_walker
 from ingest.images.files.pieces import UNSEEN_KINDS, Piece
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
-from jobs.scan.batch import BatchScorer
+from jobs.scanning.batch import BatchScorer
 from scoring.engines.canned import CannedEngine
 from tests.ingest.crafted import frames, gif, jpeg, segment, tiff, with_chunks, with_segments
 from tests.ingest.hiding import CARD, HIDING, SHOWING

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.scan.inline import scan_slices
-from jobs.scan.slice_tasks import ScanSettings
+from jobs.scanning.inline import scan_slices
+from jobs.scanning.slice_tasks import ScanSettings
 from scoring.assessment import EngineOptions
 from scoring.runs.ledger import Ledger, older_shard_id, shard_id_of_result
 from scoring.runs.record import RunRecord

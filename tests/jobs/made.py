@@ -16,7 +16,7 @@ from PIL import Image
 
 from ingest.errors import Fault
 from jobs.cli import main
-from jobs.plan.measuring import Measured
+from jobs.planning.measuring import Measured
 from scoring.assessment import View
 from scoring.engines.canned import CannedEngine
 from scoring.table import SCHEMA, Facts, to_table

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ingest.errors import LabelsError
-from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
+from jobs.releases.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from scoring.assessment import Assessment
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.policies.policy_file import load_policy

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.sample import LATER_KEYS, MAX_CAPTION_BYTES, Sample, caption_of
-from jobs.scan.batch import BatchScorer
+from jobs.scanning.batch import BatchScorer
 from scoring.assessment import EngineOptions, Outcome, View
 from scoring.captions import CAPTION_KINDS, caption_kinds, may_repeat_text
 from scoring.engines import ENGINES, canned, engine_module

@@ -11,7 +11,7 @@ import pytest
 
 import privsieve as api
 from ingest.storage.place import place
-from jobs.filter.decisions import DECISIONS_SCHEMA
+from jobs.releases.decisions import DECISIONS_SCHEMA
 from reports.report.opened import open_run
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.runs.audit_files import read_sample

@@ -11,9 +11,9 @@ import pytest
 
 from ingest.errors import PrivsieveError
 from ingest.machine import install_command
-from jobs.doctor.checks import CheckResult, Gpu, ProblemError, check_gpu, gpus, gpus_of
-from jobs.doctor.command import DoctorRequest, run_doctor
+from jobs.runtime.checks import CheckResult, Gpu, ProblemError, check_gpu, gpus, gpus_of
 from jobs.runtime.machines import gpus_of_engine
+from jobs.scanning.diagnosis import DoctorRequest, run_doctor
 from scoring.assessment import EngineOptions
 from scoring.engine_facts import LocalModel
 from tests.engines.chat_server import SECRET, ChatServer

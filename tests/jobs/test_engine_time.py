@@ -12,9 +12,9 @@ import pytest
 from ingest.errors import RunError
 from ingest.sample import Sample
 from ingest.storage.place import place
-from jobs.scan import batch
-from jobs.scan.batch import BATCH_SAMPLES, Flow, Room, batches, rows_in_order
-from jobs.scan.engine_host import EngineWatch, causes
+from jobs.scanning import batch
+from jobs.scanning.batch import BATCH_SAMPLES, Flow, Room, batches, rows_in_order
+from jobs.scanning.engine_host import EngineWatch, causes
 from scoring.assessment import BuiltWith
 from scoring.runs.attempts import EngineTime, add_engine_time, engine_time
 from scoring.runs.record import refuse_other, start_or_continue, with_built

@@ -11,8 +11,9 @@ from click.testing import CliRunner, Result
 from ingest.errors import LabelsError, PrivsieveError, RunError, StorageError
 from ingest.sample import printable
 from ingest.storage.place import place
-from jobs.evaluate import EvaluateRequest, evaluate, run_evaluate
-from jobs.labels.run import ConsensusRequest, run_consensus
+from jobs.commands.evaluate import evaluate
+from jobs.labelling.labels import ConsensusRequest, run_consensus
+from jobs.reporting.evaluating import EvaluateRequest, run_evaluate
 from scoring.labels.reviews import ReviewAnswers
 from scoring.labels.table import LabelsOrigin, write_labels
 from scoring.taxonomy import KEYS

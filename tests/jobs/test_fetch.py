@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import PrivsieveError
-from jobs.fetch.command import FetchRequest, FetchResources, run_fetch
-from jobs.fetch.download import PROGRAM
-from jobs.fetch.outcome import REASONS
+from jobs.fetching.download import PROGRAM
+from jobs.fetching.fetching import FetchRequest, FetchResources, run_fetch
+from jobs.fetching.outcome import REASONS
 from tests.jobs.fetch_host import LAION, URLS, picture, select, selected_rows
 from tests.jobs.made import privsieve
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.fetch import program
-from jobs.fetch.program import Bounds, bounded_opener, is_public
+from jobs.fetching import program
+from jobs.fetching.program import Bounds, bounded_opener, is_public
 from tests.jobs.fetch_host import MAX_BYTES, image_host, picture
 
 TIMEOUT_SECONDS = 1.0

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.cli import main
-from jobs.fetch.download import default_folder
+from jobs.fetching.download import default_folder
 from tests.jobs.fetch_host import MAX_BYTES, image_host, picture
 
 pytestmark = pytest.mark.fetch

@@ -9,7 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.fetch.selection import keywords, normalised_names
+from jobs.fetching.url_tables import keywords, normalised_names
 from tests.jobs.fetch_host import CAPTIONS, LAION, URLS, select
 from tests.jobs.made import privsieve
 

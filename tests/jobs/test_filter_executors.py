@@ -16,12 +16,12 @@ import pytest
 from ingest.errors import IncompleteError, RunError
 from ingest.formats.released import DECISIONS
 from ingest.storage.place import place
-from jobs.filter.copying import table_of
-from jobs.filter.decisions import DECISIONS_SCHEMA, KeptHash, kept_of, row_chunks
-from jobs.filter.finishing import join_decisions
-from jobs.filter.plan import Counts, Plan, Share
-from jobs.filter.request import INLINE_BYTES, INLINE_IMAGES, FilterRequest, FilterResources
-from jobs.filter.run import executor_for, plan_filter, run_filter
+from jobs.releases.copying import table_of
+from jobs.releases.decisions import DECISIONS_SCHEMA, KeptHash, kept_of, row_chunks
+from jobs.releases.filtering import executor_for, plan_filter, run_filter
+from jobs.releases.finishing import join_decisions
+from jobs.releases.plan import Counts, Plan, Share
+from jobs.releases.request import INLINE_BYTES, INLINE_IMAGES, FilterRequest, FilterResources
 from jobs.runtime.progress import SILENT
 from scoring.policies.policy_file import load_policy
 from scoring.runs.results import results

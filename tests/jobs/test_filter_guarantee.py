@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import privsieve as api
-from jobs.filter.request import FilterRequest
-from jobs.filter.run import plan_filter, run_filter
+from jobs.releases.filtering import plan_filter, run_filter
+from jobs.releases.request import FilterRequest
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.jobs.made import privsieve, rows
 from tests.jobs.releases import KEEP_ALL, by_severity, decided, labels_of, released

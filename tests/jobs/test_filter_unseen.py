@@ -10,8 +10,8 @@ import pytest
 from ingest.errors import Fault
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
-from jobs.filter.decisions import decisions_of, unseen_in
-from jobs.scan.batch import BatchScorer
+from jobs.releases.decisions import decisions_of, unseen_in
+from jobs.scanning.batch import BatchScorer
 from scoring.assessment import Assessment, Outcome, View
 from scoring.policies.policy_file import load_policy, policy_bytes
 from scoring.table import Facts, to_table

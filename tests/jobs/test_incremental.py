@@ -12,10 +12,10 @@ import pytest
 
 from ingest.errors import StorageError
 from ingest.storage.place import place
-from jobs.filter import copying
-from jobs.filter.previous import PreviousRelease, ShardsBefore, previous_release
-from jobs.filter.request import FilterRequest
-from jobs.filter.run import run_filter
+from jobs.releases import copying
+from jobs.releases.filtering import run_filter
+from jobs.releases.previous import PreviousRelease, ShardsBefore, previous_release
+from jobs.releases.request import FilterRequest
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.releases import CLEAN, KEEP_ALL, Capture, decisions, files, make_corpus, with_policy

@@ -59,7 +59,7 @@ def test_an_image_that_ends_the_process_is_found_by_the_third_scan(
 def test_a_small_scan_does_not_wait_for_processes_that_it_does_not_need(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.scan.run.FURTHER_AFTER_S", 1e6)
+    monkeypatch.setattr("jobs.scanning.run.FURTHER_AFTER_S", 1e6)
     assert privsieve("scan", corpus, "--engine", "canned", "--run", tmp_path / "run", *INLINE, "--quiet") == 0
     assert len(_reasons(tmp_path / "run")) == 0
 

@@ -15,9 +15,9 @@ from ingest.formats import Source, open_source
 from ingest.images.pixels import ImageLimits
 from ingest.sample import MAX_BYTES, Sample, Slice
 from ingest.storage.place import place
-from jobs.scan.batch import batches
-from jobs.scan.isolation import isolated_rows
-from jobs.scan.slice_tasks import ScanSettings
+from jobs.scanning.batch import batches
+from jobs.scanning.isolation import isolated_rows
+from jobs.scanning.slice_tasks import ScanSettings
 from scoring.assessment import EngineOptions
 from tests.ingest.made import jpeg, parquet_file, tar_bytes
 

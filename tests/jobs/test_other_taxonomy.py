@@ -24,9 +24,9 @@ from queue import SimpleQueue
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.scan.inline import FurtherProcess, ProcessesUnderWay, Tasks
-from jobs.scan.isolation import isolated_rows
-from jobs.scan.slice_tasks import ScanSettings, slices_left
+from jobs.scanning.inline import FurtherProcess, ProcessesUnderWay, Tasks
+from jobs.scanning.isolation import isolated_rows
+from jobs.scanning.slice_tasks import ScanSettings, slices_left
 from scoring.assessment import EngineOptions
 from scoring.runs.ledger import Ledger
 from scoring.runs.results import results

@@ -13,9 +13,9 @@ from PIL import Image
 from ingest.errors import SourceError
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
-from jobs.plan.arithmetic import Figure, plan_of
-from jobs.plan.command import TIMES, PlanRequest, _in_unit, _sized, run_plan
-from jobs.plan.measuring import MAX_LISTED_SHARDS, EngineUnderTest, measure
+from jobs.planning.arithmetic import Figure, plan_of
+from jobs.planning.measuring import MAX_LISTED_SHARDS, EngineUnderTest, measure
+from jobs.planning.planning import TIMES, PlanRequest, in_unit, run_plan, sized
 from scoring.assessment import EngineOptions
 from scoring.engine_facts import RecordedHostCost
 from scoring.engines import canned
@@ -275,5 +275,5 @@ def test_a_wrong_call_is_one_line(
     ],
 )
 def test_sizes_and_times_have_units_that_fit(terabytes: float, hours: float, size: str, time: str) -> None:
-    assert _sized(Figure(terabytes, terabytes, terabytes))[0] == size
-    assert _in_unit(Figure(hours, hours, hours), TIMES)[0] == time
+    assert sized(Figure(terabytes, terabytes, terabytes))[0] == size
+    assert in_unit(Figure(hours, hours, hours), TIMES)[0] == time

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobs.plan.arithmetic import plan_of
+from jobs.planning.arithmetic import plan_of
 from scoring.screen.record import Labelled, ScreenRecord
 from scoring.screen.screen_file import write_screen
 from tests.benchmarks.screen import fitted

@@ -12,15 +12,15 @@ import pytest
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.scan.inline import FurtherProcess, ProcessesUnderWay, Tasks
-from jobs.scan.slice_tasks import ScanSettings, SliceCounts, slices_left
+from jobs.scanning.inline import FurtherProcess, ProcessesUnderWay, Tasks
+from jobs.scanning.slice_tasks import ScanSettings, SliceCounts, slices_left
 from scoring.assessment import EngineOptions
 from scoring.runs.ledger import Ledger
 from tests.faults.drill import descendants, finish, make_shards, rows, sha256, start_scan
 from tests.jobs.made import privsieve
 
 INLINE = ("--executor", "inline", "--processes")
-CHILD = "jobs.scan.inline"
+CHILD = "jobs.scanning.inline"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from ingest.errors import StorageError
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_tree
-from jobs.purge import PurgeRequest, run_purge
+from jobs.scanning.purging import PurgeRequest, run_purge
 from scoring.labels.reviews import ReviewAnswers
 from scoring.runs import RUN_LEASE
 from scoring.runs.lease import lease
@@ -108,7 +108,7 @@ def test_an_interrupted_purge_is_finished_by_the_same_command(run: Path, monkeyp
         remove_tree(folder)
 
     with monkeypatch.context() as patched:
-        patched.setattr("jobs.purge.remove_tree", full)
+        patched.setattr("jobs.scanning.purging.remove_tree", full)
         with pytest.raises(StorageError):
             run_purge(PurgeRequest(str(run), yes=True))
     assert (run / "scores").exists()

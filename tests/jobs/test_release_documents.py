@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from jobs.filter.documents import documents
+from jobs.releases.documents import documents
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.releases import FIRST_DROPPED, asked, decisions, with_policy

@@ -16,7 +16,7 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import PdqSearch, distances
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.takedown.matching import pdq_hashes
+from jobs.releases.matching import pdq_hashes
 from scoring.runs.lease import lease
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar

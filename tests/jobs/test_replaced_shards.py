@@ -12,8 +12,8 @@ import pytest
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.scan.inline import scan_slices
-from jobs.scan.slice_tasks import ScanSettings
+from jobs.scanning.inline import scan_slices
+from jobs.scanning.slice_tasks import ScanSettings
 from scoring.assessment import EngineOptions
 from scoring.runs.ledger import Ledger
 from tests.ingest.made import jpeg, parquet_file

@@ -17,8 +17,8 @@ import pytest
 from PIL import Image
 
 from ingest.errors import EngineError, StorageError
-from jobs.report.gallery import thumbnail
-from jobs.report.run import digest_of, evidence_lines
+from jobs.reporting.gallery import thumbnail
+from jobs.reporting.reporting import digest_of, evidence_lines
 from reports.report.opened import open_run
 from reports.run.figures import EvidenceCount
 from tests.jobs.in_process import scan_in_process

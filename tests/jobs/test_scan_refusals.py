@@ -10,8 +10,8 @@ import pytest
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.scan.slice_scanner import SliceScanner
-from jobs.scan.slice_tasks import ScanSettings, SliceTask
+from jobs.scanning.slice_scanner import SliceScanner
+from jobs.scanning.slice_tasks import ScanSettings, SliceTask
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.runs.ledger import result_name
 from tests.jobs.made import privsieve, rows, shard

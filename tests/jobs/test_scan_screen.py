@@ -13,7 +13,7 @@ import pytest
 
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
-from jobs.scan.batch import BATCH_SAMPLES, BatchScorer
+from jobs.scanning.batch import BATCH_SAMPLES, BatchScorer
 from reports.report.headline import headline_of
 from reports.report.opened import open_run
 from reports.report.words import findings

@@ -17,8 +17,8 @@ import pytest
 from ingest.errors import LabelsError, NoFeaturesError
 from jobs.console.requests import asked
 from jobs.runtime.progress import on_terminal
-from jobs.screen.request import EvaluateScreenRequest, FitRequest
-from jobs.screen.run import FitResult, labelled_pictures, run_screen_evaluate, run_screen_fit
+from jobs.screening.fitting import FitResult, labelled_pictures, run_screen_evaluate, run_screen_fit
+from jobs.screening.request import EvaluateScreenRequest, FitRequest
 from privsieve import screen_evaluate, screen_fit
 from reports.screening.bounds import miss_high
 from scoring.screen.modalities import Features, PictureView

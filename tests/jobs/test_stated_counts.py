@@ -9,8 +9,8 @@ import pytest
 
 from ingest.formats import open_source, stated_counts
 from jobs.runtime.progress import on_terminal
-from jobs.scan.request import ScanRequest, ScanResources
-from jobs.scan.run import run_scan
+from jobs.scanning.request import ScanRequest, ScanResources
+from jobs.scanning.run import run_scan
 from tests.jobs.made import privsieve, rows, shard
 
 

@@ -14,7 +14,7 @@ import pytest
 from ingest.errors import StorageError
 from ingest.formats.released import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
 from ingest.storage.place import place
-from jobs.takedown.command import TakedownRequest, run_takedown
+from jobs.releases.taking_down import TakedownRequest, run_takedown
 from scoring.runs.lease import Lease, lease
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.releases import FIRST_DROPPED, URL, Capture, asked, decisions, files, pictures, stopped_at, with_policy
@@ -245,7 +245,7 @@ def test_wherever_it_stops_the_release_is_the_old_one_or_the_next_takedown_ends_
         release = tmp_path / name
         shutil.rmtree(release, ignore_errors=True)
         shutil.copytree(releases[name], release)
-        undo = stopped_at(monkeypatch, number, "jobs.takedown.journal")
+        undo = stopped_at(monkeypatch, number, "jobs.releases.journal")
         try:
             run_takedown(request)
             is_done = True

@@ -12,10 +12,10 @@ import pytest
 
 from ingest.errors import IncompleteError, PrivsieveError, StorageError
 from ingest.sample import url_sha256_of
-from jobs.filter.request import FilterRequest, FilterResources
-from jobs.filter.run import carry_out, plan_filter
+from jobs.releases.filtering import carry_out, plan_filter
+from jobs.releases.request import FilterRequest, FilterResources
+from jobs.releases.taking_down import TakedownRequest, run_takedown
 from jobs.runtime.progress import SILENT
-from jobs.takedown.command import TakedownRequest, run_takedown
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.releases import Capture, asked, files, stopped_at, with_policy
@@ -273,7 +273,7 @@ def test_wherever_the_writing_of_a_list_stops_there_is_no_release_or_a_whole_one
     for number in range(1, 40):
         if option == "resume":
             shutil.rmtree(out)
-        undo = stopped_at(monkeypatch, number, "jobs.filter.contents", "jobs.filter.finishing")
+        undo = stopped_at(monkeypatch, number, "jobs.releases.contents", "jobs.releases.finishing")
         try:
             carry_out(again if option == "overwrite" else plan, FilterResources(), SILENT)
             is_done = True

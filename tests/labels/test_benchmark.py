@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.fetch.selection import keywords
+from jobs.fetching.url_tables import keywords
 from reports.statistics.binary import per_class
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.privacy import PRIVATE_CLASSES

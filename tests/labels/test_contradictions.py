@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jobs.filter.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
+from jobs.releases.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from scoring.labels.label_files import as_csv
 from scoring.labels.table import contradictions, to_labels
 from scoring.policies.policy_file import load_policy

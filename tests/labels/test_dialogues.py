@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs.labels.dialogues import NO_ANSWER
+from jobs.labelling.dialogues import NO_ANSWER
 from scoring.tuning.dialogues import FOUND_TEXT, NO_FORM, NO_PRIVACY, turns_of
 from tests.engines.chat_server import ChatServer, Reply
 from tests.jobs.made import privsieve

@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from jobs.labels.command import labels
+from jobs.commands.labels import labels
 from scoring.taxonomy import QUESTIONS
 from tests.jobs.made import privsieve
 

@@ -17,8 +17,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ingest.errors import QueryError, RunError, StorageError
-from jobs.report.command import report
-from jobs.sql import sql
+from jobs.commands.report import report
+from jobs.commands.sql import sql
 from tests.jobs.made import made_run, privsieve
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer, nothing
 
@@ -289,7 +289,7 @@ def test_sql_wants_a_statement_or_the_setup(make_run: MakeRun) -> None:
 
 def test_verbs_are_light_to_import() -> None:
     heavy = ["duckdb", "jinja2", "rich", "pyarrow", "numpy", "ray"]
-    code = f"import sys, jobs.report.command, jobs.sql; print([m for m in {heavy!r} if m in sys.modules])"
+    code = f"import sys, jobs.commands.report, jobs.commands.sql; print([m for m in {heavy!r} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.strip() == "[]"
 
@@ -322,7 +322,7 @@ def test_a_report_of_many_small_files_says_what_makes_it_faster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = made_run(tmp_path, ((2, 2, 2),))
-    monkeypatch.setattr("jobs.report.run.MANY_FILES", 2)
+    monkeypatch.setattr("jobs.reporting.reporting.MANY_FILES", 2)
     assert privsieve("report", run, "--format", "json") == 0
     advice = f"{run} has 3 score files, and every question of a report opens each; privsieve compact {run} joins them\n"
     assert advice in capsys.readouterr().err

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ingest.errors import Fault
-from jobs.audit.run import AuditApplyRequest, AuditSampleRequest, run_audit_apply, run_audit_sample
+from jobs.labelling.auditing import AuditApplyRequest, AuditSampleRequest, run_audit_apply, run_audit_sample
 from reports.report.opened import open_run
 from reports.report.words import findings, interval_note
 from reports.run.drawn_shards import NUM_TABULATED, fraction_of, of_t, of_t_sql

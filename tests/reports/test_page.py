@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from jobs.report.command import write_report
+from jobs.commands.report import write_report
 from reports.report.compute import Details, facts_of, summarise
 from reports.report.headline import Headline, headline_of, quality_note
 from reports.report.page import Digest, Extras, PagePicture, matrix, render

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ingest.errors import Fault
-from jobs.screen.request import FitRequest
+from jobs.screening.request import FitRequest
 from reports.report.compute import summarise
 from reports.report.results import Report
 from reports.report.words import bounds_of_all

@@ -14,10 +14,10 @@ import numpy as np
 import pdqhash
 from PIL import Image
 
-from jobs.review.command import ReviewRequest, serving
-from jobs.review.local_server import LocalServer
-from jobs.review.progress import ReviewPage
 from jobs.runtime.progress import SILENT, Feedback
+from jobs.serving.local_server import LocalServer
+from jobs.serving.review.progress import ReviewPage
+from jobs.serving.review.reviewing import ReviewRequest, serving
 from tests.jobs.in_process import scan_in_process
 from tests.tuning_sets.made import files, webdataset
 

@@ -17,9 +17,9 @@ import pytest
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
-from jobs.labels.run import ConsensusRequest, run_consensus
-from jobs.review.command import result_of, summary
+from jobs.labelling.labels import ConsensusRequest, run_consensus
 from jobs.runtime.progress import SILENT
+from jobs.serving.review.reviewing import result_of, summary
 from scoring.labels.reviews import PART_ROWS, REVIEWS_SCHEMA, ReviewAnswers, read_reviews
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.runs.audit_files import read_sample

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import LabelsError, PrivsieveError
-from jobs.fetch.selection import keywords
-from jobs.review.command import ReviewRequest, result_of
-from jobs.review.queue import assignment, people_of
+from jobs.fetching.url_tables import keywords
+from jobs.serving.review.queue import assignment, people_of
+from jobs.serving.review.reviewing import ReviewRequest, result_of
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.privacy import PRIVATE_CLASSES
 from scoring.taxonomy import KEYS

@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import pytest
 
-from jobs.review.local_server import LocalServer
-from jobs.review.progress import ReviewPage
+from jobs.serving.local_server import LocalServer
+from jobs.serving.review.progress import ReviewPage
 from tests.reviewing.made import Person, run_of, served
 
 PATHS = ("/", "/review.js", "/api/state", "/api/next", "/api/picture/0", "/api/progress")

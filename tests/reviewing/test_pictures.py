@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 
 from ingest.machine import install_command
-from jobs.review.command import result_of
 from jobs.runtime.pictures import PictureRef, pictures_of_run
 from jobs.runtime.progress import SILENT
+from jobs.serving.review.reviewing import result_of
 from reports.report.opened import open_run
 from scoring.runs.record import RunRecord
 from tests.audits import write_drawn

@@ -16,7 +16,7 @@ from PIL import Image, ImageOps
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
-from jobs.review.local_server import LocalServer
+from jobs.serving.local_server import LocalServer
 from jobs.similarity.asking import Choices, study_of
 from jobs.similarity.asking_page import serving
 from jobs.similarity.comparing import PicturePlace

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.study.counterfactual import AskedChange, CounterfactualResult, counterfactual_finding
+from jobs.studies.counterfactual import AskedChange, CounterfactualResult, counterfactual_finding
 from scoring.taxonomy import KEYS
 from tests.engines.chat_server import ChatServer, Reply
 from tests.jobs.in_process import scan_in_process

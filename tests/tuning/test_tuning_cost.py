@@ -8,7 +8,7 @@ import PIL.Image
 import pytest
 
 from ingest.errors import LabelsError
-from jobs.study.studies import CostRequest, run_cost
+from jobs.studies.studies import CostRequest, run_cost
 from reports.words import percent
 from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.engines.vlm.prompting import Prompter

@@ -13,9 +13,9 @@ from safetensors.torch import load_file, save_file
 from ingest.errors import LabelsError
 from jobs.demo.signs import PRIVATE, UNMARKED, drawn
 from jobs.runtime.progress import SILENT
-from jobs.study.asking_again import PromptsRequest, run_prompts
-from jobs.study.points import AskedEngine, PointResult, StudyRequest
-from jobs.study.studies import CostRequest, StudyPoints, run_cost, run_curve, run_leave_one_out
+from jobs.studies.asking_again import PromptsRequest, run_prompts
+from jobs.studies.points import AskedEngine, PointResult, StudyRequest
+from jobs.studies.studies import CostRequest, StudyPoints, run_cost, run_curve, run_leave_one_out
 from reports.labels.agreement import agreement_table
 from scoring.assessment import EngineOptions
 from scoring.labels.judgements import judgements

@@ -12,7 +12,7 @@ from PIL import Image
 
 from jobs.demo.signs import picture
 from jobs.runtime.progress import SILENT
-from jobs.tune_set.command import TuneSetRequest, run_tune_set
+from jobs.tuning.training_set import TuneSetRequest, run_tune_set
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from scoring.tuning.training_set import SetRecord

@@ -8,7 +8,7 @@ import pytest
 
 from ingest.formats import Source
 from ingest.sample import Sample, Slice
-from jobs.study.studies import CostRequest, drawn_pictures
+from jobs.studies.studies import CostRequest, drawn_pictures
 from tests.tuning_sets import made
 
 MAX_PIXELS = 64 * 64

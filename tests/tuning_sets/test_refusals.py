@@ -10,7 +10,7 @@ import pytest
 from ingest.errors import LabelsError, PrivsieveError, StorageError
 from ingest.formats import Source
 from jobs.runtime.progress import SILENT
-from jobs.tune_set.command import TuneSetRequest, run_tune_set
+from jobs.tuning.training_set import TuneSetRequest, run_tune_set
 from scoring.tuning.targets import Draw
 from scoring.tuning.training_set import open_set
 from tests.jobs.in_process import scan_in_process

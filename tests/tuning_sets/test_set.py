@@ -259,7 +259,7 @@ def test_set_json_names_where_all_came_from(tmp_path: Path, pictures: dict[str, 
 def test_a_large_set_has_several_shards(
     tmp_path: Path, source: Path, truth: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.tune_set.command.PICTURES_PER_SHARD", 5)
+    monkeypatch.setattr("jobs.tuning.training_set.PICTURES_PER_SHARD", 5)
     made.made(source, truth, tmp_path / "set", draw=Draw(validation_share=0))
     found = open_set(str(tmp_path / "set"))
     assert sorted(found.record.files) == [f"train-{number:06d}.tar" for number in range(3)]

@@ -1,8 +1,8 @@
 """A study begins with its finding."""
 
-from jobs.study.asking_again import PromptsResult, prompts_finding
-from jobs.study.points import PointResult
-from jobs.study.studies import StudyPoints, curve_finding, leave_one_out_finding
+from jobs.studies.asking_again import PromptsResult, prompts_finding
+from jobs.studies.points import PointResult
+from jobs.studies.studies import StudyPoints, curve_finding, leave_one_out_finding
 from reports.evaluation.results import RunsSpread
 from reports.statistics.binary import spread
 

@@ -70,7 +70,7 @@ def test_a_model_is_tuned_on_conversations(checkpoint: Path, tmp_path: Path) -> 
     import json
 
     from jobs.runtime.progress import SILENT
-    from jobs.tune.command import TuneRequest, run_tune
+    from jobs.tuning.tuning import TuneRequest, run_tune
     from scoring.tuning.targets import Draw
 
     pictures = made.files(4)

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import pytest
 
 from ingest.errors import EngineError
-from jobs.models import fetch_weights
 from jobs.runtime.on_worker import Said, fetch_with_progress
 from jobs.runtime.progress import Feedback, Meter
+from jobs.runtime.weights import fetch_weights
 from scoring.assessment import EngineOptions
 from tests.recorded import RecordedMeter
 from tests.weights.served import PIECE, Served, large_model

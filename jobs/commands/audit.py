@@ -1,0 +1,97 @@
+"""The verb `audit`: rates corrected for what the engine gets wrong, from a few hundred labels."""
+
+from dataclasses import asdict
+
+import click
+
+from ingest.errors import number_of
+from jobs.console.commands import Commands
+from jobs.console.request_options import takes
+from jobs.console.terminal import write_cautions, write_document, write_json, write_line, write_rows
+from jobs.labelling.auditing import AuditApplyRequest, AuditSampleRequest, Replaced, run_audit_apply, run_audit_sample
+from jobs.runtime.progress import on_terminal
+from reports.audit.results import as_table
+from reports.audit.words import document
+
+
+@click.group(cls=Commands)
+def audit() -> None:
+    """Correct the rates of a run by a few hundred labels.
+
+    First "audit sample" draws pictures for people to label, then "audit apply" corrects the rates by their labels.
+    """
+
+
+@audit.command()
+@takes(AuditSampleRequest)
+def sample(request: AuditSampleRequest) -> None:
+    """Draw pictures of RUN for people to label.
+
+    Pictures about which the answers are unsure are drawn more often; how likely each was to be drawn is stored in
+    RUN/audit/sample.parquet. Quarantined images are not drawn. How many pictures are drawn varies around --n by chance.
+
+    Label in the order of the list: then a part of it is a random sample too.
+
+    Example: privsieve audit sample my-run --n 400 --out labels.csv
+    """
+    run, out = request.run, request.out
+    result = run_audit_sample(request, on_terminal(quiet=True))
+    write_cautions(result.cautions)
+    drawn, design = result.sample.table.num_rows, result.sample.design
+    expected = f"{min(request.n, design.num_scored):,} expected, seed {request.seed}"
+    write_line(f"drew {number_of(drawn, 'picture')} of {design.num_scored:,} scored images ({expected})")
+    if result.earlier is not None:
+        _write_replaced(run, result.earlier)
+    if result.left_out:
+        write_line(f"{result.left_out}; apply counts such pictures as without a label")
+    if result.num_without_score:
+        what = "quarantined or screened-out" if result.is_screened else "quarantined"
+        write_line(f"{result.num_without_score:,} {what} images cannot be drawn")
+    write_line(f"private is: {design.private}")
+    write_line(f"{number_of(result.num_pictures, 'row')} to fill in: {out} (1 yes, 0 no, empty if not judged)")
+    if result.num_for_second_look:
+        first = number_of(result.num_for_second_look, "picture")
+        where = f": {result.second_list}" if result.second_list else " (the first of the list)"
+        write_line(f"{first} for a second person, which shows how often labels are wrong{where}")
+    if result.interface:
+        write_line(f"labelling interface: {result.interface}")
+        write_line("then: privsieve labels import label-studio EXPORTED.json --out labels.parquet")
+        out = "labels.parquet"
+    write_line(f"next: privsieve review {run} --queue audit --as NAME, to look at them in the browser")
+    write_line(f"  or: privsieve audit apply {run} {' '.join(filter(None, (out, result.second_list)))}")
+
+
+def _write_replaced(run_url: str, earlier: Replaced) -> None:
+    write_line(
+        f"the earlier sample is kept as {earlier.kept_as}: labels of its pictures count only with it; to use them "
+        "again, put it back as sample.parquet"
+    )
+    if earlier.rates == "kept":
+        write_line(f"its corrected rates stay in {run_url} until audit apply replaces them")
+    elif earlier.rates == "removed":
+        write_line("its corrected rates were of other rows than the run has now, or damaged: they were removed")
+
+
+@audit.command()
+@takes(AuditApplyRequest)
+@click.option("--format", "output", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True)
+def apply(request: AuditApplyRequest, output: str) -> None:
+    """Correct the rates of RUN by LABELS of the pictures that "audit sample" drew.
+
+    LABELS is the file that was filled in, RUN/reviews, or any other labels of one or several people; give several files
+    if each person has one. A picture without an answer to a question is left out of that question. If people differ,
+    the majority counts; without one, intervals cover both answers. The rates are stored in RUN, where "report" and the
+    view corrected_rates of "sql" find them.
+
+    Example: privsieve audit apply my-run labels.csv
+    """
+    result = run_audit_apply(request)
+    if output == "json":
+        write_json(asdict(result), indent=1)
+    elif output == "csv":
+        write_cautions((*result.cautions, *result.notes))
+        table = as_table(result)
+        write_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], "csv")
+    else:
+        write_document(document(result))
+        write_line(f"next: privsieve report {request.run} --html report.html")

@@ -1,0 +1,180 @@
+"""`privsieve filter RUN --policy POLICY --out DEST`: the corpus again, without what the policy drops."""
+
+from collections.abc import Mapping
+from shlex import quote
+
+import click
+
+from ingest.errors import number_of
+from ingest.formats.members import Members
+from jobs.console.commands import Command
+from jobs.console.request_options import QUIET, takes
+from jobs.console.terminal import write_line
+from jobs.releases.decisions import readable
+from jobs.releases.filtering import FilterPlan, carry_out, check_destination, plan_filter
+from jobs.releases.guaranteeing import percent
+from jobs.releases.plan import Counts
+from jobs.releases.record import GuaranteeRecord, UrlCounts
+from jobs.releases.request import FilterRequest, FilterResources
+from jobs.releases.shift import shift_in_words
+from jobs.runtime.cluster import command_session
+from jobs.runtime.progress import duration, on_terminal
+from scoring.engines.detectors.covering import STEPS
+from scoring.policies.policy import WHOLE_IMAGE, Policy
+from scoring.sql.expressions import shown
+
+MEANINGS: dict[Members, str] = {
+    "listed": "text and JSON go with an image, of a table columns of text, numbers and times",
+    "image-only": "an image goes alone, of a table with its key and category",
+    "all": "whatever is no picture goes with an image",
+}
+
+SECONDS_PER_LOOK = 0.9
+"""CPU time of the detectors for a picture; measured on the demo pictures (README)."""
+
+MAX_KINDS_PRINTED = 8
+"""Limit on the printed kinds of members and columns that were left out."""
+
+
+@click.command(cls=Command)
+@takes(FilterRequest, FilterResources)
+@click.option("--dry-run", is_flag=True, help="Show what would be dropped and any problem with --out; write nothing.")
+@QUIET
+def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, quiet: bool) -> None:
+    """Write the corpus of RUN again, in its own layout, without what a policy drops.
+
+    With --guarantee, images from a threshold on are dropped in addition to those of the policy.
+    """
+    planned = plan_filter(request, on_terminal(quiet))
+    if not dry_run:
+        check_destination(planned)
+    for line in planned.cautions:
+        write_line(line)
+    if dry_run:
+        _print(planned, planned.counts, "would be")
+        _print_looks(planned)
+        check_destination(planned)
+        return
+    with command_session():
+        result = carry_out(planned, resources, on_terminal(quiet))
+    _print(planned, result.counts, "were")
+    _print_left_out(result.left_out)
+    for line in shift_in_words(result.shift) if result.shift is not None else ():
+        write_line(f"shift: {line}")
+    if (changes := result.changes) is not None:
+        counts = f"{changes.num_added:,} added, {changes.num_removed:,} removed, {changes.num_changed:,} changed"
+        write_line(f"since the release before: {counts} (changes.parquet)")
+    if (taken := result.taken_over) is not None:
+        damaged = f", {taken['num_damaged']:,} of them since the file before is damaged" if taken["num_damaged"] else ""
+        shards = number_of(taken["num_shards"], "shard")
+        write_line(f"taken over from {request.previous}: {shards}; {taken['num_written']:,} written{damaged}")
+    write_line(
+        f"release written to {request.out}: decisions.parquet says why of each image, release.json has the counts"
+    )
+    tables = "decisions.parquet" if changes is None else "decisions.parquet and changes.parquet"
+    write_line(f"not for publication: release.json names the path of the source, {tables} the dropped images")
+    if result.urls is None:
+        write_line(
+            f"next: privsieve scan {quote(request.out)} --run NEW_RUN, to check the release as a corpus of its own"
+        )
+
+
+def _print(planned: FilterPlan, counts: Counts, verb: str) -> None:
+    """Print what is released and why. counts: of the plan, or as they were carried out."""
+    policy = planned.policy
+    width = max((len(action) for action, _ in counts.by_rule), default=0)
+    for (action, rule), count in sorted(counts.by_rule.items(), key=lambda item: (-item[1], item[0])):
+        write_line(f"  {action:{width}}  {count:8,}  {rule}")
+    actions = counts.actions()
+    redacted = f"{actions['redact']:,} redacted, " if actions["redact"] else ""
+    write_line(
+        f'policy "{policy.name}": of {counts.num_images:,} images {actions["keep"]:,} {verb} kept, '
+        f"{actions['flag']:,} kept and flagged, {redacted}{actions['drop']:,} dropped"
+    )
+    write_line(f"members: {policy.members} ({MEANINGS[policy.members]})")
+    _print_guarantee(planned.guarantee, counts)
+    _print_urls(planned.urls)
+    _print_unseen(counts, policy)
+
+
+def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
+    if promised is None:
+        return
+    by = shown(promised.by)
+    rule = "the policy alone drops enough" if promised.threshold is None else f"{by} >= {readable(promised.threshold)}"
+    write_line(f"guarantee: {promised.promise}")
+    write_line(f"  threshold  {rule}")
+    drawn = ""
+    if promised.drawn == "audit":
+        drawn = f" (of {promised.num_private_drawn:,} of the audit, thinned to equal probabilities)"
+    missed = f"{promised.num_missed:,} {'was' if promised.num_missed == 1 else 'were'} missed"
+    write_line(
+        f"  proof      {promised.num_private_labelled:,} private labelled pictures{drawn}: {missed} "
+        f"({promised.num_missed_allowed:,} allowed). If the true recall were below {percent(promised.recall)}, a "
+        f"result this good would occur in at most {100 * promised.failure_probability:.1f} % of samples."
+    )
+    if promised.num_undecided:
+        write_line(
+            f"  undecided  {number_of(promised.num_undecided, 'labelled picture')}: people differ, or cannot say. The "
+            f"promise holds whichever are private; the proof takes {promised.num_undecided_as_private:,} as private"
+        )
+    write_line(
+        f"  price      {promised.num_dropped:,} of {counts.num_images:,} images ({percent(promised.share_dropped)}) "
+        f"in addition to those that the policy drops"
+    )
+    write_line(f"  assumes    {promised.assumption}")
+
+
+def _print_urls(counted: UrlCounts | None) -> None:
+    if counted is None:
+        return
+    actions = ", ".join(f"{number:,} {action}" for action, number in counted.actions.items() if number) or "none judged"
+    write_line(
+        f"list: of {counted.num_listed:,} rows {actions}; without a judged picture: "
+        f"{number_of(counted.num_failed, 'failed download')}, {counted.num_not_scanned:,} not scanned, "
+        f"{counted.num_without_url:,} without a URL"
+    )
+    write_line(
+        f"      {number_of(counted.num_released, 'row')} in the list{' (--flags-only)' if counted.flags_only else ''}"
+    )
+
+
+def _print_unseen(counts: Counts, policy: Policy) -> None:
+    """Print how many kept images hold unseen content. Name the rule that finds them, unless the policy has one."""
+    if counts.num_unseen and policy.files == "clean":
+        write_line(f"removed from {number_of(counts.num_unseen, 'kept image')}: content that was not scanned")
+    elif counts.num_unseen:
+        kinds = ", ".join(f"{kind} {number:,}" for kind, number in counts.unseen_kinds.items())
+        rule = "" if policy.has_rule_about("unseen") else "; rule: len(unseen) > 0"
+        hold = "hold" if counts.num_unseen > 1 else "holds"
+        images = number_of(counts.num_unseen, "kept image")
+        write_line(f"{images} {hold} content that was not scanned ({kinds}){rule}")
+
+
+def _print_looks(planned: FilterPlan) -> None:
+    """Print the price of covering: it examines the redacted pictures alone."""
+    counts = planned.counts
+    rules = {rule.name for rule in planned.policy.rules if rule.then == "redact" and rule.cover != [WHOLE_IMAGE]}
+    num = sum(count for (action, rule), count in counts.by_rule.items() if action == "redact" and rule in rules)
+    if num:
+        most = 1 + len(STEPS)
+        write_line(
+            f"detectors would examine {number_of(num, 'picture')} 2 to {most} times each (once in a scan is about "
+            f"{SECONDS_PER_LOOK} s on one core): about {duration(2 * num * SECONDS_PER_LOOK)} to "
+            f"{duration(most * num * SECONDS_PER_LOOK)} on one core"
+        )
+        if planned.verify is not None:
+            pictures = number_of(num, "picture")
+            write_line(f"{planned.verify.name} would examine {pictures} up to {len(STEPS)} times each")
+
+
+def _print_left_out(left_out: Mapping[str, int]) -> None:
+    if left_out:
+        first = [_left_out(kind, count) for kind, count in left_out.items()][:MAX_KINDS_PRINTED]
+        more = f" and {len(left_out) - len(first)} more kinds" if len(left_out) > len(first) else ""
+        write_line(f"left out next to the images: {', '.join(first)}{more}")
+
+
+def _left_out(kind: str, count: int) -> str:
+    """Return the number of files, or of values of a column."""
+    return f"{number_of(count, 'value')} of the {kind}" if kind.startswith("column ") else f"{count:,} {kind}"

@@ -1,0 +1,194 @@
+"""The verb `report`: what a run found, as text, JSON, CSV, and one HTML page.
+
+The text begins with the findings. Then come tables, which fit 80 columns if the names do.
+"""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from jobs.console.request_options import takes
+from jobs.console.terminal import write_cautions, write_json, write_line, write_rows, write_table
+from jobs.reporting.request import ReportRequest
+from reports.words import percent, percent_within, shortened, spread, with_interval
+
+if TYPE_CHECKING:
+    from reports.report.results import Report
+    from reports.run.figures import CorrectedRate, Prevalence, Rate
+
+FEW = "*"
+
+MAX_REASONS = 5
+"""Limit on the groups whose evidence is listed."""
+
+
+@click.command()
+@takes(ReportRequest)
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["text", "json", "csv"]),
+    default="text",
+    show_default=True,
+    help="csv holds the groups; json holds everything.",
+)
+def report(request: ReportRequest, output: str) -> None:
+    """Report what the scan in RUN found: levels, attributes, and privacy rates per group.
+
+    First come two sentences of findings, and whether they are of all images of the source, of a random sample, of the
+    first ones, or of a scan that is not finished. Rates leave out quarantined images. The page names the most severe
+    images; it holds no picture without --gallery.
+    """
+    from jobs.reporting.reporting import run_report
+    from jobs.runtime.progress import on_terminal
+
+    result = run_report(request, on_terminal(quiet=True))
+    _write(result.report, output)
+    if output == "text":
+        if result.report.severest_note and result.pages:
+            write_line(f"most severe images {result.report.severest_note}")
+        for path in result.pages:
+            write_line(f"page written to {path}")
+
+
+def _write(report: "Report", output: str) -> None:
+    if output == "text":
+        write_report(report)
+    elif output == "json":
+        from jobs.reporting.reporting import report_facts
+
+        write_json(report_facts(report), indent=1)
+    else:
+        from reports.report.headline import audit_cautions
+        from reports.report.results import HEADS, group_rows
+
+        write_cautions((*report.cautions, *audit_cautions(report)))
+        write_rows(HEADS, group_rows(report), "csv")
+
+
+def write_report(report: "Report") -> None:
+    from reports.report import words
+
+    for line in words.headlines(report):
+        write_line(line)
+    _table(
+        "How severe (of the scored images; what was not assessed counts as absent)",
+        ["level", "images", "share"],
+        [[f"{row.level} {row.name}", f"{row.num_images:,}", percent(row.share)] for row in report.levels],
+    )
+    _attributes(report)
+    _rates(report, f"Highest privacy rates by {report.by_label}", report.highest)
+    if report.lowest:
+        _rates(report, f"Lowest privacy rates by {report.by_label}", report.lowest)
+    write_line(_total(report))
+    for note in (report.private_meaning, report.overall.sentence, words.interval_note(report)):
+        write_line(note)
+    for note in words.notes(report):
+        write_line(note)
+    if small_groups := words.small_groups_note((*report.highest, *report.lowest)):
+        write_line(f"{FEW} {small_groups}")
+    for sentence in (words.bounds_of_all(report), words.copies_note(report), words.unseen_note(report)):
+        if sentence:
+            write_line(sentence)
+    _reasons(report)
+    _corrected(report)
+    if report.quarantined:
+        rows = [[row.reason, f"{row.num_images:,}"] for row in report.quarantined]
+        _table("Quarantined images by reason", ["reason", "images"], rows)
+    if report.damage.num_parts:
+        rows = [[reason, f"{number:,}"] for reason, number in report.damage.parts.items()]
+        _table("Damaged parts of shards by reason", ["reason", "parts"], rows)
+    if report.rejections:
+        rows = [[shortened(row.reason), f"{row.num_images:,}"] for row in report.rejections]
+        _table("Rejections by kind", ["kind", "images"], rows)
+
+
+def _attributes(report: "Report") -> None:
+    def line(row: "Prevalence") -> list[str]:
+        share = "never found" if row.is_never_found else percent(row.share, row.is_lower_bound)
+        counts = [f"{n:,}" for n in (row.num_present, row.num_ambiguous, row.num_not_assessed)]
+        return [row.attribute, str(row.level), *counts, share]
+
+    judged = [row for row in report.prevalence if row.share is not None or row.is_never_found]
+    title = "Attributes (share: of the images where it was judged; ≥: never ruled out, so at least)"
+    _table(title, ["attribute", "level", "images", "doubtful", "not judged", "share"], list(map(line, judged)))
+
+
+def _rates(report: "Report", title: str, rates: "tuple[Rate, ...]") -> None:
+    columns = {
+        report.by_label if len(report.by_label) <= 20 else "group": [shortened(rate.group) for rate in rates],
+        "rank": [f"{rate.rank} ({rate.rank_low}–{rate.rank_high})" if rate.rank else "–" for rate in rates],
+        "rate": [percent_within(rate.privacy_rate, *_interval(report, rate)) for rate in rates],
+        "95 % interval": [spread(*_interval(report, rate)) for rate in rates],
+        "private": [f"{rate.num_private:,}" for rate in rates],
+        "unknown": [f"{rate.num_unknown:,}" for rate in rates],
+        "N": [f"{rate.num_scored:,}{FEW if rate.is_small else ''}" for rate in rates],
+    }
+    if not any(rate.num_unknown for rate in rates):  # as in nearly all reports; the notes explain the column
+        del columns["unknown"]
+    if not report.has_claim:
+        del columns["rank"], columns["95 % interval"]
+    _table(title, list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
+
+
+def _interval(report: "Report", rate: "Rate") -> tuple[float | None, float | None]:
+    """Return the interval of a rate; for a whole source that of a draw from more such images, as for the ranks."""
+    if report.design.is_exhaustive:
+        return rate.rate_low, rate.rate_high
+    return rate.source_low, rate.source_high
+
+
+def _total(report: "Report") -> str:
+    total = report.total
+    rate = "no rate" if total.privacy_rate is None else percent(total.privacy_rate)
+    if report.overall.low is not None and report.design.kind != "whole":
+        rate = f"in the source {with_interval(report.overall.rate, report.overall.low, report.overall.high)}"
+    unknown = f", {total.num_unknown:,} unknown" if total.num_unknown else ""
+    from reports.report.words import all_images
+
+    images = "images that could be read" if report.damage.num_parts else all_images(report)
+    return f"{images}: {total.num_private:,} private of {total.num_scored:,} scored{unknown}, {rate}"
+
+
+def _reasons(report: "Report") -> None:
+    """Write the reasons of the first groups, each on a line."""
+    groups: dict[str, list[str]] = {}
+    for item in report.evidence:
+        groups.setdefault(item.group, []).append(f"{item.kind} {item.num_images:,}")
+    if groups:
+        write_line()
+        write_line("Why: kinds of evidence in the private images, by the number of images")
+    for group, kinds in list(groups.items())[:MAX_REASONS]:
+        write_line(f"  {shortened(group, 60)}: {', '.join(kinds)}")
+
+
+def _corrected(report: "Report") -> None:
+    from reports.report.words import correction_note, labels_of, population
+
+    never_ruled_out = {row.attribute for row in report.prevalence if row.is_lower_bound}
+
+    def line(row: "CorrectedRate") -> list[str]:
+        subject = row.subject if row.category is None else shortened(row.category)
+        is_lower_bound = row.category is None and row.subject in never_ruled_out
+        rates = [percent(row.raw_rate, is_lower_bound), percent_within(row.corrected_rate, row.low, row.high)]
+        rates.append(spread(row.low, row.high))
+        return [subject, *rates, f"{row.num_labels:,}"]
+
+    heads = ["rate of", "raw", "corrected", "95 % interval", "labels"]
+    whole = [row for row in report.corrected if row.category is None]
+    if whole:
+        _table(f"Rates of {population(report)}, corrected by {labels_of(report)}", heads, list(map(line, whole)))
+    groups = [row for row in report.corrected if row.category is not None and row.subject == "private"]
+    if groups:
+        groups.sort(key=lambda row: (-(row.low or 0.0), -(row.corrected_rate or 0.0), str(row.category)))
+        more = f", the first {report.top} of {len(groups)}" if len(groups) > report.top else ""
+        title = f"Corrected privacy rates by {report.by_label}{more}"
+        _table(title, heads[:-1], [line(row)[:-1] for row in groups[: report.top]])
+        write_line(correction_note(report) or "")
+
+
+def _table(title: str, heads: list[str], rows: list[list[str]]) -> None:
+    """Write a table. The first column holds words, the others numbers."""
+    write_line()
+    write_line(title, nl=False)
+    write_table(heads, rows, range(1, len(heads)))

@@ -1,0 +1,63 @@
+"""`privsieve screen …`: a cheap first stage with a miss rate that labels prove."""
+
+from dataclasses import asdict
+
+import click
+
+from jobs.console.commands import Commands
+from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
+from jobs.console.terminal import write_document, write_json, write_line, wrote_json
+from jobs.runtime.progress import on_terminal
+from jobs.screening.request import EvaluateScreenRequest, FitRequest
+
+
+@click.group(cls=Commands)
+def screen() -> None:
+    """Fit a cheap first stage for scans, whose miss rate labels prove."""
+
+
+@screen.command()
+@takes(FitRequest)
+@TEXT_OR_JSON
+@QUIET
+def fit(request: FitRequest, output: str, quiet: bool) -> None:
+    """Fit a screen on labelled pictures of CORPUS.
+
+    Part of the labels is kept to prove how many private pictures the screen leaves out; the screen is refused with the
+    number of labels that is missing for that.
+
+    Example: privsieve screen fit photos/ --labels labels.csv --target-miss 0.01 --out my-screen
+    """
+    from jobs.screening.fitting import run_screen_fit
+    from reports.screening.words import fit_document
+
+    result = run_screen_fit(request, on_terminal(quiet))
+    if output == "json":
+        heads, fusions = ([asdict(each) for each in made] for made in (result.made.heads, result.made.fusions))
+        write_json({"screen": result.screen.record.model_dump(), "heads": heads, "choices": fusions}, indent=1)
+        return
+
+    write_document(fit_document(result.made, result.num_labelled))
+    write_line(f"screen written to {request.out}; next: privsieve scan CORPUS --run RUN --screen {request.out}")
+
+
+@screen.command()
+@takes(EvaluateScreenRequest)
+@TEXT_OR_JSON
+@QUIET
+def evaluate(request: EvaluateScreenRequest, output: str, quiet: bool) -> None:
+    """Judge SCREEN by labels of pictures that it has not learnt from.
+
+    Precision, recall and F1 of private and public pictures by each thing that the screen looks at, and what its
+    threshold leaves out, by level and category.
+
+    Example: privsieve screen evaluate my-screen photos/ --labels other-labels.csv
+    """
+    from jobs.screening.fitting import run_screen_evaluate
+    from reports.screening.words import evaluation_document
+
+    result = run_screen_evaluate(request, on_terminal(quiet))
+    if wrote_json(result.evaluation, output):
+        return
+
+    write_document(evaluation_document(result.evaluation, result.screen.record))

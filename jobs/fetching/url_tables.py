@@ -1,0 +1,298 @@
+"""Which rows of the metadata are fetched: DuckDB reads them, and they are written next to the shards.
+
+Names of columns are normalised and compared in lower case; a name without an entry in `COLUMNS` is kept.
+"""
+
+import itertools
+import math
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from ingest.errors import PrivsieveError, QueryError, SourceError, did_you_mean
+from ingest.formats import expand_braces
+from ingest.formats.shard import files_below
+from ingest.sample import printable
+from ingest.storage.place import Place, place
+from reports.run.run_files import ReadOnlyFiles
+from scoring.sql.expressions import boolean_expression
+from scoring.sql.names import file_list, identifier, literal
+
+RESERVED = frozenset(
+    """caption url key status error_message width height original_width original_height exif md5 sha256
+    sha512""".split()  # noqa: SIM905
+)
+"""Columns that img2dataset writes itself."""
+
+ROWS_PER_FILE = 200_000
+"""About this many selected rows go into one file, since img2dataset reads a whole file into memory."""
+SHARD_DIGITS = 5
+_KINDS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
+_JSON_TYPES = re.compile(r"(BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER|FLOAT|DOUBLE|VARCHAR)(\[\d*\])*")
+"""DuckDB types that the JSON of an image can hold; the others become text."""
+
+
+@dataclass(frozen=True)
+class MetadataColumn:
+    """A column that metadata has under several names."""
+
+    name: str
+    """In what `fetch` writes."""
+
+    known: tuple[str, ...]
+    """Names for the same thing, the preferred one first."""
+
+    meaning: str
+
+
+COLUMNS: tuple[MetadataColumn, ...] = (
+    MetadataColumn("url", ("url", "image_url", "img_url", "image_link"), "address of the image"),
+    MetadataColumn(
+        "caption",
+        ("caption", "text", "txt", "alt_text", "alt", "top_caption", "title"),
+        "the text that goes with it",
+    ),
+    MetadataColumn("source_key", ("key", "uid", "sample_id", "image_id", "id"), "the data set's own name of the row"),
+    MetadataColumn("source_width", ("original_width", "width"), "width that the metadata states, px"),
+    MetadataColumn("source_height", ("original_height", "height"), "height that the metadata states, px"),
+    MetadataColumn("source_sha256", ("sha256",), "hash that the metadata states of the image file"),
+    MetadataColumn("hash", ("hash",), "the data set's hash of the row, not of the image"),
+    MetadataColumn("license", ("license", "licence"), "licence that the page stated"),
+    MetadataColumn("nsfw", ("nsfw",), "a label, UNLIKELY, UNSURE or NSFW"),
+    MetadataColumn("punsafe", ("punsafe", "p_unsafe"), "probability that the image is not safe for work, 0–1"),
+    MetadataColumn("pwatermark", ("pwatermark", "p_watermark"), "probability of a watermark, 0–1"),
+    MetadataColumn("similarity", ("similarity",), "cosine of image and text in the data set's own CLIP model"),
+    MetadataColumn("category", ("category",), "class that the data set gives"),
+)
+"""Probabilities and similarities of other models (COYO's, DataComp's) mean something else and keep their names."""
+
+
+def normalised_names(names: Sequence[str]) -> dict[str, str]:
+    """Return name in the metadata -> name in what is written, one for each and no two the same.
+
+    >>> normalised_names(["URL", "TEXT", "WIDTH", "punsafe"])
+    {'URL': 'url', 'TEXT': 'caption', 'WIDTH': 'source_width', 'punsafe': 'punsafe'}
+    """
+    by_lower = {name.lower(): name for name in reversed(names)}
+    chosen: dict[str, str] = {}
+    for column in COLUMNS:
+        own_name = next((by_lower[known] for known in column.known if known in by_lower), None)
+        if own_name is not None:
+            chosen[own_name] = column.name
+    taken = set(chosen.values())
+    for name in names:
+        if name not in chosen:
+            wanted = f"source_{name.lower()}" if name.lower() in RESERVED else name.lower()
+            while wanted in taken:
+                wanted += "_2"
+            chosen[name] = wanted
+            taken.add(wanted)
+    return {name: chosen[name] for name in names}
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Metadata files as one relation."""
+
+    connection: duckdb.DuckDBPyConnection
+    rows: str
+    """SQL of the relation, with the columns under both names."""
+
+    written: dict[str, str]
+    """Name in the metadata -> name in what is written."""
+
+    types: dict[str, str]
+    """Name in the metadata -> DuckDB type."""
+
+    @property
+    def has_caption(self) -> bool:
+        return "caption" in self.written.values()
+
+
+def open_metadata(url: str, connection: duckdb.DuckDBPyConnection | None = None) -> Metadata:
+    """Open a Parquet, CSV or TSV file, or a folder or glob of them. SourceError in one line if it has no URLs.
+
+    connection: None for a new one.
+    """
+    where = place(url)
+    paths = _paths(where, url)
+    kinds = {_kind(path) for path in paths}
+    if len(kinds) != 1:
+        raise SourceError(f"{url} holds metadata of several kinds ({', '.join(sorted(kinds))}); name one, as *.parquet")
+    connection = connection or duckdb.connect()
+    if not where.is_local:
+        connection.register_filesystem(ReadOnlyFiles(where.fs))
+    files = [Place(where.fs, path) for path in paths]
+    kind = kinds.pop()
+    options = _options(connection, kind, files[0])
+    for path, file in zip(paths, files, strict=True):
+        columns = list(_described(connection, _reader(kind, [file], options), path))
+        if "url" not in normalised_names(columns).values():
+            shown = ", ".join(printable(column) for column in columns)
+            raise SourceError(f"{path} has no column of URLs (url, image_url, …); its columns are: {shown}")
+    rows = _reader(kind, files, options)
+    types = _described(connection, rows, url)
+    written = normalised_names(list(types))
+    lower = {name.lower() for name in types}
+    added = [f"{identifier(name)} AS {identifier(new)}" for name, new in written.items() if new.lower() not in lower]
+    return Metadata(connection, f"(SELECT {', '.join(['*', *added])} FROM {rows})", written, types)
+
+
+def selection_sql(metadata: Metadata, where: str | None, keyword_classes: Sequence[str], limit: int | None) -> str:
+    """Return the statement that gives the selected rows in the order of the files. QueryError for a wrong condition."""
+    conditions = []
+    if where is not None:
+        schema = metadata.connection.sql(f"SELECT * FROM {metadata.rows} LIMIT 0").to_arrow_table().schema
+        conditions.append(boolean_expression(where, schema))
+    if keyword_classes:
+        if not metadata.has_caption:
+            raise SourceError("--caption-keywords needs a column of captions (caption, text, …), and there is none")
+        conditions.append(f"regexp_matches(CAST(caption AS VARCHAR), {literal(keyword_pattern(keyword_classes))})")
+    chosen = ", ".join(_output(name, new, metadata.types[name]) for name, new in metadata.written.items())
+    kept = f"SELECT * FROM {metadata.rows}" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+    return f"SELECT {chosen} FROM ({kept})" + (f" LIMIT {limit}" if limit is not None else "")
+
+
+def keyword_pattern(keyword_classes: Sequence[str]) -> str:
+    """Return a regular expression that finds the words of any of the classes, as whole words in any case."""
+    known = keywords()
+    for name in keyword_classes:
+        if name not in known:
+            raise QueryError(f'no keywords for "{name}"{did_you_mean(name, known)}; there are: {", ".join(known)}')
+    return words_pattern([word for name in keyword_classes for word in known[name]])
+
+
+def words_pattern(words: Sequence[str]) -> str:
+    """Return a regular expression that finds any of these words, or rows of words, as whole words in any case."""
+    return r"(?i)\b(" + "|".join(r"\s+".join(map(re.escape, word.split())) for word in words) + r")\b"
+
+
+def keywords(file: str = "keywords.yaml") -> dict[str, list[str]]:
+    """Return class -> words, from a file of this folder."""
+    text = resources.files("jobs.fetching").joinpath(file).read_text(encoding="utf-8")
+    known: dict[str, list[str]] = yaml.safe_load(text)
+    return known
+
+
+def write_selection(metadata: Metadata, sql: str, folder: Place, images_per_shard: int) -> int:
+    """Run the statement and write numbered Parquet files, with each row's key. Return the number of rows."""
+    try:
+        return write_rows(metadata.connection.sql(sql), folder, images_per_shard)
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise unreadable("the metadata", error) from None
+
+
+def write_rows(rows: duckdb.DuckDBPyRelation, folder: Place, images_per_shard: int) -> int:
+    """Write numbered Parquet files, with each row's key. Return the number of rows."""
+    rows_per_file = images_per_shard * max(1, ROWS_PER_FILE // images_per_shard)
+    num_rows = 0
+    reader = rows.to_arrow_reader(min(rows_per_file, 10_000))
+    files = itertools.groupby(cut_batches(reader, rows_per_file), key=lambda part: part[0] // rows_per_file)
+    for number, parts in files:
+        with folder.at(f"{number:05d}.parquet").create() as file:
+            writer: pq.ParquetWriter | None = None
+            for first, batch in parts:
+                keys = [image_key(first + i, images_per_shard) for i in range(batch.num_rows)]
+                keyed = batch.add_column(0, pa.field("key", pa.string()), pa.array(keys, pa.string()))
+                writer = writer or pq.ParquetWriter(file, keyed.schema, compression="zstd")
+                writer.write_batch(keyed)
+                num_rows += batch.num_rows
+            if writer is not None:
+                writer.close()
+    return num_rows
+
+
+def cut_batches(reader: pa.RecordBatchReader, rows_per_file: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the batches with the number of their first row; none crosses the end of a file."""
+    first = 0
+    for batch in reader:
+        while batch.num_rows:
+            part = batch.slice(0, rows_per_file - first % rows_per_file)
+            yield first, part
+            first += part.num_rows
+            batch = batch.slice(part.num_rows)
+
+
+def image_key(row: int, images_per_shard: int) -> str:
+    """Return the key that img2dataset gives to a row: number of its shard, then place in it, in decimal digits.
+
+    >>> image_key(20_001, 10_000)
+    '000020001'
+    """
+    digits = math.ceil(math.log10(images_per_shard))
+    shard, index = divmod(row, images_per_shard)
+    return f"{shard * 10**digits + index:0{SHARD_DIGITS + digits}d}"
+
+
+def _paths(where: Place, url: str) -> list[str]:
+    if where.is_dir():
+        names = [name for name in files_below(where) if _kind(name) and not posixpath.basename(name).startswith("_")]
+        paths = [where.at(name).path for name in names]
+    elif where.exists():
+        paths = [where.path]
+    else:
+        paths = [p for pattern in expand_braces(where.path) for p in where.matches(pattern)]
+    if not paths and not where.exists():
+        raise SourceError(f"{url} does not exist or matches nothing")
+    if not paths or not all(map(_kind, paths)):
+        raise SourceError(f"{url} is no metadata: .parquet, .csv or .tsv files (.csv.gz and .tsv.gz too) are wanted")
+    return sorted(paths)
+
+
+def _kind(path: str) -> str:
+    stem, suffix = posixpath.splitext(path.lower())
+    if suffix == ".gz":
+        suffix = posixpath.splitext(stem)[1].replace(".parquet", "")
+    return _KINDS.get(suffix, "")
+
+
+def _options(connection: duckdb.DuckDBPyConnection, kind: str, file: Place) -> str:
+    """Return how the files are read. A URL in the first line means that there is no header, as in CC3M."""
+    if kind == "parquet":
+        return ""
+    # Captions in tab-separated files hold single quotation marks that are not closed.
+    dialect = r", delim = '\t', quote = ''" if kind == "tsv" else ", delim = ',', quote = '\"'"
+    first = list(_described(connection, _reader(kind, [file], f"{dialect}, header = true"), file.path))
+    urls = [i for i, column in enumerate(first) if column.lower().startswith(("http://", "https://"))]
+    if not urls:
+        return f"{dialect}, header = true"
+    columns = ["caption"] * len(first) if len(first) == 2 else [f"column{i}" for i in range(len(first))]
+    columns[urls[0]] = "url"
+    return f"{dialect}, header = false, names = [{', '.join(map(literal, columns))}]"
+
+
+def _reader(kind: str, files: Sequence[Place], options: str) -> str:
+    function = "read_parquet" if kind == "parquet" else "read_csv"
+    return f"{function}({file_list(files)}, union_by_name = true{options})"
+
+
+def _described(connection: duckdb.DuckDBPyConnection, rows: str, what: str) -> dict[str, str]:
+    """Return column name -> DuckDB type."""
+    try:
+        described = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
+    except (duckdb.Error, OSError) as error:
+        raise unreadable(what, error) from None
+    return {str(name): str(kind) for name, kind, *_ in described}
+
+
+def unreadable(what: str, error: Exception) -> PrivsieveError:
+    """Return an error with the kind and the line only: DuckDB's text quotes the row."""
+    line = re.search(r"CSV Error on Line: (\d+)", str(error))
+    if line is None and "Conversion Error" in str(error):
+        return QueryError("the --where condition cannot be computed for some row: a value has another type")
+    where = f" at line {line[1]}" if line else ""
+    is_content = isinstance(error, (duckdb.InvalidInputException, pa.ArrowInvalid))
+    cure = "; correct that line" if line else "; it is damaged, or its extension is wrong" if is_content else ""
+    return SourceError(f"{what} cannot be read{where} ({type(error).__name__}){cure}")
+
+
+def _output(name: str, new: str, kind: str) -> str:
+    plain = new not in ("url", "caption") and _JSON_TYPES.fullmatch(kind)
+    return f"{identifier(name) if plain else f'CAST({identifier(name)} AS VARCHAR)'} AS {identifier(new)}"

@@ -1,0 +1,370 @@
+"""`audit sample` draws pictures into an empty labels file; `audit apply` corrects the rates of a run by labels."""
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+
+from ingest.errors import LabelsError, PrivsieveError, RunError
+from ingest.storage.place import Place, place
+from jobs.console.requests import HashListUrl, Option, RunUrl, Seed, Url, Urls, checked_request, refuse_existing
+from jobs.labelling.labels import paths_in_tree, refuse_as_output
+from jobs.reporting.reporting import category_sizes
+from jobs.runtime.hash_list import HashList, hash_list_of
+from jobs.runtime.pictures import clear_of
+from jobs.runtime.progress import SILENT, Feedback
+from reports.audit.compute import audit_of_sample
+from reports.audit.drawing import draw
+from reports.audit.other_run import audit_of_other_run
+from reports.audit.population import audit_of_source, drawn_fractions
+from reports.audit.results import Audit, as_table
+from reports.report.opened import OpenRun
+from reports.run.design import SAMPLES, SourceSizes, design_of
+from reports.run.warehouse import Run, open_warehouse
+from scoring.labels.label_files import LABELS_SCHEMA, as_csv
+from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
+from scoring.labels.reviews import is_reviews
+from scoring.labels.table import JudgedLabels, checked, contradictions, read_judged, to_labels
+from scoring.runs import AUDIT_LEASE, REVIEWS
+from scoring.runs.audit_files import (
+    AuditSample,
+    LabelGaps,
+    Purpose,
+    State,
+    has_sample,
+    keep_as_earlier,
+    read_sample,
+    read_stored,
+    remove_corrected_rates,
+    write_corrected_rates,
+    write_sample,
+)
+from scoring.runs.lease import Lease, lease
+from scoring.taxonomy import KEYS
+
+MAX_LABELS = 100_000
+
+
+@checked_request
+class AuditSampleRequest:
+    run: RunUrl
+    """Folder or fsspec URL of the run."""
+
+    out: Url
+    """Labels file to fill in: .csv, or .json for Label Studio."""
+
+    n: Annotated[int, Field(ge=1, le=MAX_LABELS)] = 400
+    """Pictures to draw; how many are drawn varies around this number by chance."""
+
+    purpose: Annotated[Purpose, Option("--for")] = "both"
+    """Which rates are to have the shortest intervals. All of them can be estimated in any case."""
+
+    seed: Seed = 0
+    """Draws the same pictures again; a larger number of them holds a smaller one."""
+
+    private: Annotated[str | None, Option(metavar="CONDITION")] = None
+    """SQL condition: what counts as private; default what the protocol of RUN asks."""
+
+    replace: bool = False
+    """Draw anew although RUN has another sample, which is kept aside."""
+
+    hash_list: HashListUrl = None
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is counted and not in the labels file."""
+
+
+@checked_request
+class AuditApplyRequest:
+    run: RunUrl
+    """Folder or fsspec URL of the run."""
+
+    labels: Annotated[Urls, Option(argument="LABELS")]
+    """Files that were filled in, or RUN/reviews; each can be of other people."""
+
+    sensitivity_from: Annotated[Url | None, Option(metavar="RUN2")] = None
+    """LABELS are of RUN2, another corpus scanned with the same engine (Rogan-Gladen)."""
+
+    private: Annotated[str | None, Option(metavar="CONDITION")] = None
+    """With --sensitivity-from: what counts as private."""
+
+    category_sizes: Annotated[Url | None, Option(metavar="FILE")] = None
+    """CSV with the columns category and images: for the rates of the source of a run of --sample --per-category."""
+
+    def __post_init__(self) -> None:
+        if not self.labels:
+            raise PrivsieveError("name at least one file of labels")
+        if self.category_sizes is not None and self.sensitivity_from is not None:
+            raise PrivsieveError("--category-sizes weights labels of the run itself; leave out --sensitivity-from")
+        if self.private is not None and self.sensitivity_from is None:
+            raise PrivsieveError("--private is chosen with audit sample; here it goes with --sensitivity-from only")
+        if self.sensitivity_from is not None and place(self.sensitivity_from).is_same(place(self.run)):
+            raise PrivsieveError(f"--sensitivity-from {self.sensitivity_from} is the audited run; give another one")
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """What became of the sample that was replaced, and of its corrected rates."""
+
+    kept_as: str
+    """Path of a copy of the sample."""
+
+    rates: Literal["none", "kept", "removed"]
+    """The corrected rates: `kept` until `audit apply` replaces them, since they are of the rows that the run has;
+    `removed` if they were of other rows, or damaged."""
+
+
+@dataclass(frozen=True)
+class AuditSampleResult:
+    sample: AuditSample
+    num_pictures: int
+    """Rows of the labels file; copies of a picture are one."""
+
+    interface: str | None
+    """The file with the labelling interface of Label Studio."""
+
+    cautions: tuple[str, ...]
+    """Why figures of the run are not those of the whole source."""
+
+    num_without_score: int
+    """Images of the run without a score, which cannot be drawn."""
+
+    earlier: Replaced | None
+    """What became of another sample that the run had; None if it had none."""
+
+    is_screened: bool = False
+    """Whether images that a screen left out are among those that cannot be drawn."""
+
+    left_out: str | None = None
+    """How many drawn pictures the hash list keeps out of the labels file, in words; None if none."""
+
+    num_for_second_look: int = 0
+    """Rows of the labels file that a second person is asked for, too: its first ones."""
+
+    second_list: str | None = None
+    """The labels file of the second person; None for tasks of Label Studio, of which several people have the same."""
+
+
+def run_audit_sample(request: AuditSampleRequest, feedback: Feedback = SILENT) -> AuditSampleResult:
+    """Draw the sample and write the labels file. Raise errors in one line, before anything is written."""
+    stem, extension = posixpath.splitext(request.out)
+    if extension not in (".csv", ".json"):
+        raise LabelsError(f"--out {request.out}: give a name that ends in .csv, or in .json for Label Studio")
+    refuse_as_output(request.out, (request.run,))
+    hash_list = hash_list_of(request.hash_list)
+    run = open_warehouse(request.run)
+    if has_sample(run.root):  # else a command that was killed may have left them
+        refuse_existing(request.out, f"{stem}.second.csv" if extension == ".csv" else f"{stem}.xml")
+    with OpenRun(run) as opened, lease(run.root.at(AUDIT_LEASE), request.run, takeover=None) as own_lease:
+        return _sampled(request, run, opened, hash_list, own_lease, feedback)
+
+
+def _sampled(
+    request: AuditSampleRequest, run: Run, opened: OpenRun, hash_list: HashList, own_lease: Lease, feedback: Feedback
+) -> AuditSampleResult:
+    """Draw the sample, as `run_audit_sample` does, in the one process that samples this run now."""
+    earlier = _earlier(run.root, request.replace)
+    sample = draw(run, request.n, request.purpose, request.seed, request.private)
+    is_same = earlier is not None and _is_same(earlier, sample)
+    if earlier is not None and not is_same and not request.replace:
+        raise RunError(
+            f"{request.run} has an audit sample already ({earlier.table.num_rows} pictures, seed "
+            f"{earlier.design.seed}), drawn in another way or of other rows; --replace draws a new one"
+        )
+    if not sample.table.num_rows:
+        raise RunError(f"no picture was drawn, since so few were asked for; raise --n {request.n}")
+    has_rates_of_now = _has_rates_of_now(run)
+    pictures = _pictures(sample.table)
+    is_clear, left_out = clear_of(opened, pictures, hash_list, "drawn picture", feedback)
+    shown = pictures.filter(pa.array(is_clear, pa.bool_()))
+    labels = _template(shown)
+    for_second = labels.filter(pa.array(AuditSample(shown, sample.design).is_for_second_look, pa.bool_()))
+    num_without_score = run.num_images() - sample.design.num_scored
+    stem, extension = posixpath.splitext(request.out)
+    second_list = f"{stem}.second.csv" if extension == ".csv" else None
+    interface_url = None if extension == ".csv" else f"{stem}.xml"
+    if interface_url is None:
+        columns = ["key", "sha256", "private", *KEYS]
+        files = {request.out: as_csv(labels.select(columns))}
+        if second_list is not None and for_second.num_rows:
+            files[second_list] = as_csv(for_second.select(columns))
+    else:
+        paths = paths_in_tree(sample.table) if run.record.format == "tree" else {}
+        files = {interface_url: interface(labels), request.out: tasks(labels, paths, LOCAL_FILES)}
+    for url in filter(None, (request.out, second_list, interface_url)):
+        if not _holds(place(url), files.get(url)):
+            refuse_existing(url)
+    own_lease.confirm()
+    _refuse_drawn_meanwhile(request, run.root, earlier)
+    # First, since its path can be wrong: the run keeps its sample and its rates until then.
+    for url, content in files.items():
+        place(url).write(content)
+    replaced = None
+    if has_sample(run.root) and not is_same:
+        kept = keep_as_earlier(run.root).path
+        replaced = Replaced(kept, "none" if has_rates_of_now is None else "kept" if has_rates_of_now else "removed")
+    if earlier is None or earlier.design != sample.design:
+        write_sample(run.root, sample)
+    if has_rates_of_now is False:
+        remove_corrected_rates(run.root)
+    return AuditSampleResult(
+        sample,
+        labels.num_rows,
+        interface_url,
+        opened.cautions,
+        num_without_score,
+        replaced,
+        run.record.screen is not None,
+        left_out,
+        for_second.num_rows,
+        second_list if for_second.num_rows else None,
+    )
+
+
+def _refuse_drawn_meanwhile(request: AuditSampleRequest, root: Place, earlier: AuditSample | None) -> None:
+    """Raise RunError if another process has replaced the sample that was read. Two processes that begin at the same
+    moment can both take the lease; the later one finds the first one's sample here."""
+    now = _earlier(root, request.replace)
+    if (now and now.design) != (earlier and earlier.design):
+        raise RunError(f"{request.run} got an audit sample from another command meanwhile; ask again")
+
+
+def _is_same(earlier: AuditSample, sample: AuditSample) -> bool:
+    """Return whether the same pictures were drawn from the same rows, in the same way. Older versions stored less."""
+    later = {name for name in ("rows_sha256", "least_probability") if getattr(earlier.design, name) is None}
+    left_out = {"privsieve", *later}
+    before, now = (item.design.model_dump(exclude=left_out) for item in (earlier, sample))
+    return before == now and earlier.table.equals(sample.table)
+
+
+def _has_rates_of_now(run: Run) -> bool | None:
+    """Return whether the corrected rates of the run are of its rows; None if it has none."""
+    try:
+        stored = read_stored(run.root)
+    except RunError:
+        return False
+    return None if stored is None else run.has_rows_of(stored[1])
+
+
+def _earlier(root: Place, is_replaced: bool) -> AuditSample | None:
+    """Read the sample of the run; None if there is none. RunError if it is damaged and not to be replaced."""
+    if not has_sample(root):
+        return None
+    try:
+        return read_sample(root)
+    except RunError:
+        if is_replaced:
+            return None
+        raise
+
+
+def _pictures(drawn: pa.Table) -> pa.Table:
+    """Return the first row of each picture, in the order of the sample."""
+    hashes = drawn["sha256"].to_pylist()
+    first = sorted({sha256: place for place, sha256 in reversed(list(enumerate(hashes)))}.values())
+    return drawn.take(pa.array(np.array(first, dtype=np.int64)))
+
+
+def _holds(file: Place, content: bytes | None) -> bool:
+    """Return whether a file has this content already, as a command that was killed leaves it."""
+    return content is not None and file.exists() and file.size() == len(content) and file.read() == content
+
+
+def _template(rows: pa.Table) -> pa.Table:
+    """Return a labels table of these rows without any answer, not even the run's: people are to decide alone."""
+    keys, names = rows["key"].to_pylist(), rows["name"].to_pylist()
+    columns = {
+        "sha256": rows["sha256"].to_pylist(),
+        "key": [key if name is None else name for key, name in zip(keys, names, strict=True)],
+        "annotator": ["labels"] * rows.num_rows,
+    }
+    return to_labels(columns, rows.num_rows)
+
+
+def run_audit_apply(request: AuditApplyRequest) -> Audit:
+    """Correct the rates of the images that the run is a sample of, and store those of the scored images in the run.
+
+    Raise errors in one line; the run then keeps the rates of an earlier audit.
+    """
+    run = open_warehouse(request.run)
+    _refuse_without_answers(request, run.root)
+    labels = _read(request.labels, is_drawn=request.sensitivity_from is None)
+    sizes = None if request.category_sizes is None else category_sizes(request.category_sizes)
+    with OpenRun(run) as opened:
+        if sizes is not None and not run.record.per_category:
+            raise PrivsieveError("--category-sizes is for a run of scan --sample N --per-category; leave it out")
+        if sizes is not None and not opened.coverage.is_complete:
+            raise PrivsieveError("--category-sizes: the run is not finished, or its source cannot be listed; scan on")
+        num_rows = run.checked.num_rows
+        cautions = tuple(filter(None, (*opened.cautions, contradictions(labels.labels))))
+        if request.sensitivity_from is None:
+            audit = audit_of_sample(run, read_sample(run.root), labels, sizes, cautions)
+        else:
+            other = open_warehouse(request.sensitivity_from)
+            with OpenRun(other):
+                audit = audit_of_other_run(run, other, labels, request.private, cautions)
+        coverage = opened.coverage
+        kind = design_of(run.record, audit.num_images, coverage.is_complete, coverage.has_all, SourceSizes()).kind
+        fractions = drawn_fractions(run, audit.private)
+    state = State(
+        settings=run.record.settings_hash(),
+        num_rows=num_rows,
+        rows_sha256=run.checked.rows_sha256,
+        private=audit.private,
+        date=datetime.now(UTC).date().isoformat(),
+        gaps=_gaps(audit, is_of_sample=request.sensitivity_from is None),
+        category_sizes=sizes or {},
+        has_source_intervals=True,
+    )
+    corrected = audit_of_source(audit, kind, fractions)
+    write_corrected_rates(run.root, as_table(audit, corrected if kind in SAMPLES else None), state)
+    return corrected
+
+
+def _refuse_without_answers(request: AuditApplyRequest, root: Place) -> None:
+    """Raise LabelsError for RUN/reviews before the first answer."""
+    for url in request.labels:
+        if place(url).is_same(root.at(REVIEWS)) and not is_reviews(place(url)):
+            raise LabelsError(
+                f"{url}: there are no answers yet; give some with privsieve review {request.run} --queue audit"
+            )
+
+
+def _read(urls: Sequence[str], is_drawn: bool) -> JudgedLabels:
+    """Read the labels of all files together. LabelsError if a person is in two of them with the same picture."""
+    every = [read_judged(url, is_drawn) for url in urls]
+    if len(every) == 1:
+        return every[0]
+    tables = [_with_annotator(judged.labels, url) for judged, url in zip(every, urls, strict=True)]
+    parts = zip(*((judged.is_unclear, judged.is_complete, judged.is_skipped) for judged in every), strict=True)
+    return JudgedLabels(checked(pa.concat_tables(tables), "the labels together"), *map(np.concatenate, parts))
+
+
+def _with_annotator(labels: pa.Table, url: str) -> pa.Table:
+    """Name the annotator after the file if it names none: such a file is taken for one person."""
+    stem = pa.scalar(posixpath.splitext(posixpath.basename(url.rstrip("/")))[0])
+    names = labels["annotator"]
+    index = LABELS_SCHEMA.names.index("annotator")
+    named = pc.if_else(pc.equal(names, "labels"), stem, names)
+    return labels.set_column(index, LABELS_SCHEMA.field(index), named)
+
+
+def _gaps(audit: Audit, is_of_sample: bool) -> LabelGaps:
+    counts = audit.labels
+    num_undecided = {subject.subject: subject.num_undecided for subject in audit.subjects if subject.num_undecided}
+    if not is_of_sample:  # any picture of the other run can have a label, so none lacks one
+        return LabelGaps(num_undecided=num_undecided)
+    looks = audit.subjects[0].second_looks
+    return LabelGaps(
+        num_drawn=counts.num_drawn,
+        num_without_label=counts.num_empty + counts.num_without_row,
+        num_undecided=num_undecided,
+        num_judged_twice=looks.num_pictures,
+        share_differing=looks.share_differing,
+        kappa=looks.kappa,
+        allows_for_errors=bool(looks.reach_high),
+    )

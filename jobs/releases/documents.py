@@ -1,0 +1,220 @@
+"""Documents that readers of a release expect next to it: `README.md`, a dataset card, `datasheet.md`, `croissant.json`.
+
+All are made from `release.json` alone, so that a takedown can write them again. They say what was measured, by which
+engine and on what, and name what was not; none describes what the command does not know, such as a licence. The texts
+are in `card.md.j2` and `datasheet.md.j2`. The datasheet answers the questions of "Datasheets for Datasets" (Gebru et
+al., 2021) by facts. What only the people in charge know is in square brackets. `croissant_context.json` is the context
+that Croissant 1.1 prescribes (docs.mlcommons.org/croissant), and the prefix of PROV.
+"""
+
+import hashlib
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from ingest.errors import number_of
+from ingest.formats.released import CARD, CROISSANT, DATASHEET, DECISIONS
+from ingest.formats.tree import RELEASED_WITH_IMAGE
+from ingest.sample import printable
+from ingest.storage.place import Place
+from jobs.releases.shift import shift_in_words
+from scoring.taxonomy import KEYS
+
+if TYPE_CHECKING:
+    import jinja2
+
+HUB_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
+"""`size_categories` of the Hugging Face hub: below this many images, this name."""
+
+MAX_CATEGORIES = 50
+"""Limit on the categories of the datasheet's table."""
+
+TEXTS = {
+    "image-only": "texts next to the pictures were left out",
+    "listed": "texts next to the pictures are in the release",
+    "all": "all files next to the pictures are in the release",
+}
+"""`members` of a policy -> what the card says of it."""
+
+PICTURE_PATTERNS = [f"*.{extension}" for extension in ("jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff")]
+
+
+def documents(release: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return file name -> content. release: what `release.json` says, which has at least `engine` and `format`."""
+    facts = _facts(release)
+    texts = {name: template.render(facts) for name, template in _templates().items()}
+    texts[CROISSANT] = f"{json.dumps(_croissant(release), indent=2)}\n"
+    return {name: text.encode() for name, text in texts.items()}
+
+
+@cache
+def _templates() -> "dict[str, jinja2.Template]":
+    """Return file name -> template, compiled once."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters |= {
+        "as_text": _as_text,
+        "count": "{:,}".format,
+        "counts": lambda actions: ", ".join(f"{count:,} {action}" for action, count in actions.items()),
+        "json": json.dumps,
+        "number_of": number_of,
+        "printable": printable,
+        "quoted": lambda keys: ", ".join(f"`{key}`" for key in keys),
+    }
+    texts = {CARD: "card.md.j2", DATASHEET: "datasheet.md.j2"}
+    return {name: environment.from_string(_text(text)) for name, text in texts.items()}
+
+
+def _as_text(text: str) -> str:
+    """Return what comes from the corpus, such as a category, as Markdown that is no HTML and loads no picture."""
+    return re.sub(r"[\\`<|\[\]]", r"\\\g<0>", printable(text))
+
+
+def _text(name: str) -> str:
+    return resources.files("jobs.releases").joinpath(name).read_text(encoding="utf-8")
+
+
+def _facts(release: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the templates name."""
+    num_released, shift = _num_released(release), release.get("shift")
+    facts = {
+        "release": release,
+        "engine": release["engine"],
+        "urls": release.get("urls"),
+        "name": _name(release),
+        "num_released": num_released,
+        "num_covered": release["actions"].get("redact", 0),
+        "num_taken_down": sum(step["num_pictures"] for step in release.get("takedowns") or ()),
+        "size": next((name for limit, name in HUB_SIZES if num_released < limit), "n>10M"),
+        "paths": _paths(release),
+        "assessed": [key for key in KEYS if key in release["engine"]["assessed"]],
+        "missing": [key for key in KEYS if key not in release["engine"]["assessed"]],
+        "texts": TEXTS[release["members"]],
+        "shift_in_words": [] if shift is None else list(shift_in_words(shift)),
+        "categories": (shift or {}).get("categories") or [],
+        "max_categories": MAX_CATEGORIES,
+    }
+    return facts if facts["urls"] is None else facts | _subsets_of_list(facts["urls"])
+
+
+def _paths(release: Mapping[str, Any]) -> list[str]:
+    """Return which files the hub's viewer and `datasets` read: else they would take the decisions for data. Of a tree
+    it is the extensions of its pictures."""
+    paths = sorted(map(printable, release["sha256"]))
+    if release["format"] != "tree" or _is_list(release):
+        return paths
+    suffixes = {posixpath.splitext(name)[1] for name in paths} - {"", *RELEASED_WITH_IMAGE}
+    return [f"**/*{suffix}" for suffix in sorted(suffixes)]
+
+
+def _subsets_of_list(urls: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a list of URLs holds. urls: of `UrlCounts`."""
+    by_action = dict(urls["actions"])
+    if urls["flags_only"]:
+        by_action["drop"] -= urls["num_withheld"]
+    else:
+        del by_action["drop"]
+    num_held = urls["num_released"] + urls["num_taken_down"]
+    since = " before takedowns" if urls["num_taken_down"] else ""
+    return {"held": by_action, "num_held": num_held, "num_unknown": num_held - sum(by_action.values()), "since": since}
+
+
+def write_documents(out: Place, release: Mapping[str, Any]) -> dict[str, str]:
+    """Write the documents, and return file name -> sha256 in hex."""
+    contents = documents(release)
+    for name, content in contents.items():
+        out.at(name).write(content)
+    return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+
+
+def _name(release: Mapping[str, Any]) -> str:
+    return f"release-{release['run_sha256'][:12]}"
+
+
+def _num_released(release: Mapping[str, Any]) -> int:
+    return sum(count for action, count in release["actions"].items() if action != "drop")
+
+
+def _is_list(release: Mapping[str, Any]) -> bool:
+    """Return whether the release is a list of URLs."""
+    return release.get("urls") is not None
+
+
+def _croissant(release: Mapping[str, Any]) -> dict[str, Any]:
+    engine = release["engine"]
+    run = f"urn:sha256:{release['run_sha256']}"
+    return {
+        "@context": json.loads(_text("croissant_context.json")),
+        "@type": "sc:Dataset",
+        "conformsTo": ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"],
+        "name": _name(release),
+        "description": f"{_num_released(release)} images, released under the privacy policy {release['policy']}.",
+        "rai:personalSensitiveInformation": list(_sensitive(engine["assessed"])),
+        "rai:dataPreprocessingProtocol": [
+            f"privsieve filter, policy {release['policy']} (sha256 {release['policy_sha256']}): "
+            + ", ".join(f"{count} {action}" for action, count in release["actions"].items())
+        ],
+        "rai:machineAnnotationTools": [f"privsieve {engine['name']}, protocol {engine['protocol']}"],
+        "prov:wasDerivedFrom": {"@id": run, "@type": "prov:Entity", "prov:label": "the scan"},
+        "prov:wasGeneratedBy": {
+            "@type": "prov:Activity",
+            "prov:type": "filter",
+            "prov:label": f"privsieve {release['privsieve']}",
+            "prov:used": {"@id": run},
+        },
+        **_distribution(release),
+    }
+
+
+def _sensitive(assessed: Sequence[str]) -> Iterator[str]:
+    """Yield what was looked for: which of it the released pictures show is not known here."""
+    for names, said in (
+        ([key for key in KEYS if key in assessed], "looked for, and left in or taken out as the policy says"),
+        ([key for key in KEYS if key not in assessed], "not looked for, so it may be there"),
+    ):
+        if names:
+            yield f"{said}: {', '.join(names)}"
+
+
+def _distribution(release: Mapping[str, Any]) -> dict[str, Any]:
+    files, sets, records = list[dict[str, Any]](), list[dict[str, Any]](), [_decisions_records()]
+    files.append(_file(DECISIONS, release["decisions_sha256"], "application/x-parquet"))
+    pictures: dict[str, Any] = {"@type": "cr:FileSet", "@id": "pictures", "encodingFormat": "image/*"}
+    if release["format"] == "parquet" or _is_list(release):
+        files += [_file(name, sha256, "application/x-parquet") for name, sha256 in release["sha256"].items()]
+    elif release["format"] == "tree":
+        sets.append(pictures | {"includes": [f"**/{pattern}" for pattern in PICTURE_PATTERNS]})
+    else:
+        files += [_file(name, sha256, "application/x-tar") for name, sha256 in release["sha256"].items()]
+        shards = [{"@id": name} for name in release["sha256"]]
+        sets += [pictures | {"containedIn": shards, "includes": PICTURE_PATTERNS}] if shards else []
+    if sets:
+        content = {"fileSet": {"@id": "pictures"}, "extract": {"fileProperty": "content"}}
+        field = _field("images/content", "sc:ImageObject", content)
+        records.append({"@type": "cr:RecordSet", "@id": "images", "name": "images", "field": [field]})
+    return {"distribution": files + sets, "recordSet": records}
+
+
+def _file(name: str, sha256: str, encoding: str) -> dict[str, Any]:
+    facts = {"name": name, "contentUrl": name, "encodingFormat": encoding, "sha256": sha256}
+    return {"@type": "cr:FileObject", "@id": name, **facts}
+
+
+def _decisions_records() -> dict[str, Any]:
+    columns = ("shard", "key", "sha256", "action", "rule", "reason", "released_sha256")
+    fields = [
+        _field(f"decisions/{name}", "sc:Text", {"fileObject": {"@id": DECISIONS}, "extract": {"column": name}})
+        for name in columns
+    ]
+    return {"@type": "cr:RecordSet", "@id": "decisions", "name": "decisions", "field": fields}
+
+
+def _field(name: str, kind: str, source: dict[str, Any]) -> dict[str, Any]:
+    return {"@type": "cr:Field", "@id": name, "name": name, "dataType": kind, "source": source}

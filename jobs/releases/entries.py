@@ -1,0 +1,120 @@
+"""The list of a takedown: what each of its lines names.
+
+A line is a sha256, a key, SHARD/KEY, a URL, `domain` and a registered domain, or `pdq` and a PDQ hash. The list may
+also be the `removed.parquet` of a release, whose rows then count as lines. That file says which pictures were removed,
+when and why, and nothing of what they showed. Holders of older copies find these pictures by it (`privsieve
+apply-removals`).
+"""
+
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Literal
+
+from ingest.errors import PrivsieveError
+from ingest.images.pdq import Hashes, hashes_of
+from ingest.sample import domain_of, url_sha256_of
+from ingest.storage.given_files import given_content
+from ingest.storage.place import place
+from jobs.releases.tombstones import Why, tombstones_of
+
+_MAGIC = b"PAR1"
+
+
+MAX_LIST_BYTES = 64 * 2**20
+
+SHA256 = re.compile("[0-9a-fA-F]{64}")
+_URL = re.compile("https?://", re.IGNORECASE)
+_DOMAIN = re.compile(r"domain\s+(\S+)", re.IGNORECASE)
+_PDQ = re.compile(r"pdq\s+(\S+)", re.IGNORECASE)
+
+MAX_PDQ = 10_000
+"""Limit on the PDQ hashes, since each is compared with every picture."""
+
+Kind = Literal["sha256", "key", "url", "domain", "pdq"]
+"""key: a key or SHARD/KEY."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line that names pictures."""
+
+    number: int
+    """The number of the line, or of the row of `removed.parquet`, from 1."""
+
+    kind: Kind
+
+    name: str
+    """What is looked for: for a URL its sha256; in lower case unless it is a key."""
+
+    received: date | None = None
+    """As `removed.parquet` says it."""
+
+    why: Why | None = None
+    """As `removed.parquet` says it."""
+
+    is_tombstone: bool = False
+    """Whether it is a row of `removed.parquet` and no line that a user wrote."""
+
+
+def entries_of(url: str) -> tuple[Entry, ...]:
+    """Read a list. PrivsieveError names the first wrong line, by its number only."""
+    content = given_content(place(url), f"LIST {url}", MAX_LIST_BYTES)
+    if content.startswith(_MAGIC):
+        entries = [_entry_of(number, row) for number, row in enumerate(tombstones_of(content, url), 1)]
+    else:
+        try:
+            lines = io.StringIO(content.decode("utf-8-sig"), newline="\n")
+        except UnicodeDecodeError:
+            raise PrivsieveError(f"{url} is not text in UTF-8; write one picture a line") from None
+        # A key may hold, or end in, any other character at which Python divides or strips text.
+        stripped = ((number, line.strip(" \t\r\n")) for number, line in enumerate(lines, 1))
+        entries = [_entry(number, line, url) for number, line in stripped if line and not line.startswith("#")]
+    if not entries:
+        raise PrivsieveError(
+            f"{url} names no picture; write one a line: its sha256, its key, SHARD/KEY, its URL, domain and a domain, "
+            "or pdq and a PDQ hash"
+        )
+    if sum(entry.kind == "pdq" for entry in entries) > MAX_PDQ:
+        raise PrivsieveError(f"{url} has more than {MAX_PDQ:,} PDQ hashes; divide it into several lists")
+    return tuple(entries)
+
+
+def _entry_of(number: int, row: Mapping[str, Any]) -> Entry:
+    """Return what a row of `removed.parquet` names: a picture, or a URL if its picture was not judged."""
+    kind: Kind = "url" if row["released_sha256"] is None else "sha256"
+    return Entry(
+        number, kind, row["released_sha256"] or row["url_sha256"], row["received"], row["why"], is_tombstone=True
+    )
+
+
+def pdq_names(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """Return the PDQ hashes that a list names, each once, in the order of `looked_for`."""
+    return tuple(dict.fromkeys(entry.name for entry in entries if entry.kind == "pdq"))
+
+
+def looked_for(names: Sequence[str]) -> Hashes:
+    """Return PDQ hashes in hex as numbers; shape (hashes, 4)."""
+    return hashes_of(names)[:, 0]
+
+
+def _entry(number: int, line: str, url: str) -> Entry:
+    if SHA256.fullmatch(line):
+        return Entry(number, "sha256", line.lower())
+    if _URL.match(line):
+        return Entry(number, "url", url_sha256_of(line) or "")
+    if (pdq := _PDQ.fullmatch(line)) is not None:
+        if not SHA256.fullmatch(pdq[1]):
+            raise PrivsieveError(f"{url}, line {number}: a PDQ hash has 64 hexadecimal digits")
+        return Entry(number, "pdq", pdq[1].lower())
+    if (named := _DOMAIN.fullmatch(line)) is not None:
+        registered = domain_of(f"http://{named[1]}")
+        if registered is None or registered != named[1].lower():
+            raise PrivsieveError(
+                f"{url}, line {number}: is no registered domain, such as example.org; a part of one, such as "
+                "www.example.org, cannot be taken down alone"
+            )
+        return Entry(number, "domain", registered)
+    return Entry(number, "key", line)

@@ -1,0 +1,152 @@
+"""`privsieve lookup RELEASE PICTURE|URL`: says whether a release, or a copy of its shards, holds a picture."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.errors import PrivsieveError
+from ingest.formats import open_source
+from ingest.formats.released import RELEASE, TAKEDOWN_JOURNAL
+from ingest.formats.shard import MAX_IMAGE_BYTES
+from ingest.images.pdq import MAX_DISTANCE
+from ingest.sample import printable, url_sha256_of
+from ingest.storage.given_files import given_content
+from ingest.storage.place import Place, place
+from jobs.console.requests import Name, Option, Url, checked_request
+from jobs.releases.decisions import read_decisions
+from jobs.releases.entries import looked_for
+from jobs.releases.matching import held_pictures, pdq_hashes
+from jobs.releases.record import urls_of
+from jobs.releases.taking_down import PdqDistance
+from jobs.releases.url_list import FOLDER, url_hashes
+from jobs.runtime.progress import SILENT, Feedback
+from scoring.policies.policy import REMOVED_BEFORE, TAKEDOWN
+from scoring.runs import RUN_RECORD
+
+URL = re.compile("https?://", re.IGNORECASE)
+
+
+State = Literal["released", "taken down", "dropped", "found"]
+"""`found` is in a folder that is no release."""
+
+
+@checked_request
+class LookupRequest:
+    release: Annotated[Url, Option(argument="RELEASE")]
+    """Folder or fsspec URL of a release, or of a copy of its shards."""
+
+    wanted: Annotated[Name, Option(argument="PICTURE|URL")]
+    """File of a picture, or the URL that the source of the release gives for it; no server is asked."""
+
+    pdq_distance: PdqDistance = MAX_DISTANCE
+    """Number of bits, of 256, in which the PDQ hashes of near pictures may differ."""
+
+    exact: bool = False
+    """Search for the same bytes only. With a release, no picture is read."""
+
+
+@dataclass(frozen=True)
+class PictureMatch:
+    """A picture that was found."""
+
+    state: State
+
+    name: str
+    """SHARD/KEY; the file of a list of URLs that has the URL without a judged picture."""
+
+    distance: int | None = None
+    """Number of bits in which the PDQ hashes differ, of 256; None if its bytes or its URL are the same."""
+
+    rewritten: Literal["covered", "cleaned"] | None = None
+    """How the released file differs from the scanned one, which is the one that was looked for; None if it was not."""
+
+
+@dataclass(frozen=True)
+class LookupResult:
+    matches: tuple[PictureMatch, ...]
+    """First those whose bytes or URL are the same, then the others, the nearest first."""
+
+    num_not_compared: int = 0
+    """Pictures of the release that cannot be decoded."""
+
+    is_list: bool = False
+    """The release is a list of URLs: a picture is found by its bytes alone."""
+
+    is_decodable: bool = True
+    """Whether the picture that is looked for can be compared with others than its copies."""
+
+
+def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupResult:
+    """Search by bytes, and by PDQ hashes unless the request is exact; or search by URL. PrivsieveError if the picture
+    or the release does not exist."""
+    root = place(request.release)
+    is_release = root.at(RELEASE).exists()
+    if not is_release and root.at(RUN_RECORD).exists():
+        raise PrivsieveError(f"{request.release} is a run, which holds no pictures; give a release, or its shards")
+    if root.at(TAKEDOWN_JOURNAL).exists():
+        raise PrivsieveError(f"{request.release}: a takedown is unfinished; run the same takedown again")
+    if URL.match(request.wanted):
+        column, name, hashes = "url_sha256", url_sha256_of(request.wanted) or "", None
+    else:
+        content = given_content(place(request.wanted), request.wanted, MAX_IMAGE_BYTES)
+        column, name = "sha256", hashlib.sha256(content).hexdigest()
+        hashes = None if request.exact else pdq_hashes(content)
+    is_decodable = column == "url_sha256" or request.exact or hashes is not None
+    by_records = list[PictureMatch]()
+    if is_release:
+        by_records += _by_records(read_decisions(root, request.release), column, name)
+        counts = urls_of(root)
+        is_list = counts is not None
+        if counts is not None and counts.keeps_unknown and column == "url_sha256" and not by_records:
+            by_records += _unjudged(root, counts.column, name)
+        if hashes is None or is_list:
+            return LookupResult(tuple(by_records), is_list=is_list, is_decodable=is_decodable or is_list)
+    known = {match.name for match in by_records if match.state == "released"}
+    exact, near, num_not_compared = list[PictureMatch](), list[PictureMatch](), 0
+    state: State = "released" if is_release else "found"
+    # Of each frame, at its own size and at a very large one.
+    wanted = looked_for([]) if hashes is None else hashes[:, [0, -1]].reshape(-1, 4)
+    with feedback.meter("compare pictures", None) as meter:
+        for picture in held_pictures(open_source(request.release, None, None), wanted, meter):
+            shown, distance = f"{printable(picture.shard)}/{picture.key}", picture.nearest()
+            if shown in known or picture.sha256 is None:
+                continue
+            if name in (picture.sha256, picture.url_sha256):
+                exact.append(PictureMatch(state, shown))
+            elif hashes is not None and distance is None:
+                num_not_compared += 1
+            elif distance is not None and distance <= request.pdq_distance:
+                near.append(PictureMatch(state, shown, distance))
+    near.sort(key=lambda match: (match.distance or 0, match.name))
+    return LookupResult((*by_records, *exact, *near), num_not_compared, is_decodable=is_decodable)
+
+
+def _by_records(decisions: pa.Table, column: str, name: str) -> Iterator[PictureMatch]:
+    """Yield what the decisions of a release say of pictures with these bytes, or with this URL. PrivsieveError if they
+    name no URLs."""
+    if decisions[column].null_count == decisions.num_rows and column == "url_sha256":
+        raise PrivsieveError("the release records no URLs, since its source or its policy gives none; give the picture")
+    is_named = pc.equal(decisions[column], name).fill_null(False)
+    if column == "sha256":
+        is_named = pc.or_(is_named, pc.equal(decisions["released_sha256"], name).fill_null(False))
+    for row in decisions.filter(is_named).to_pylist():
+        state: State = "taken down" if row["rule"] in (TAKEDOWN, REMOVED_BEFORE) else "dropped"
+        shown = f"{row['shard']}/{row['key']}"
+        if row["released_sha256"] is None:
+            yield PictureMatch(state, shown)
+        elif column == "url_sha256" or name == row["released_sha256"]:
+            yield PictureMatch("released", shown)
+        else:
+            yield PictureMatch("released", shown, rewritten="covered" if row["action"] == "redact" else "cleaned")
+
+
+def _unjudged(root: Place, column: str, url_sha256: str) -> Iterator[PictureMatch]:
+    """Yield the files of a list that have the URL."""
+    for file in sorted(root.at(FOLDER).names()):
+        if any(url_sha256 in hashes for _, hashes in url_hashes(root.at(FOLDER, file), column)):
+            yield PictureMatch("released", f"{FOLDER}/{file}")

@@ -1,0 +1,277 @@
+"""Finds which pictures of a release the lines of a list name, by `decisions.parquet`.
+
+How near a picture is to given PDQ hashes is computed from the released pictures, since a release does not record any.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.errors import PrivsieveError
+from ingest.formats import Source, open_source
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pdq import NUM_HASHES, Hashes, distances, hashes_of
+from ingest.images.pixels import ImageLimits
+from ingest.sample import Sample, domain_of, printable
+from ingest.storage.place import Place, place
+from jobs.releases.entries import Entry, looked_for, pdq_names
+from jobs.releases.record import urls_of
+from jobs.releases.url_list import url_hashes
+from jobs.runtime.progress import Feedback, Meter
+
+LIMITS = ImageLimits(max_side_px=1024, has_pdq=True)
+
+MAX_THREADS = 8
+"""Limit, since each may need as much memory as a picture takes to decode (`ingest.images.decode`)."""
+
+
+@dataclass(frozen=True)
+class HeldPicture:
+    """A picture of a shard. Fields without a docstring are as in the row of a run."""
+
+    shard: str
+    """As `Source.shards` names it."""
+
+    index: int
+    key: str
+    sha256: str | None
+    """None if the sample holds no picture."""
+
+    url_sha256: str | None
+    domain: str | None
+    distances: npt.NDArray[np.uint16] | None
+    """Number of bits in which it differs from each given hash, at its nearest; shape (hashes,). None if it cannot be
+    compared."""
+
+    def nearest(self) -> int | None:
+        """Return the smallest of `distances`."""
+        return None if self.distances is None or not len(self.distances) else int(self.distances.min())
+
+
+def held_pictures(source: Source, looked_for: Hashes, meter: Meter) -> Iterator[HeldPicture]:
+    """Yield every sample of a corpus, in order. looked_for: shape (hashes, 4); without any, no picture is decoded."""
+    with ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1)) as threads:
+        for shard in source.shards:
+            for slice_ in source.slices(shard):
+                for picture in threads.map(partial(_held, shard, looked_for), source.read(slice_)):
+                    yield picture
+                    meter.advance(1)
+
+
+def _held(shard: str, looked_for: Hashes, sample: Sample) -> HeldPicture:
+    sha256 = None if sample.fault is not None else hashlib.sha256(sample.encoded).hexdigest()
+    near = None
+    if len(looked_for) and sha256 is not None:
+        hashes = pdq_hashes(sample.encoded)
+        near = distances(looked_for, hashes).min(axis=0) if hashes is not None else None
+    return HeldPicture(shard, sample.index, sample.key, sha256, sample.url_sha256, sample.domain, near)
+
+
+def pdq_hashes(encoded: bytes) -> npt.NDArray[np.uint64] | None:
+    """Return the hashes of all that a file shows, shape (pictures, NUM_HASHES, 4); None if nothing can be decoded.
+    Content without a hash, such as a frame after the first 16, is left out."""
+    decoded = decode(encoded, LIMITS)
+    texts = [text for text in decoded.pdq or () if text is not None] if isinstance(decoded, DecodedImage) else []
+    return hashes_of(texts, NUM_HASHES) if texts else None
+
+
+@dataclass(frozen=True)
+class NearMatch:
+    """A picture that a PDQ hash found."""
+
+    number: int
+    """Number of the line."""
+
+    name: str
+    """SHARD/KEY."""
+
+    distance: int
+    """Number of bits that differ, of 256."""
+
+
+Near = tuple[str, str, str, int]
+"""What a PDQ hash found: the hash, shard and sha256 of a picture, and the number of bits that differ."""
+
+
+@dataclass(frozen=True)
+class Matches:
+    """What the lines of a list name."""
+
+    taken: dict[int, Entry]
+    """Row of a picture in the release -> the first line that names it."""
+
+    gone_before: tuple[int, ...]
+    """Numbers of lines whose pictures the release does not hold: dropped by its policy, or taken down before."""
+
+    unknown: tuple[int, ...]
+    """Numbers of lines that name no picture that the release knows."""
+
+    near: tuple[NearMatch, ...]
+
+    unjudged: tuple[tuple[str, Entry], ...] = ()
+    """Rows of a list of URLs of whose URL the release knows no picture: the hash of the URL, and the first line that
+    names it."""
+
+
+def near_pictures(url: str, entries: Sequence[Entry], max_distance: int, feedback: Feedback) -> tuple[list[Near], int]:
+    """Compare every picture of a release with the PDQ hashes of a list. Also count those that cannot be decoded."""
+    names = pdq_names(entries)
+    if not names:
+        return [], 0
+    if urls_of(place(url)) is not None:
+        number = next(entry.number for entry in entries if entry.kind == "pdq")
+        raise PrivsieveError(
+            f"line {number} of the list is a PDQ hash, and {url} is a list of URLs without pictures to compare; write "
+            "the URL, the sha256, or SHARD/KEY"
+        )
+    near, num_not_compared = list[Near](), 0
+    with feedback.meter("compare pictures", None) as meter:
+        for picture in held_pictures(open_source(url, None, None), looked_for(names), meter):
+            if picture.distances is None or picture.sha256 is None:
+                num_not_compared += 1
+                continue
+            for number in np.flatnonzero(picture.distances <= max_distance).tolist():
+                distance = int(picture.distances[number])
+                near.append((names[number], printable(picture.shard), picture.sha256, distance))
+    return near, num_not_compared
+
+
+def matched(decisions: pa.Table, entries: Sequence[Entry], url: str, near: Sequence[Near]) -> Matches:
+    """Find the rows of a list; only rows that it names become Python objects. near: of `near_pictures`.
+
+    PrivsieveError if a key is that of several pictures, or if the release does not record what a line names.
+    """
+    rows_of = _rows_of_names(decisions, entries, url)
+    _add_copies(decisions, rows_of)
+    distances = dict[tuple[int, str], int]()
+    for name, row, distance in _rows_of_near(decisions, near):
+        rows_of.setdefault(("pdq", name), []).append(row)
+        distances[row, name] = distance
+    is_released = pc.is_valid(decisions["released_sha256"]).to_numpy()
+    taken, gone, unknown, shown = dict[int, Entry](), list[int](), list[int](), list[NearMatch]()
+    for entry in entries:
+        rows_of_entry = rows_of.get((entry.kind, entry.name), [])
+        released = sorted({row for row in rows_of_entry if is_released[row]})
+        if entry.kind == "key" and len(released) > 1:
+            raise PrivsieveError(
+                f"line {entry.number} of the list is the key of {len(released):,} pictures; write SHARD/KEY, or the "
+                "sha256"
+            )
+        for row in released:
+            taken.setdefault(row, entry)
+            if entry.kind == "pdq":
+                name = f"{decisions['shard'][row].as_py()}/{decisions['key'][row].as_py()}"
+                shown.append(NearMatch(entry.number, name, distances[row, entry.name]))
+        if not released:
+            (gone if rows_of_entry else unknown).append(entry.number)
+    return Matches(taken, tuple(gone), tuple(unknown), tuple(shown))
+
+
+def _add_copies(decisions: pa.Table, rows_of: dict[tuple[str, str], list[int]]) -> None:
+    """Add the pictures with the same released bytes to those that a hash or a URL names."""
+    named, hashes = dict[str, set[tuple[str, str]]](), decisions["released_sha256"]
+    for name, rows in rows_of.items():
+        if name[0] in ("sha256", "url"):
+            for sha256 in pc.drop_null(hashes.take(pa.array(rows, pa.int64()))).to_pylist():
+                named.setdefault(sha256, set()).add(name)
+    rows = np.flatnonzero(pc.is_in(hashes, pa.array([*named], pa.string())).to_numpy()).tolist()
+    for row, sha256 in zip(rows, hashes.take(pa.array(rows, pa.int64())).to_pylist(), strict=True):
+        for name in named[sha256]:
+            rows_of[name].append(row)
+
+
+def copies_left(decisions: pa.Table, matches: Matches) -> tuple[str, ...]:
+    """Return SHARD/KEY of each picture that stays and has the same released bytes as one that goes."""
+    hashes = decisions["released_sha256"]
+    gone = pc.drop_null(hashes.take(pa.array(matches.taken, pa.int64())))
+    rows = np.flatnonzero(pc.is_in(hashes, gone.combine_chunks()).to_numpy()).tolist()
+    stay = decisions.select(["shard", "key"]).take(pa.array([r for r in rows if r not in matches.taken], pa.int64()))
+    return tuple(f"{row['shard']}/{row['key']}" for row in stay.to_pylist())
+
+
+def with_same_url(decisions: pa.Table, matches: Matches) -> Matches:
+    """Return the matches and the other pictures of the same URLs: a list of URLs has each of these rows or none."""
+    of_url = dict[str, Entry]()
+    for row, entry in matches.taken.items():
+        of_url.setdefault(decisions["url_sha256"][row].as_py(), entry)
+    is_same = pc.is_in(decisions["url_sha256"], pa.array([*of_url], pa.string()))
+    is_same = pc.and_(is_same, pc.is_valid(decisions["released_sha256"]))
+    rows = np.flatnonzero(is_same.to_numpy()).tolist()
+    urls = decisions["url_sha256"].take(pa.array(rows, pa.int64())).to_pylist()
+    return replace(matches, taken={row: of_url[url] for row, url in zip(rows, urls, strict=True)} | matches.taken)
+
+
+def with_unjudged(
+    root: Place, files: Iterable[str], column: str, decisions: pa.Table, entries: Sequence[Entry], matches: Matches
+) -> Matches:
+    """Return the matches and the rows of a list without a judged picture that the entries name. files: of the list."""
+    lines = dict[tuple[str, str], list[Entry]]()
+    for entry in entries:
+        lines.setdefault((entry.kind, entry.name), []).append(entry)
+    has_domains = any(entry.kind == "domain" for entry in entries)
+    judged = {*decisions["url_sha256"].to_pylist()}
+    unjudged, matched_lines = list[tuple[str, Entry]](), set[int]()
+    for name in files:
+        for batch, hashes in url_hashes(root.at(name), column):
+            for url, url_sha256 in zip(batch.column(column).to_pylist(), hashes, strict=True):
+                if url_sha256 is None or url_sha256 in judged:
+                    continue
+                naming = lines.get(("url", url_sha256), [])
+                if has_domains:
+                    naming = [*naming, *lines.get(("domain", domain_of(url) or ""), [])]
+                if naming:
+                    unjudged.append((url_sha256, min(naming, key=lambda entry: entry.number)))
+                    matched_lines.update(entry.number for entry in naming)
+    return replace(
+        matches,
+        gone_before=tuple(number for number in matches.gone_before if number not in matched_lines),
+        unknown=tuple(number for number in matches.unknown if number not in matched_lines),
+        unjudged=tuple(unjudged),
+    )
+
+
+def _rows_of_near(decisions: pa.Table, near: Sequence[Near]) -> Iterator[tuple[str, int, int]]:
+    """Yield the hash, the row of a picture, and the number of bits that differ."""
+    hashes = pa.array({sha256 for _, _, sha256, _ in near}, pa.string())
+    rows = np.flatnonzero(pc.is_in(decisions["released_sha256"], hashes).to_numpy()).tolist()
+    places = decisions.select(["shard", "released_sha256"]).take(pa.array(rows, pa.int64())).to_pylist()
+    rows_of: dict[tuple[str, str], list[int]] = {}
+    for row, picture in zip(rows, places, strict=True):
+        rows_of.setdefault((picture["shard"], picture["released_sha256"]), []).append(row)
+    for name, shard, sha256, distance in near:
+        for row in rows_of.get((shard, sha256), ()):
+            yield name, row, distance
+
+
+def _rows_of_names(decisions: pa.Table, entries: Sequence[Entry], url: str) -> dict[tuple[str, str], list[int]]:
+    """Return kind and name of an entry -> rows. PrivsieveError if a user names what the release does not
+    record; a row of `removed.parquet` that does so names nothing."""
+    paths = pc.binary_join_element_wise(decisions["shard"], decisions["key"], "/")
+    columns: dict[str, tuple[pa.ChunkedArray, ...]] = {
+        "sha256": (decisions["sha256"], decisions["released_sha256"], decisions["key"], paths),
+        "key": (decisions["key"], paths),
+        "url": (decisions["url_sha256"],),
+        "domain": (decisions["domain"],),
+    }
+    rows_of: dict[tuple[str, str], list[int]] = {}
+    for kind, searched in columns.items():
+        names = pa.array({entry.name for entry in entries if entry.kind == kind}, pa.string())
+        for column in searched if len(names) else ():
+            rows = np.flatnonzero(pc.is_in(column, names).to_numpy())
+            for row, name in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
+                rows_of.setdefault((kind, name), []).append(row)
+        typed = [entry for entry in entries if entry.kind == kind and not entry.is_tombstone]
+        if typed and kind in ("url", "domain") and columns[kind][0].null_count == decisions.num_rows:
+            raise PrivsieveError(
+                f"line {typed[0].number} of the list names a {'URL' if kind == 'url' else kind}, and {url} records "
+                "none, since its source or its policy gives none; write the sha256, or SHARD/KEY"
+            )
+    return rows_of

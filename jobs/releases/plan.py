@@ -1,0 +1,185 @@
+"""What a release will hold: one pass over all rows, of which only counts and hashes stay in memory."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.errors import IncompleteError, RunError, number_of
+from ingest.formats import Source
+from ingest.sample import printable
+from ingest.storage.place import Place
+from jobs.releases.decisions import KeptHash, ScoreThreshold, counted, decisions_of, row_chunks, unseen_in
+from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, Policy
+from scoring.runs.coverage import has_all_chosen
+from scoring.runs.footers import refuse_foreign
+from scoring.runs.ledger import finished, has_any_result, shard_ids_of_others
+from scoring.runs.record import RunRecord
+from scoring.runs.results import Results, RowRange, results
+from scoring.runs.rows import Damage, damage_of, is_damage
+from scoring.table import Col
+
+THEN = "wait if a scan is at work, else run the same scan again; then filter"
+"""What to do if rows are missing: a scan may be at work, or was interrupted."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What is released of one shard."""
+
+    shard: str
+    rows: list[RowRange]
+    """Position of its rows in the run."""
+
+    num_rows: int
+    num_kept: int
+    """Samples to write, flagged ones too."""
+
+    is_whole: bool
+    """All samples of the shard were scanned."""
+
+    kept_sha256: str
+    """Hash of the kept samples. The copy decides again, and must get the same hash."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many images a policy keeps, flags and drops."""
+
+    by_rule: Mapping[tuple[str, str], int]
+    """(action, rule) -> images."""
+
+    num_damaged_parts: int = 0
+    """Rows of the run that are about a part of a damaged shard, and no images. They have decisions too."""
+
+    num_unseen: int = 0
+    """Kept and flagged images that hold content that was not scanned."""
+
+    unseen_kinds: Mapping[str, int] = field(default_factory=dict)
+    """Kind of such content -> how many of these images hold it, the most frequent first."""
+
+    @property
+    def num_images(self) -> int:
+        return sum(self.by_rule.values())
+
+    def as_json(self, is_clean: bool) -> dict[str, Any]:
+        """Return what `release.json` says. is_clean: content that was not scanned was removed from the files."""
+        rules: dict[str, dict[str, int]] = {}
+        for (action, rule), count in sorted(self.by_rule.items()):
+            rules.setdefault(rule, {})[action] = count
+        return {
+            "actions": self.actions(),
+            "rules": rules,
+            "num_unseen_kept": 0 if is_clean else self.num_unseen,
+            "unseen_kept": {} if is_clean else dict(self.unseen_kinds),
+            "num_unseen_removed": self.num_unseen if is_clean else 0,
+        }
+
+    def actions(self) -> dict[str, int]:
+        by_action = Counter[str]()
+        for (action, _), count in self.by_rule.items():
+            by_action[action] += count
+        return {action: by_action[action] for action in ACTIONS}
+
+
+@dataclass(frozen=True)
+class Plan:
+    shares: list[Share]
+    """One per shard that has rows, in the order of the source."""
+
+    counts: Counts
+    num_older: int
+    """Scored rows of a version that did not record what was not scanned."""
+
+    num_kept_bytes: int
+    """Size of the encoded images that are kept."""
+
+    num_scored_left: int
+    """Images with a score that are kept or flagged."""
+
+    damage: Damage
+    """Shards of which an unknown number of images was not seen."""
+
+    @property
+    def num_kept(self) -> int:
+        return sum(share.num_kept for share in self.shares)
+
+    def kept_sha256(self) -> str:
+        """Return the hash of what is kept of the whole corpus."""
+        return hashlib.sha256("".join(share.kept_sha256 for share in self.shares).encode()).hexdigest()
+
+
+def plan_release(
+    run: Place, record: RunRecord, corpus: Source, policy: Policy, threshold: ScoreThreshold | None = None
+) -> Plan:
+    """Decide for every row of a complete run. RunError if rows are missing; PolicyError if a rule fails."""
+    refuse_foreign(run, record.settings_hash())
+    listed = results(run)
+    shares, by_rule, damaged = list[Share](), Counter[tuple[str, str]](), list[tuple[str, Counter[str]]]()
+    num_unseen, unseen_kinds = 0, Counter[str]()
+    num_older = num_kept_bytes = num_scored_left = 0
+    for shard, ranges in shard_rows(record, corpus, listed):
+        kept, num_rows = KeptHash(shard), 0
+        for rows in row_chunks(run, ranges, policy, threshold):
+            decisions = decisions_of(rows, policy, threshold)
+            kept.update(decisions)
+            num_rows += decisions.num_rows
+            by_rule.update(counted(decisions))
+            damage = Counter(rows[Col.REASON].filter(is_damage(rows)).to_pylist())
+            if damage:
+                damaged.append((shard, damage))
+            unseen = unseen_in(rows, decisions)
+            num_unseen += len(unseen)
+            unseen_kinds.update(kind for kinds in unseen.values() for kind in kinds)
+            num_older += rows.filter((pc.field(Col.STATUS) == "scored") & pc.field(Col.UNSEEN).is_null()).num_rows
+            is_kept = pc.not_equal(decisions["action"], "drop")
+            num_scored_left += pc.sum(pc.and_(is_kept, pc.equal(rows[Col.STATUS], "scored"))).as_py() or 0
+            num_kept_bytes += pc.sum(rows[Col.NUM_BYTES].filter(is_kept)).as_py() or 0
+        is_whole = record.is_whole
+        shares.append(Share(shard, ranges, num_rows, kept.num_kept, is_whole, kept.hexdigest(is_whole)))
+    _refuse_incomplete(record, corpus, listed, num_rows=sum(share.num_rows for share in shares))
+    counts = counts_of(by_rule, num_unseen, unseen_kinds)
+    return Plan(shares, counts, num_older, num_kept_bytes, num_scored_left, damage_of(damaged))
+
+
+def shard_rows(record: RunRecord, corpus: Source, listed: Results) -> Iterator[tuple[str, list[RowRange]]]:
+    """Yield each shard with where its rows are. RunError if one is not scanned to its end."""
+    for shard in corpus.shards:
+        if not record.is_whole and not has_any_result(shard, listed.ledger):
+            continue
+        if not finished(shard, listed.ledger):
+            raise RunError(f"{printable(shard)} is not scanned to its end; {THEN}")
+        yield shard, listed.of(shard)
+
+
+def counts_of(by_rule: Mapping[tuple[str, str], int], num_unseen: int, unseen_kinds: Mapping[str, int]) -> Counts:
+    """Return the counts of images, without rows about damage. by_rule: of all rows."""
+    of_damage = ("drop", DAMAGED_SHARD)
+    of_images = {decided: number for decided, number in by_rule.items() if decided != of_damage}
+    kinds = dict(sorted(unseen_kinds.items(), key=lambda item: (-item[1], item[0])))
+    return Counts(of_images, by_rule.get(of_damage, 0), num_unseen, kinds)
+
+
+def counts_in(decisions: pa.Table) -> Counts:
+    """Return the counts of a finished release. decisions: without a column `unseen` if an older version wrote them."""
+    has_unseen = "unseen" in decisions.column_names
+    unseen = pc.drop_null(decisions["unseen"]) if has_unseen else pa.array([], pa.list_(pa.string()))
+    kinds = Counter(pc.drop_null(pc.list_flatten(unseen)).to_pylist())
+    return counts_of(counted(decisions), len(unseen), kinds)
+
+
+def _refuse_incomplete(record: RunRecord, corpus: Source, listed: Results, num_rows: int) -> None:
+    gone = len(shard_ids_of_others(corpus.shards, listed.ledger))
+    if gone:
+        raise IncompleteError(
+            f"{record.source} has changed since it was scanned: {number_of(gone, 'shard')} of the run "
+            f"{'is' if gone == 1 else 'are'} gone; nothing is "
+            "released; restore what is gone, or scan the source into a new run"
+        )
+    if not has_all_chosen(record, num_rows, corpus.shards, listed.ledger):
+        wanted = record.num_chosen
+        raise RunError(f"{num_rows} of {wanted} chosen images are scanned; {THEN}")

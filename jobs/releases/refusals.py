@@ -1,0 +1,131 @@
+"""Where a release may not be written: over other data, inside the input, or while another filter writes there.
+
+Also what to know before the counts: of which images they are, and which rules may not do what was meant.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ingest.errors import PolicyError, StorageError, number_of
+from ingest.formats.released import RELEASE, RELEASE_LEASE, UNFINISHED, own_names_among
+from ingest.storage.place import PART, Place
+from jobs.releases.contents import refuse_others
+from jobs.releases.plan import Plan
+from jobs.releases.record import GroupCounts, ReleaseRecord, release_record
+from scoring.policies.policy import Policy
+from scoring.privacy import LEVEL_0_ADVICE, matches_level_0_too
+from scoring.runs.lease import STALE_S, holder
+from scoring.runs.record import RunRecord
+from scoring.runs.rows import scope_of
+
+_JUST_BEGUN = re.compile(
+    rf"{re.escape(RELEASE_LEASE)}|({re.escape(RELEASE_LEASE)}|{re.escape(UNFINISHED)})\.[0-9a-f]{{8}}{re.escape(PART)}"
+)
+"""Name of a file that a filter leaves that was killed before its record was complete (`Place.create`)."""
+
+
+def refuse_misplaced(out: Place, url: str, run: Place, source: Place, is_folder: bool) -> None:
+    """Raise StorageError if the release would be inside the source or the run, or hold them.
+
+    is_folder: whether everything below `source` is part of the corpus, or only some of its files.
+    """
+    if out.is_local and any(above.exists() and not above.is_dir() for above in Path(out.path).parents):
+        raise StorageError(f"cannot write {url}: it is below a file")
+    if out.is_within(source) and (is_folder or source.is_within(out)):
+        raise StorageError(f"{url} is inside the source; write the release to a folder outside of it")
+    for name, read in (("source", source), ("run", run)):
+        if read.is_within(out):
+            raise StorageError(f"{url} holds the {name}; write the release to a folder of its own")
+    if out.is_within(run):
+        raise StorageError(f"{url} is inside the run; write the release to a folder outside of it")
+
+
+def refuse_own_names(plan: Plan) -> None:
+    """Raise StorageError if a shard would take the name of one of the release's own files."""
+    names = own_names_among(share.shard for share in plan.shares if share.num_kept)
+    if names:
+        raise StorageError(f"the source holds {names[0]}, which a release has of its own; rename it and scan again")
+
+
+def refuse_loss(out: Place, url: str, source: Place, identity: ReleaseRecord, resume: bool, overwrite: bool) -> None:
+    """Raise StorageError if data in `out` would be lost. source: where the pictures are."""
+    begun, finished = release_record(out.at(UNFINISHED)), release_record(out.at(RELEASE))
+    is_release = begun is not None or finished is not None
+    if out.exists() and not resume and not overwrite:
+        raise StorageError(f"{url} exists; give a new folder, or --resume, or --overwrite")
+    worker = holder(out.at(RELEASE_LEASE))
+    if worker is not None and not worker.is_stale():
+        raise StorageError(
+            f"{url} is being written by {worker}; wait for it, or stop it "
+            f"(one that was killed on another machine is given up after {STALE_S} s)"
+        )
+    if out.exists() and not is_release and not _was_just_begun(out):
+        _refuse_foreign(out, url, overwrite)
+    if overwrite and is_release:
+        refuse_others(out, url, source)
+    if resume and is_release and begun is None:
+        raise StorageError(f"{url} is finished already; use --overwrite to write it again")
+    if resume and begun not in (None, identity):
+        raise StorageError(
+            f"{url} was begun with another run, policy or guarantee, by another version, or images were scanned "
+            "again since; use --overwrite"
+        )
+
+
+def _was_just_begun(out: Place) -> bool:
+    """Return whether a folder holds nothing but what a filter leaves that was killed before it wrote its record."""
+    return out.is_dir() and all(
+        entry["type"] == "file" and _JUST_BEGUN.fullmatch(posixpath.basename(entry["name"])) for entry in out.entries()
+    )
+
+
+def _refuse_foreign(out: Place, url: str, overwrite: bool) -> None:
+    foreign = [name for name in (RELEASE, UNFINISHED) if out.at(name).exists()]
+    why = f" (its {foreign[0]} is of something else)" if foreign else ""
+    remedy = ", so --overwrite leaves it alone; remove it yourself" if overwrite else " to resume; give a new folder"
+    raise StorageError(f"{url} holds no release of privsieve{why}{remedy}")
+
+
+def refuse_blind(policy: Policy, record: RunRecord) -> None:
+    """Raise PolicyError if every rule looks only at what the run's engine does not judge."""
+    if policy.is_blind(record.engine["assessed"]):
+        raise PolicyError(
+            f"{policy.file}: this policy can decide nothing about this run: no rule looks at anything that the "
+            f"{record.engine['name']} engine judges (protocol {record.engine['protocol']})"
+        )
+
+
+def scope(record: RunRecord, plan: Plan) -> str:
+    """Return which images of the source the decisions are of; all if `--limit` asked for more than there are."""
+    num_rows = plan.counts.num_images + plan.counts.num_damaged_parts
+    return scope_of(record, record.limit is not None and num_rows < record.limit, plan.damage)
+
+
+def cautions(record: RunRecord, plan: Plan, policy: Policy) -> Iterator[str]:
+    yield scope(record, plan)
+    if plan.damage.caution:
+        yield plan.damage.caution
+    if record.screen is not None:
+        yield record.screen.caution
+    if record.made_up:
+        yield record.made_up
+    for rule, columns in policy.inapplicable_rules(record.engine["assessed"]).items():
+        yield f'  rule "{rule}" decided nothing: the {record.engine["name"]} engine does not judge {", ".join(columns)}'
+    for chosen_rule, sql in zip(policy.rules, policy.sql, strict=True):
+        if chosen_rule.then != "keep" and matches_level_0_too(sql):
+            yield f'  rule "{chosen_rule.name}" {LEVEL_0_ADVICE}'
+    if plan.num_older:
+        rows = f"{number_of(plan.num_older, 'row')} {'was' if plan.num_older == 1 else 'were'}"
+        yield (f"  {rows} scanned by an older version that did not record unseen content; scan again to have it judged")
+
+
+def notes_of_groups(groups: GroupCounts | None) -> Iterator[str]:
+    """Yield a line about groups of near duplicates."""
+    if groups is not None:
+        pictures = number_of(groups.num_overruled, "picture")
+        yield (
+            f"  {number_of(groups.num_pictures, 'picture')} in {number_of(groups.num_groups, 'group')} of near "
+            f"duplicates ({groups.by}): {pictures} with a stricter decision than of their own"
+        )

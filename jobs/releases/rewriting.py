@@ -1,0 +1,222 @@
+"""Pictures that are written again: cleaned, or covered."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from ingest.errors import EngineError, LabelsError, PolicyError, number_of
+from ingest.formats.released import NotReleased, Rewritten
+from ingest.images.rewriting import CLEANED_FORMATS, TARGETS, cleaned
+from ingest.storage.place import place
+from jobs.releases.decisions import TAKEN_DOWN_BEFORE
+from reports.words import SIDES, first_frame_boxes
+from scoring.assessment import Engine, EngineDescription, EngineOptions, Outcome, View
+from scoring.engines import engine_module
+from scoring.engines.detectors.covering import Demands, Judged, cover_targets, cover_whole, examiner
+from scoring.labels.reviews import ReviewedBox, reviewed_boxes
+from scoring.policies.policy import WHOLE_IMAGE, Policy, Rule
+from scoring.taxonomy import ATTRIBUTES
+
+NOT_CLEANED, REMOVED = "not_cleaned", "removed_before"
+"""Reasons of a `NotReleased`."""
+
+ReviewedBoxes = Mapping[str, Sequence[Sequence[ReviewedBox]]]
+"""sha256 -> the boxes as each person who changed some left them."""
+
+_LEVEL_OF = {attribute.key: attribute.level for attribute in ATTRIBUTES}
+
+_ROUNDING = 2e-4
+"""Sides of boxes are rounded in answers, and in what people saw."""
+
+
+@dataclass(frozen=True)
+class VerifyEngine:
+    """Another engine that examines covered pictures. It is loaded where it is first needed, once per process."""
+
+    name: str
+    options: EngineOptions
+
+    @property
+    def described(self) -> EngineDescription:
+        """Return the description. EngineError if the engine cannot run here."""
+        return _described(self)
+
+    @property
+    def shown(self) -> str:
+        return f"{self.name} ({self.described.protocol})"
+
+    def refuse_gpu(self) -> None:
+        """Raise EngineError if the engine takes a GPU, which copies on Ray are not given."""
+        if self.described.num_gpus:
+            raise EngineError(
+                f"--verify-engine {self.name} takes a GPU, and copies on Ray have none; write the release in this "
+                "process (--executor inline), or use a server (--verify-engine openai)"
+            )
+
+    def assessed(self, view: View) -> Outcome:
+        return _loaded(self).assess([view])[0]
+
+
+@cache
+def _described(engine: VerifyEngine) -> EngineDescription:
+    return engine_module(engine.name).describe(engine.options)
+
+
+@cache
+def _loaded(engine: VerifyEngine) -> Engine:
+    return engine_module(engine.name).load(engine.options)
+
+
+@dataclass(frozen=True)
+class Rewriter:
+    """Writes the pictures of one shard again, as a policy wants it."""
+
+    policy: Policy
+    decisions: Mapping[int, Mapping[str, Any]]
+    """Index of each released image -> its rule, its status, number of scanned frames, boxes, and what people said of
+    these (`reviewed`)."""
+
+    verify: "VerifyEngine | None" = None
+
+    def __call__(self, index: int, encoded: bytes) -> Rewritten | NotReleased:
+        decided = self.decisions[index]
+        rule = next((r for r in self.policy.rules if r.name == decided["rule"] and r.then == "redact"), None)
+        if rule is not None:
+            if WHOLE_IMAGE in rule.cover:
+                return cover_whole(encoded, self.policy.cover_method)
+            falls_back = rule.fallback == "image"
+            boxes = decided["boxes"] or ()
+            judged = _judged(boxes, decided["reviewed"], rule)
+            demands = Demands(self.policy.absent)
+            if self.verify is not None:
+                demands = replace(demands, verifier=self.verify.assessed, verifies=self.verify.described)
+            return cover_targets(encoded, rule.cover, boxes, self.policy.cover_method, falls_back, judged, demands)
+        if self.policy.files == "as-is":
+            return Rewritten(encoded)
+        if decided["status"] != "scored":
+            return NotReleased(NOT_CLEANED, "it was not scanned, so it cannot be cleaned")
+        content = cleaned(encoded, decided["num_frames_scanned"] or 1)
+        if content is None:
+            message = f"its file cannot be cleaned without a change of its pixels ({', '.join(CLEANED_FORMATS)} can be)"
+            return NotReleased(NOT_CLEANED, message)
+        if self.policy.removed and hashlib.sha256(content).hexdigest() in self.policy.removed:
+            return NotReleased(REMOVED, TAKEN_DOWN_BEFORE)
+        return Rewritten(content)
+
+
+def boxes_of_people(url: str | None, policy: Policy) -> ReviewedBoxes:
+    """Read the boxes of RUN/reviews; none without a URL. PolicyError if nothing is covered, LabelsError as there."""
+    if url is None:
+        return {}
+    if not policy.redacts:
+        raise PolicyError("--boxes says what to cover, and no rule of the policy covers anything; leave it out")
+    if not place(url).is_dir():
+        raise LabelsError(f"--boxes {url} is no folder; give RUN/reviews")
+    return reviewed_boxes(place(url))
+
+
+def notes_of_looks(reviewed: ReviewedBoxes, verify: VerifyEngine | None) -> Iterator[str]:
+    """Yield a line about the boxes that people left, and one about the other engine of the second look."""
+    if reviewed:
+        yield f"  boxes of {number_of(len(reviewed), 'picture')} are as people left them"
+    if verify is not None:
+        is_fake = "; its answers are made up" if verify.described.is_fake else ""
+        yield f"  covered pictures are examined by {verify.shown}, too{is_fake}"
+
+
+def boxes_sha256(reviewed: ReviewedBoxes) -> str | None:
+    """Return the hash of all boxes, in whatever order people answered; None without any."""
+    if not reviewed:
+        return None
+    texts = {
+        sha256: sorted(json.dumps([box.model_dump() for box in answer]) for answer in answers)
+        for sha256, answers in reviewed.items()
+    }
+    return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
+
+
+def _judged(boxes: Sequence[Mapping[str, Any]], reviewed: Sequence[Sequence[ReviewedBox]], rule: Rule) -> Judged:
+    """Return what people say of the boxes of a row. A box is spared if everyone who changed this picture removed it.
+    reviewed: the boxes as each person left them."""
+    named = {*rule.cover} | ({"biometrics"} if "faces" in rule.cover else set())
+    covered = [
+        (box.x_min, box.y_min, box.x_max, box.y_max)
+        for answer in reviewed
+        for box in answer
+        if box.by == "person" and (box.attribute in named or _LEVEL_OF.get(box.attribute or "", 1) in (1, 2))
+    ]
+    spared = [
+        (box["attribute"], (box["x_min"], box["y_min"], box["x_max"], box["y_max"]))
+        for box in (first_frame_boxes(boxes) if reviewed else ())
+        if not any(_is_box(box, other) for answer in reviewed for other in answer if other.by == "model")
+    ]
+    return Judged(tuple(covered), tuple(spared), frozenset(rule.spare))
+
+
+def _is_box(box: Mapping[str, Any], reviewed: ReviewedBox) -> bool:
+    """Return whether a box that a person has left is this one of the row."""
+    return box["attribute"] == reviewed.attribute and all(
+        abs(box[side] - getattr(reviewed, side)) <= _ROUNDING for side in SIDES
+    )
+
+
+def rewritten_rows(rows: pa.Table, decisions: pa.Table, reviewed: ReviewedBoxes) -> dict[int, dict[str, Any]]:
+    """Return `Rewriter.decisions`. rows: of one shard, as many as decisions, with what `Policy.columns` names."""
+    names = [name for name in ("status", "num_frames_scanned", "boxes") if name in rows.column_names]
+    decided = decisions.select(["index", "sha256", "rule", "action"]).to_pylist()
+    return {
+        own["index"]: {"rule": own["rule"], "boxes": None, "reviewed": reviewed.get(own["sha256"] or "", ())} | row
+        for own, row in zip(decided, rows.select(names).to_pylist(), strict=True)
+        if own["action"] != "drop"
+    }
+
+
+def verify_engine(name: str | None, options: EngineOptions, policy: Policy) -> VerifyEngine | None:
+    """Return the other engine of the second look. PolicyError if it has nothing to judge; EngineError if it cannot run
+    here, or if its options are given without it."""
+    if name is None:
+        if options != EngineOptions():
+            raise EngineError("--model, --endpoint and other options of engines are for --verify-engine; name it")
+        return None
+    engine = VerifyEngine(name, options)
+    demands = Demands(policy.absent, verifies=engine.described)
+    rules = [rule for rule in policy.rules if rule.then == "redact" and WHOLE_IMAGE not in rule.cover]
+    if not rules:
+        raise PolicyError("--verify-engine examines covered pictures, and no rule covers areas; leave it out")
+    for rule in rules:
+        if not demands.verified(rule.cover):
+            raise PolicyError(
+                f'{policy.file}: rule "{rule.name}" covers nothing that the {name} engine judges by itself; add '
+                "residual_max_level: 3 to the policy, so that it must find nothing of level 1 or 2"
+            )
+    return engine
+
+
+def clears_what_is_private(policy: Policy, verify: VerifyEngine | None, reviewed: ReviewedBoxes) -> bool:
+    """Return whether the second look finds nothing of level 1 or 2 in any covered picture of the release. This is so if
+    it judges all of these attributes, and nothing keeps it from finding one."""
+    private = {key for key, level in _LEVEL_OF.items() if level in (1, 2)}
+    is_spared = bool(reviewed) or any(rule.spare for rule in policy.rules)
+    if not policy.redacts or not private <= {*policy.absent} or policy.cover_method != "solid" or is_spared:
+        return False
+    engines = [examiner(), *([verify.described] if verify is not None else [])]
+    return private <= {key for engine in engines for key in engine.assessed if key not in engine.presence_only}
+
+
+def refuse_uncoverable(policy: Policy) -> None:
+    """Raise PolicyError for a rule that covers what the second look cannot judge; EngineError if it cannot run here."""
+    if not any(name != WHOLE_IMAGE for rule in policy.rules for name in rule.cover):
+        return
+    engine = examiner()
+    for rule in policy.rules:
+        for name in rule.cover:
+            if name not in (*TARGETS, *engine.assessed, WHOLE_IMAGE):
+                raise PolicyError(
+                    f'{policy.file}: rule "{rule.name}" covers {name}, and the {engine.name} engine, which examines '
+                    f"covered pictures, does not judge it; there are: {', '.join([*engine.assessed, WHOLE_IMAGE])}"
+                )

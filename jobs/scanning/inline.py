@@ -1,0 +1,262 @@
+"""The scan in this process and further ones of this machine: the same slices, attempts and results as on Ray.
+
+    python -m jobs.scanning.inline FD     a further process; the parent talks to it through the inherited connection
+
+A thread of the parent serves each further process. If one dies, a new one scans its slice again. The run counts the
+deaths (`scoring.runs.attempts`): a slice that kills its process is isolated, and at last given up. A further process
+ends at once when its parent is gone.
+
+A picture that crashes a decoder, or takes longer than `ScanSettings.stall_s`, ends the process that scans its slice,
+which may be this one. The run counts such deaths. After two of them a slice is scanned image by image, in a child
+process that may die.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+
+from ingest.errors import PrivsieveError
+from jobs.scanning.isolation import ChildProcess
+from jobs.scanning.slice_scanner import SliceScanner, WorkerCrash
+from jobs.scanning.slice_tasks import Chosen, ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
+from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS
+from scoring.runs.ledger import Ledger
+
+
+def scan_slices(
+    settings: ScanSettings,
+    left: list[str],
+    chosen: Chosen,
+    ledger: Ledger,
+    show: ShowUnderWay = lambda num: None,
+    *,
+    num_processes: int = 1,
+    further_after_s: float = 0.0,
+) -> Generator[SliceCounts, None, None]:
+    """Scan the slices of the shards `left` that have no result in the ledger; yield what came of each.
+
+    num_processes: with this one. further_after_s: seconds after which the others begin.
+    """
+    under_way, ended = ProcessesUnderWay(show), SimpleQueue[SliceCounts | None]()
+    tasks = Tasks(_listed(settings, left, chosen, ledger), ended.put)
+    further = [
+        FurtherProcess(number, settings, tasks, ended.put, under_way, further_after_s)
+        for number in range(1, num_processes)
+    ]
+    num_at_work = len(further)
+    for process in further:
+        process.start()
+    scanner = SliceScanner(settings, on_progress=lambda _, num_images: under_way.on_progress(0, num_images))
+    try:
+        while True:
+            task = tasks.take()
+            if task is not None:
+                ended.put(scan_until_it_ends(scanner, task))
+                under_way.on_progress(0, 0)
+            elif not num_at_work and ended.empty():
+                return
+            else:
+                for process in further:
+                    process.begin()  # to find that nothing is left
+            while not ended.empty() or (task is None and num_at_work):
+                counts = ended.get()
+                if counts is None:
+                    num_at_work -= 1
+                    break  # it may have given a slice back
+                yield counts
+    finally:
+        for process in further:
+            process.stop()
+        scanner.close()
+
+
+def _listed(
+    settings: ScanSettings, left: list[str], chosen: Chosen, ledger: Ledger
+) -> Iterator[SliceTask | SliceCounts]:
+    for shard in left:
+        try:
+            yield from slices_left(settings, shard, chosen, ledger)
+        except PrivsieveError as error:
+            yield SliceCounts(failure=str(error))
+
+
+TRIES = GIVE_UP_AFTER_DEATHS + 2
+"""Children for one slice. The run gives the slice up before; if not even one starts, the parent scans it."""
+
+REPORT_EVERY_S = 1.0
+"""How often a child reports how many images of its slice are done."""
+
+STOP_LIMIT_S = 10.0
+
+
+def scan_until_it_ends(scanner: SliceScanner, task: SliceTask) -> SliceCounts:
+    """Scan a slice. A crash of a worker counts as on Ray: soon the slice is isolated, and at last it is given up."""
+    while True:
+        try:
+            return scanner.scan(task)
+        except WorkerCrash:
+            continue
+
+
+class Tasks:
+    """The slices of a scan, for several threads: each is taken once."""
+
+    def __init__(self, listed: Iterator[SliceTask | SliceCounts], failed: Callable[[SliceCounts], object]):
+        """Take slices, and what came of shards that cannot be listed; the latter go to `failed`."""
+        self._listed, self._failed = listed, failed
+        self._given_back = deque[SliceTask]()
+        self._lock = threading.Lock()
+
+    def take(self) -> SliceTask | None:
+        """Return the next slice; None if nothing is left."""
+        with self._lock:
+            if self._given_back:
+                return self._given_back.popleft()
+            for listed in self._listed:
+                if isinstance(listed, SliceTask):
+                    return listed
+                self._failed(listed)
+        return None
+
+    def give_back(self, task: SliceTask) -> None:
+        with self._lock:
+            self._given_back.append(task)
+
+
+class ProcessesUnderWay:
+    """How many images are done of slices that have not ended, over all processes; see `ShowUnderWay`."""
+
+    def __init__(self, show: ShowUnderWay):
+        self._show = show
+        self._num_done: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    def on_progress(self, process: int, num_images: int) -> None:
+        """Set the images done in a process. process: its own number. num_images: 0 once its slice has ended."""
+        with self._lock:
+            self._num_done[process] = num_images
+            self._show(sum(self._num_done.values()))
+
+
+class FurtherProcess(threading.Thread):
+    """A thread that serves one child after the other."""
+
+    def __init__(
+        self,
+        number: int,
+        settings: ScanSettings,
+        tasks: Tasks,
+        ended: Callable[[SliceCounts | None], object],
+        under_way: ProcessesUnderWay,
+        after_s: float,
+    ):
+        """ended: takes what came of each slice, and None once no more will come. after_s: seconds to wait before the
+        first child is started, since a small scan is done before one is ready."""
+        super().__init__(daemon=True)
+        self._number, self._after_s = number, after_s
+        self._settings = replace(settings, source=replace(settings.source, shards=()))  # names would take long to send
+        self._tasks, self._ended, self._under_way = tasks, ended, under_way
+        self._lock, self._is_over, self._begins = threading.Lock(), threading.Event(), threading.Event()
+        self._child: _Child | None = None
+
+    def begin(self) -> None:
+        """Wait no longer before the first child is started."""
+        self._begins.set()
+
+    def stop(self) -> None:
+        """Kill the child, whatever it does."""
+        self._is_over.set()
+        self._begins.set()
+        with self._lock:
+            if self._child is not None:
+                self._child.kill()
+        self.join(STOP_LIMIT_S)
+
+    def run(self) -> None:
+        try:
+            self._begins.wait(self._after_s)
+            while not self._is_over.is_set() and (task := self._tasks.take()) is not None:
+                counts = self._scanned(task)
+                self._under_way.on_progress(self._number, 0)
+                if counts is None:
+                    self._tasks.give_back(task)
+                    return
+                self._ended(counts)
+        finally:
+            with self._lock:
+                if self._child is not None:
+                    self._child.kill()
+            self._ended(None)
+
+    def _scanned(self, task: SliceTask) -> SliceCounts | None:
+        """Return what came of a slice; None if no child answers."""
+        for _ in range(TRIES):
+            with self._lock:
+                if self._is_over.is_set():
+                    return None
+                self._child = self._child or _Child(self._settings)
+            counts = self._child.scan(task, lambda num_images: self._under_way.on_progress(self._number, num_images))
+            if counts is not None:
+                return counts
+            with self._lock:
+                self._child.kill()
+                self._child = None
+        return None
+
+
+class _Child:
+    def __init__(self, settings: ScanSettings):
+        self._settings: ScanSettings | None = settings
+        self._process = ChildProcess("jobs.scanning.inline")
+        self.kill = self._process.kill
+
+    def scan(self, task: SliceTask, on_progress: Callable[[int], object]) -> SliceCounts | None:
+        """Scan a slice in the child; None if the child died."""
+        try:
+            if self._settings is not None:
+                self._process.connection.send(self._settings)
+                self._settings = None
+            self._process.connection.send(task)
+            while isinstance(answer := self._process.connection.recv(), int):
+                on_progress(answer)
+        except (EOFError, OSError):
+            return None
+        assert isinstance(answer, SliceCounts)
+        return answer
+
+
+def _serve(connection: Connection) -> None:
+    """Scan the slices that the parent sends, in the child."""
+    settings: ScanSettings = connection.recv()
+    tasks = SimpleQueue[SliceTask]()
+    threading.Thread(target=_receive, args=(connection, tasks), daemon=True).start()
+    reported_s = 0.0
+
+    def on_progress(_: str, num_images: int) -> None:
+        nonlocal reported_s
+        if time.monotonic() - reported_s >= REPORT_EVERY_S:
+            reported_s = time.monotonic()
+            connection.send(num_images)
+
+    scanner = SliceScanner(settings, on_progress=on_progress)
+    while True:
+        connection.send(scan_until_it_ends(scanner, tasks.get()))
+
+
+def _receive(connection: Connection, tasks: SimpleQueue[SliceTask]) -> None:
+    """End the process as soon as its parent is gone, even in the midst of a slice."""
+    try:
+        while True:
+            tasks.put(connection.recv())
+    except (EOFError, OSError):
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    _serve(Connection(int(sys.argv[1])))

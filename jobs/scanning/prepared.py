@@ -1,0 +1,360 @@
+"""A scan before it begins: source and lists are opened, samples are chosen, and it is known where it would run.
+
+Whether `--category` names something that the samples have is checked as far as the first ones show. `record_of` gives
+what run.json says: everything that makes the rows comparable with those of another scan. Also what a scan says at its
+end: why images have no row.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from ingest import __version__
+from ingest.categories import read_class_list, read_keyword_list
+from ingest.errors import LabelsError, PrivsieveError, RunError, SourceError, StorageError, did_you_mean, number_of
+from ingest.formats import Source, open_source, webdataset
+from ingest.formats.released import own_names_among
+from ingest.formats.webdataset import CategoryProbe
+from ingest.images.pixels import ImageLimits
+from ingest.sample import printable
+from ingest.storage.place import place
+from jobs.runtime.cluster import Executor, is_this_machine
+from jobs.runtime.hash_list import HashList, hash_list_of
+from jobs.runtime.machines import default_num_gpus, gpus_of_engine
+from jobs.runtime.on_worker import code_hash
+from jobs.scanning.request import ScanRequest, ScanResources
+from jobs.scanning.slice_tasks import Chosen, draw, draw_per_category, draw_shards, first
+from scoring.assessment import EngineDescription, EngineModule
+from scoring.engines import engine_module
+from scoring.protocols import name_to_continue
+from scoring.runs import RUN_RECORD
+from scoring.runs.coverage import Tally
+from scoring.runs.ledger import finished, shard_ids_of_others
+from scoring.runs.record import RunRecord, ScreenSettings, read_record
+from scoring.runs.results import Results
+from scoring.screen.model import FittedScreen
+from scoring.screen.record import ScreenRecord
+from scoring.screen.screen_file import read_screen
+from scoring.table import LISTED
+from scoring.taxonomy import TAXONOMY
+
+Figure = TypeVar("Figure")
+
+MAX_FIELDS = 20
+"""Limit on the JSON fields that are listed if the category is not among them."""
+
+NUM_SHARDS = 3
+"""Number of probed shards, spread over the corpus."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A request whose source and lists were found to be right. The engine is not asked, and nothing is written."""
+
+    request: ScanRequest
+    module: EngineModule
+    source: Source
+    hash_list: HashList
+
+    screen: FittedScreen | None
+    """Leaves pictures out before the engine sees them; None for nothing."""
+
+    def limits(self, description: EngineDescription) -> ImageLimits:
+        """Return limits of the pictures that the engine gets."""
+        has_pdq = self.request.pdq or self.hash_list.needs_pdq
+        return ImageLimits(self.request.max_pixels_in, self.request.max_frames, description.max_side_px, has_pdq)
+
+
+def prepare(request: ScanRequest) -> Prepared:
+    """Open source and lists. EngineError for an unknown engine or a wrong option, before shards are listed, which may
+    take minutes; SourceError, LabelsError, StorageError of source and lists."""
+    module = engine_module(request.engine)
+    request = _as_begun(request)
+    module.refuse_wrong(request.options)
+    class_list = None if request.labels is None else read_class_list(request.labels)
+    keyword_list = None if request.caption_words is None else read_keyword_list(request.caption_words)
+    source = open_source(request.source, request.source_format, request.category, class_list, keyword_list)
+    screen = None if request.screen is None else read_screen(request.screen)
+    return Prepared(request, module, source, hash_list_of(request.hash_list), screen)
+
+
+def _as_begun(request: ScanRequest) -> ScanRequest:
+    """Return the request with the revision of the protocol that the run began with."""
+    name = request.options.protocol
+    if name is None or not place(request.run).at(RUN_RECORD).exists():
+        return request
+    begun_with = str(read_record(request.run)[1].engine["protocol"])
+    return replace(request, options=replace(request.options, protocol=name_to_continue(name, begun_with)))
+
+
+def refuse_foreign_list(source: Source) -> None:
+    """Raise LabelsError if `--labels` names no image of the source. Stops at the first that it names."""
+    if source.class_list is None:
+        return
+    try:
+        if any(of for shard in source.shards for of in source.categories(shard)):
+            return
+    except StorageError:  # the scan says of which shard, and may name the class
+        return
+    raise LabelsError(
+        f"{source.class_list.url}: none of its {number_of(source.class_list.num_names, 'name')} is one of the "
+        "source's images; names must be the keys of the rows, with or without folders and extension"
+    )
+
+
+def is_on_cluster(resources: ScanResources) -> bool:
+    """Return whether the work is done by a cluster rather than by this machine alone."""
+    return resources.executor == "ray" and not is_this_machine(resources.ray_address)
+
+
+def gpus_per_engine(prepared: Prepared, resources: ScanResources) -> float:
+    """Return the GPUs that Ray reserves for an engine. Call this inside `ray_session`."""
+    request = prepared.request
+    num_gpus = gpus_of_engine(request.engine, request.options, resources.engine_gpus)
+    return num_gpus if resources.engine_gpus is not None else default_num_gpus(resources.ray_address, num_gpus)
+
+
+def chosen_samples(
+    request: ScanRequest, source: Source, executor: Executor, notice: Callable[[str], None]
+) -> tuple[Chosen, dict[str, int]]:
+    """Return the samples to scan, None for all; and fields of the run's record that follow from the draw.
+
+    To draw from all samples, every shard is listed first.
+    """
+    if request.limit is not None:
+        return first(source.shards, (_num_samples(source, shard) for shard in source.shards), request.limit), {}
+    if request.sample is None:
+        return None, {}
+    shards = list(source.shards)
+    if request.per_category:
+        categories = _of_each_shard(
+            lambda shard: list(source.categories(shard)), shards, executor, "a sample per category"
+        )
+        chosen, num_without = draw_per_category(shards, categories, request.sample, request.seed or 0)
+        if num_without:
+            notice(f"{number_of(num_without, 'image')} without a category cannot be drawn")
+        return chosen, {"drawn": sum(map(len, chosen.values()))}
+    if request.shards is not None:
+        shards = draw_shards(shards, request.shards, request.seed or 0)
+    counts = _of_each_shard(partial(_num_samples, source), shards, executor, "a sample")
+    if request.shards is None:
+        return draw(shards, counts, request.sample, request.seed or 0), {}
+    if request.sample > sum(counts):
+        raise SourceError(
+            f"--sample {request.sample}: the {number_of(len(shards), 'drawn shard')} hold only "
+            f"{number_of(sum(counts), 'image')}; draw more with --shards, or fewer with --sample"
+        )
+    return draw(shards, counts, request.sample, request.seed or 0), {"num_in_shards": sum(counts)}
+
+
+def _of_each_shard(work: Callable[[str], Figure], shards: list[str], executor: Executor, what: str) -> list[Figure]:
+    """Return what `work` gives for each shard, in order. what: that is drawn. SourceError if a listing fails."""
+    try:
+        if executor == "inline":
+            return [work(shard) for shard in shards]
+        from jobs.scanning.on_ray import of_each_shard
+
+        return of_each_shard(work, shards)
+    except PrivsieveError as error:
+        raise SourceError(f"{what} needs every shard listed: {error}") from None
+
+
+def _num_samples(source: Source, shard: str) -> int:
+    return sum(len(slice_.locators) for slice_ in source.slices(shard))
+
+
+def check_category(source: Source) -> str | None:
+    """Return a line if the samples give two categories that differ, else None.
+
+    SourceError if none of the probed samples has what `--category` names. Parquet columns are checked as the source is
+    opened, and folder trees take no category.
+    """
+    if source.format != "webdataset" or source.class_list is not None or source.keyword_list is not None:
+        return None
+    probes = _probes(source, 1 if source.category is None else NUM_SHARDS)
+    num_samples = sum(probe.num_samples for probe in probes)
+    fields = list(dict.fromkeys(name for probe in probes for name in probe.fields))
+    if source.category is None:
+        num_contradicting = sum(probe.num_contradicting for probe in probes)
+        if not num_contradicting:
+            return None
+        return (
+            f"the .cls member and the JSON field category differ in {num_contradicting} of the first "
+            f"{number_of(num_samples, 'sample')}; .cls is taken: choose with --category cls or --category category"
+        )
+    named = (source.category, source.category.partition(".")[0])  # a nested field may be missing in these samples
+    is_there = any(probe.num_with_category for probe in probes) or any(printable(name) in fields for name in named)
+    if not num_samples or is_there:
+        return None
+    probed = f"none of the {number_of(num_samples, 'sample')} probed"
+    if source.category == "cls":
+        raise SourceError(f"--category cls: {probed} has a .cls member that holds anything")
+    near = did_you_mean(source.category, fields)
+    raise SourceError(
+        f'--category "{source.category}": {probed} has that JSON field{near}; {_fields_in_words(fields, "their")}'
+    )
+
+
+def own_names_notice(source: Source) -> str | None:
+    """Return a line if shards have names of a release's own files, so that no filter can copy them; else None."""
+    names = own_names_among(source.shards)
+    if not names:
+        return None
+    return f"the source holds {names[0]}, which a release has of its own, so filter refuses the run; rename it first"
+
+
+def no_category(source: Source, category: str) -> str:
+    """Return why no sample has a category, as far as its name shows; it names fields, never their content."""
+    if source.format != "webdataset":
+        return f'the column "{category}" holds nothing'
+    if category == "cls":
+        return "no sample has a .cls member that holds anything"
+    fields = [name for probe in _probes(source, 1) for name in probe.fields]
+    near = "" if category in fields else did_you_mean(category, fields)
+    missing = f'no sample has a text or whole number in the JSON field "{category}"{near}'
+    return "; ".join([missing, _fields_in_words(fields, "the first samples'")])
+
+
+def _fields_in_words(fields: list[str], whose: str) -> str:
+    return f"{whose} fields are: {', '.join(fields[:MAX_FIELDS])}" if fields else "the first have no JSON"
+
+
+def _probes(source: Source, num_shards: int) -> list[CategoryProbe]:
+    """Probe the first shard, or shards spread from the first to the last; the scan reports unreadable ones."""
+    last = len(source.shards) - 1
+    numbers = sorted({last * n // max(1, num_shards - 1) for n in range(num_shards)})
+    probes = list[CategoryProbe]()
+    for number in numbers:
+        with suppress(StorageError):
+            probes.append(webdataset.category_probe(source.root, source.shards[number], source.category))
+    return probes
+
+
+def record_of(prepared: Prepared, engine: EngineDescription) -> RunRecord:
+    """Return the record of a scan. SourceError if a name has bytes that run.json cannot hold."""
+    request, source, screen = prepared.request, prepared.source, prepared.screen
+    is_url = "://" in request.source
+    return RunRecord(
+        privsieve=__version__,
+        code=code_hash(),
+        source=_unicode(request.source if is_url else os.path.abspath(os.path.expanduser(request.source))),
+        format=source.format,
+        category=None if request.category is None else _unicode(request.category),
+        sample=request.sample,
+        seed=None if request.sample is None else request.seed or 0,
+        limit=request.limit,
+        per_category=request.per_category,
+        shards=request.shards,
+        num_source_shards=None if request.shards is None else len(source.shards),
+        labels=None if source.class_list is None else source.class_list.sha256,
+        caption_words=None if source.keyword_list is None else source.keyword_list.sha256,
+        pdq=request.pdq or prepared.hash_list.needs_pdq,
+        hash_list=None if request.hash_list is None else prepared.hash_list.digest,
+        screen=None if screen is None else _screen(screen.record, screen.sha256),
+        max_pixels=request.max_pixels_in,
+        max_frames=request.max_frames,
+        taxonomy=TAXONOMY.version,
+        engine=_comparable(engine),
+        is_fake=engine.is_fake,
+    )
+
+
+def _screen(record: ScreenRecord, sha256: str) -> ScreenSettings:
+    level_1 = next((bound.miss_high for bound in record.levels if bound.level == 1), None)
+    return ScreenSettings(
+        sha256=sha256,
+        target_miss=record.target_miss,
+        confidence=record.confidence,
+        miss_high=record.bound.miss_high,
+        miss_high_level_1=level_1,
+        guard_share=record.guard_share,
+    )
+
+
+def _comparable(description: EngineDescription) -> dict[str, Any]:
+    return {
+        "name": description.name,
+        "protocol": description.protocol,
+        "assessed": list(description.assessed),
+        # Left out if empty, so that runs which began before this key existed can be continued.
+        **({"only_affirmed": list(description.presence_only)} if description.presence_only else {}),
+        **({"uses_caption": True} if description.uses_caption else {}),
+        "weights": description.weights,
+        "versions": description.versions,
+        "max_side_px": description.max_side_px,
+    }
+
+
+def _unicode(text: str) -> str:
+    """Return the text. SourceError if run.json could not hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SourceError(
+            f"{printable(text)} has bytes that are not UTF-8, as run.json is; rename it, or give a link to it"
+        ) from None
+    return text
+
+
+def refuse_other_shards(run_url: str, shards: list[str], listed: Results) -> None:
+    """Raise RunError if the source lost shards that have rows, or a compacted run, which is closed, would get more."""
+    gone = shard_ids_of_others(shards, listed.ledger)
+    if gone:
+        are = "is" if len(gone) == 1 else "are"
+        raise RunError(
+            f"{number_of(len(gone), 'shard')} that {run_url} has rows of {are} gone from the source "
+            f"({printable(gone[0])} first); "
+            "restore them, or scan the source into a new run"
+        )
+    new = [shard for shard in shards if not finished(shard, listed.ledger)]
+    if new and listed.ranges is not None:
+        raise RunError(
+            f"{run_url} is compacted, and the source has {number_of(len(new), 'shard')} more "
+            f"({printable(new[0])} first); scan them into a run of their own"
+        )
+
+
+def incomplete(
+    run_url: str,
+    shards: Sequence[str],
+    missing: Sequence[str],
+    changed: Sequence[str],
+    tally: Tally,
+    num_chosen: int | None,
+    failures: Sequence[str],
+) -> str | None:
+    """Return why the run lacks rows, in one line that says what to do; None if it is complete.
+
+    missing: the shards with slices without a result. changed: printable names of shards that changed between two scans.
+    num_chosen: images that were to be scanned; None for all. failures: why slices have no result.
+    """
+    if changed:
+        return (
+            f"{changed[0]} changed between two scans of this run ({number_of(len(changed), 'such shard')}): remove its "
+            f"results from {run_url}/scores and run the same scan again, or scan into a new run"
+        )
+    if missing:
+        why = f" ({failures[0]})" if failures else ""
+        return (
+            f"{len(missing)} of {number_of(len(shards), 'shard')} have images without a row, {printable(missing[0])} "
+            f"first{why}; `privsieve status {run_url}` lists them; run the same scan again to continue"
+        )
+    if num_chosen not in (None, tally.num_rows):
+        return (
+            f"{tally.num_rows} images have a row and {num_chosen} were chosen: the source changed between two scans of "
+            "this run; scan into a new run"
+        )
+    return None
+
+
+def category_notices(source: Source, tally: Tally) -> Iterator[str]:
+    """Yield a line for each way in which images lack a category."""
+    num_named = tally.num_images - tally.reasons.get(LISTED, 0)
+    if source.class_list is not None and tally.num_with_category < num_named:
+        without = number_of(num_named - tally.num_with_category, "image")
+        yield f"{without} of {tally.num_images:,} without a category: {source.class_list.url} does not name them"
+    if source.category is not None and num_named and not tally.num_with_category:
+        yield f"the category is null in every row: {no_category(source, source.category)}"

@@ -1,0 +1,377 @@
+"""A scan from its request to its result. Start here to follow one through."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+
+from ingest.errors import IncompleteError, RunError, StorageError
+from ingest.formats import StatedCounts, refuse_without_pictures, stated_counts
+from ingest.sample import printable
+from ingest.storage.place import Place, place
+from jobs.runtime.cluster import inline_session, num_cores, ray_session
+from jobs.runtime.machines import pool_size, refuse_unfit_engine, share_of_gpu
+from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
+from jobs.scanning import inline
+from jobs.scanning.preflight import checked_description
+from jobs.scanning.prepared import (
+    category_notices,
+    check_category,
+    chosen_samples,
+    gpus_per_engine,
+    incomplete,
+    is_on_cluster,
+    own_names_notice,
+    prepare,
+    record_of,
+    refuse_foreign_list,
+    refuse_other_shards,
+)
+from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
+from jobs.scanning.slice_tasks import Chosen, ScanSettings, ShowUnderWay, SliceCounts, noticing_silence
+from scoring.assessment import EngineDescription, EngineOptions, RemoteEngineModule
+from scoring.runs import ATTEMPTS, RUN_LEASE, RUN_RECORD
+from scoring.runs.attempts import Attempts, EngineTime, EngineTimeFile
+from scoring.runs.coverage import tally
+from scoring.runs.footers import footers
+from scoring.runs.lease import Lease, lease
+from scoring.runs.ledger import (
+    CONFLICT,
+    Ledger,
+    finished,
+    has_any_result,
+    result_names,
+    shard_id_in,
+    shard_id_of_result,
+)
+from scoring.runs.record import (
+    RunRecord,
+    refuse_other,
+    refuse_other_files,
+    remove_unfinished,
+    start_or_continue,
+    with_built,
+)
+from scoring.runs.results import Results, results
+from scoring.screen.guard import GuardCounts
+from scoring.screen.model import refuse_other_features
+
+SILENT_STALLS = 3
+MIN_SILENCE_S = 1800
+"""A notice is given after this multiple of `Supervision.stall_seconds` without a result, and after at least this many
+seconds."""
+
+MIN_DECODE_THREADS = 2
+"""For an engine of one CPU, too: its thread mostly waits for the model."""
+
+FURTHER_AFTER_S = 2.0
+"""An inline scan that ends sooner needs no further process, which takes a second to start."""
+
+MAX_COUNTED_FILES = 2000
+"""Results whose rows are counted before a scan continues, so that progress begins there; more take too long."""
+
+ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger, ShowUnderWay], Generator[SliceCounts, None, None]]
+"""The one signature of executors: `inline.scan_slices`, and `on_ray.scan_slices` with its engines."""
+
+
+def run_scan(
+    request: ScanRequest,
+    resources: ScanResources | None = None,
+    supervision: Supervision | None = None,
+    feedback: Feedback = SILENT,
+) -> ScanResult:
+    """Scan what the run lacks: afterwards each image of the request has one row.
+
+    IncompleteScanError if images are left without a row, IncompleteError if the scan had to stop before its end; any
+    other error of `ingest.errors` before a row is written.
+    """
+    with feedback.meter("scan", None) as progress, weights_shown(feedback, progress):
+        progress.phase("listing shards", is_logged="://" in request.source)
+        return _Scan(request, resources or ScanResources(), supervision or Supervision(), feedback, progress).run()
+
+
+class _Scan:
+    def __init__(
+        self,
+        request: ScanRequest,
+        resources: ScanResources,
+        supervision: Supervision,
+        feedback: Feedback,
+        progress: Meter,
+    ) -> None:
+        self._resources = resources
+        self._supervision = supervision
+        self._feedback = feedback
+        self._progress = progress
+        self._num_new = 0
+        self._guard = GuardCounts()
+        self._new_by_shard = Counter[str]()
+        self._stated = StatedCounts({}, 0)
+        self._prepared = prepare(request)
+        self._request = self._prepared.request
+        if self._request.options.protocol != request.options.protocol:
+            feedback.notice(f"{request.run} is continued with {self._request.options.protocol}, with which it began")
+        self._run = place(request.run)
+        self._engine_time = EngineTimeFile(self._run)
+        if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
+            raise RunError(f"{request.run} is inside the source; use a folder outside of it for --run")
+        self._on_cluster = is_on_cluster(self._resources)
+
+    def run(self) -> ScanResult:
+        self._notice(own_names_notice(self._prepared.source))
+        with ExitStack() as stack:
+            if self._on_cluster:  # a machine of it describes the engine
+                stack.enter_context(self._session())
+            self._description = self._described()
+            self._record = record_of(self._prepared, self._description)
+            if refuse_other(self._request.run, self._record) is None and not self._on_cluster:
+                self._refuse_new_run()  # on a cluster, `checked_description` has done it
+            own_lease = stack.enter_context(
+                lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover)
+            )
+            Attempts(self._run.at(ATTEMPTS)).reset_failed()
+            stack.enter_context(_discounting_interruption(self._run))
+            if not self._on_cluster:
+                stack.enter_context(self._session())
+            return self._scanned(own_lease)
+
+    def _described(self) -> EngineDescription:
+        """Describe the engine, on a cluster by a machine that can run it: this one may lack the packages."""
+        if not self._on_cluster:
+            return self._prepared.module.describe(self._request.options)
+
+        is_new = not self._run.at(RUN_RECORD).exists()
+        if is_new:
+            refuse_other_files(self._run, self._request.run)
+            self._refuse_source()
+        cpus, gpus = self._resources.engine_cpus, gpus_per_engine(self._prepared, self._resources)
+        refuse_unfit_engine(self._resources.ray_address, cpus, gpus)
+        new_run = (self._prepared.source, self._run) if is_new else None
+        return checked_description(
+            self._request.engine, self._engine_options(), cpus, gpus, self._feedback, self._progress, new_run=new_run
+        )
+
+    def _refuse_new_run(self) -> None:
+        """Raise EngineError if a new run would get no answer, or its screen cannot be used here; SourceError if it
+        would get no picture."""
+        if isinstance(self._prepared.module, RemoteEngineModule):
+            self._prepared.module.check(self._request.options)
+        if self._prepared.screen is not None:
+            refuse_other_features(self._prepared.screen)
+        self._refuse_source()
+
+    def _refuse_source(self) -> None:
+        refuse_without_pictures(self._prepared.source, self._request.source)
+        self._notice(check_category(self._prepared.source))
+
+    def _scanned(self, own_lease: Lease) -> ScanResult:
+        refuse_foreign_list(self._prepared.source)
+        executor, notice = self._resources.executor, self._feedback.notice
+        chosen, facts = chosen_samples(self._request, self._prepared.source, executor, notice)
+        self._record = self._record.model_copy(update=facts)
+        shards = [shard for shard in self._prepared.source.shards if chosen is None or shard in chosen]
+        scan_left = self._executor()
+        begun = start_or_continue(self._request.run, self._record)
+        before = results(self._run)
+        refuse_other_shards(self._request.run, shards, before)
+        settings = self._settings(begun)
+        unfinished = [shard for shard in shards if not finished(shard, before.ledger)]
+        if unfinished and begun.code not in (None, self._record.code):
+            self._feedback.notice(
+                f"{self._request.run} was begun with other code of privsieve; new rows are of this one"
+            )
+        num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
+        failures: list[str] = []
+        if unfinished and self._prepared.screen is not None and before.ranges is None:
+            self._guard = self._counted_before(before.ledger, begun.settings_hash())
+            self._check_guard()
+        if unfinished:
+            self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
+            if chosen is None and self._progress.is_shown:
+                self._progress.phase("reading the counts next to the shards", is_logged=False)
+                self._stated = stated_counts(self._prepared.source)
+                self._progress.expect_about(self._stated.num_images)
+            self._progress.phase(f"loading {self._request.engine}")
+            with closing(scan_left(settings, unfinished, chosen, before.ledger, self._progress.under_way)) as counts:
+                failures = self._follow(counts, len(unfinished), len(shards), own_lease, begun)
+        remove_unfinished(self._run)
+        self._notice_wrong_counts(unfinished, before.ledger)
+        return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
+
+    def _num_rows(self, before: Results, settings_hash: str) -> int:
+        """Return the number of rows that the run has, for progress; 0 if it is hidden, or counting would be slow."""
+        ledger = before.ledger
+        names = [name for shard in self._prepared.source.shards for name in result_names(shard, ledger)]
+        if not self._progress.is_shown or before.ranges is not None or len(names) > MAX_COUNTED_FILES:
+            return 0
+        try:
+            return sum(footer.num_rows for footer in footers(self._run, names, settings_hash))
+        except (RunError, StorageError):
+            return 0  # the end of the scan says which file is damaged
+
+    def _counted_before(self, ledger: Ledger, settings_hash: str) -> GuardCounts:
+        """Return what the screen did in earlier scans into this run."""
+        names = [name for shard in self._prepared.source.shards for name in result_names(shard, ledger)]
+        parts = (GuardCounts.parsed(footer.screen) for footer in footers(self._run, names, settings_hash))
+        return sum(parts, GuardCounts())
+
+    def _check_guard(self) -> None:
+        """Raise IncompleteError if the guard of the screen contradicts its bound: more rows would prove as little."""
+        if self._prepared.screen is None:
+            return
+        from reports.screening.bounds import broken_bound
+
+        broken = broken_bound(self._guard, self._prepared.screen.record)
+        if broken is not None:
+            raise IncompleteError(broken)
+
+    def _notice_drift(self, guard: GuardCounts) -> None:
+        if self._prepared.screen is None or not self._num_new:
+            return
+        from reports.screening.bounds import drifted_share
+
+        self._notice(drifted_share(guard, self._prepared.screen.record))
+
+    def _notice(self, line: str | None) -> None:
+        if line is not None:
+            self._feedback.notice(line)
+
+    def _session(self) -> AbstractContextManager[None]:
+        if self._resources.executor == "inline":
+            return inline_session("run the same scan again to continue")
+        self._progress.phase("starting Ray")
+        return ray_session(self._resources.ray_address)
+
+    def _executor(self) -> ScanSlices:
+        """Return what scans the slices that are left. Call this inside the session."""
+        if self._resources.executor == "inline":
+            number = self._resources.processes
+            if number is not None:
+                return partial(inline.scan_slices, num_processes=number)
+            has_own_workers = self._description.num_gpus > 0 or self._description.batches_at_once > 1
+            number = 1 if has_own_workers else num_cores()
+            return partial(inline.scan_slices, num_processes=number, further_after_s=FURTHER_AFTER_S)
+        from jobs.scanning import on_ray
+
+        address, cpus = self._resources.ray_address, self._resources.engine_cpus
+        gpus = gpus_per_engine(self._prepared, self._resources)
+        refuse_unfit_engine(address, cpus, gpus)
+        size, max_size = pool_size(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
+        pool = on_ray.EnginePool(size, max_size, cpus, gpus, self._on_cluster)
+        scan_left = partial(on_ray.scan_slices, engines=pool, notice=self._feedback.notice)
+        if not self._progress.is_shown:
+            return lambda settings, left, chosen, ledger, _: scan_left(settings, left, chosen, ledger)
+        return scan_left
+
+    def _engine_options(self) -> EngineOptions:
+        """Return the options, with what the engine may use of its machine; inline it may use all."""
+        is_inline = self._resources.executor == "inline"
+        return replace(
+            self._request.options,
+            cpus=None if is_inline else self._resources.engine_cpus,
+            gpu_share=share_of_gpu(self._resources.engine_gpus),
+        )
+
+    def _settings(self, begun: RunRecord) -> ScanSettings:
+        description = self._description
+        return ScanSettings(
+            source=self._prepared.source,
+            run=self._run,
+            engine=self._request.engine,
+            options=replace(self._engine_options(), weights_sha256=frozenset(description.weights.values())),
+            num_decode_threads=max(MIN_DECODE_THREADS, math.ceil(self._resources.engine_cpus)),
+            limits=self._prepared.limits(description),
+            settings_hash=begun.settings_hash(),
+            code=self._record.code or "",
+            stall_s=self._supervision.stall_seconds,
+            description=description,
+            hash_list=self._prepared.hash_list,
+            screen=self._prepared.screen,
+            engine_record=begun.engine,
+            image_memory_bytes=self._supervision.image_memory_bytes,
+        )
+
+    def _follow(
+        self, scanned: Iterator[SliceCounts], num_left: int, num_shards: int, own_lease: Lease, begun: RunRecord
+    ) -> list[str]:
+        """Show how the scan goes on. Return why slices have no result, one line each."""
+        failures: list[str] = []
+        num_ended = num_shards - num_left
+        silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_seconds)
+        for counts in noticing_silence(scanned, silence_s, lambda: self._notice_silence(silence_s)):
+            own_lease.check()
+            if counts.built_with:
+                begun = with_built(self._request.run, begun, json.loads(counts.built_with))
+            if counts.engine_time:
+                self._engine_time.add(EngineTime.model_validate_json(counts.engine_time))
+            if counts.is_fatal:
+                raise IncompleteError(f"{counts.failure}; run the same command again to continue")
+            self._guard += GuardCounts.parsed(counts.guard)
+            if counts.guard:
+                self._check_guard()
+            self._progress.advance(counts.num_rows)
+            self._num_new += counts.num_rows
+            self._new_by_shard[shard_id_of_result(counts.name)] += counts.num_rows
+            if counts.is_last:
+                num_ended += 1
+                self._progress.shards(num_ended, num_shards)
+            if counts.failure:
+                failures.append(counts.failure)
+        self._engine_time.write()
+        return failures
+
+    def _notice_wrong_counts(self, scanned: list[str], earlier: Ledger) -> None:
+        """Compare shards that this scan has read from their first image to their last."""
+        now = results(self._run).ledger if self._stated.by_shard else earlier
+        whole = [shard for shard in scanned if not has_any_result(shard, earlier) and finished(shard, now)]
+        self._notice(self._stated.difference({item: self._new_by_shard[shard_id_in(item, now)] for item in whole}))
+
+    def _notice_silence(self, silence_s: float) -> None:
+        self._feedback.notice(
+            f"no slice has ended for {silence_s / 60:.0f} min; an engine may still be loading, or a worker is "
+            "stopped: if no process of this scan is at work, end it with Ctrl-C and run the same command again"
+        )
+
+    def _reconcile(
+        self, shards: list[str], settings_hash: str, num_chosen: int | None, failures: list[str], earlier: Ledger
+    ) -> ScanResult:
+        """Count what the run has now. earlier: what the run had before this scan.
+
+        IncompleteScanError says which shards have slices without a result, and why.
+        """
+        source, now = self._prepared.source, results(self._run)
+        missing = [shard for shard in shards if not finished(shard, now.ledger)]
+        tally_ = tally(self._run, settings_hash, source, earlier, now)
+        result = ScanResult(
+            num_images=tally_.num_images,
+            reasons=tally_.reasons,
+            damage=tally_.damage,
+            num_shards=len(shards),
+            num_finished_shards=len(shards) - len(missing),
+            num_new_images=self._num_new,
+            seconds=self._progress.elapsed_s,
+            images_per_s=self._progress.overall_images_per_s,
+            num_screened=tally_.guard.num_screened,
+        )
+        self._notice_drift(tally_.guard)
+        changed = [printable(s) for s in missing if now.ledger.last.get(shard_id_in(s, now.ledger)) == CONFLICT]
+        why = incomplete(self._request.run, shards, missing, [*changed, *tally_.changed], tally_, num_chosen, failures)
+        if why is not None:
+            raise IncompleteScanError(why, result)
+        for notice in category_notices(source, tally_):
+            self._feedback.notice(notice)
+        return result
+
+
+@contextmanager
+def _discounting_interruption(run: Place) -> Iterator[None]:
+    """Do not count an interruption by the user as a death of the slices that were being scanned."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        with suppress(StorageError):
+            Attempts(run.at(ATTEMPTS)).discount_interrupted()
+        raise

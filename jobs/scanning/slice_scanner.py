@@ -1,0 +1,237 @@
+"""A worker of a scan: slices in, one result file each; only counts come back.
+
+Encoded bytes are read, decoded, scored and written in one process, since moving pixels between processes costs more
+than anything but the model. A slice whose worker died or hung is tried again, then isolated.
+"""
+
+import ctypes
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from typing import Protocol
+
+import pyarrow as pa
+
+from ingest.errors import EngineError, SourceError, StorageError
+from ingest.sample import printable
+from jobs.scanning.batch import BATCH_SAMPLES, MAX_BATCHES, SCREENED_SAMPLES, Flow, Room, batches, rows_in_order
+from jobs.scanning.engine_host import EngineHost, NotLoadedError
+from jobs.scanning.isolation import IsolationError, isolated_rows
+from jobs.scanning.slice_tasks import ScanSettings, SliceCounts, SliceTask, watched
+from scoring.runs import ATTEMPTS, SCORES
+from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts, EngineTime
+from scoring.runs.footers import shard_text, write_result
+from scoring.screen.guard import guard_counts
+from scoring.table import SCHEMA, Col
+
+OnProgress = Callable[[str, int], object]
+"""Takes the name of a slice (`SliceTask.name`) and how many of its images were scanned so far; for progress only. An
+empty name means that an engine is loaded."""
+
+
+def no_progress(slice_name: str, num_images: int) -> None:
+    """Use this as `OnProgress` if progress is not shown."""
+
+
+class Metrics(Protocol):
+    """What a worker reports to the outside while it scans; see `jobs.scanning.on_ray.ScanMetrics`."""
+
+    def slice_written(self, seconds: float, num_scored: int, quarantined: Mapping[str, int]) -> None: ...
+
+    def queued(self, num_images: int) -> None: ...
+
+    def tokens(self, spent: Mapping[str, int]) -> None: ...
+
+    def engine_time(self, more: EngineTime) -> None: ...
+
+
+MMAP_THRESHOLD, TRIM_THRESHOLD = (-3, 16 * 2**20), (-1, 64 * 2**20)
+"""Parameter of mallopt(3) and its value in bytes."""
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep up to 64 MB of freed memory per arena for the next picture.
+
+    By default it gives the pixels of each picture back to the system, which must then clear the same pages again for
+    the next picture: a tenth of the CPU time of a scan (tests.benchmarks.overhead). Other C libraries have no mallopt.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(*MMAP_THRESHOLD)
+        mallopt(*TRIM_THRESHOLD)
+
+
+class WorkerCrash(Exception):  # noqa: N818 (the worker crashed; its caller decides whether the process ends)
+    """An unforeseen exception. It is recorded as a death; the worker must not scan this slice further."""
+
+
+class SliceScanner:
+    """Scans one slice after the other, or several at once from as many threads."""
+
+    def __init__(
+        self,
+        settings: ScanSettings,
+        metrics: Metrics | None = None,
+        crashed: Callable[[], object] = lambda: None,
+        on_progress: OnProgress = no_progress,
+    ):
+        """Load the engine. crashed: called after a crash is recorded, before `WorkerCrash`, by one thread at a time."""
+        if settings.description.batches_at_once == 1:  # many threads at once would wait for each other's memory
+            keep_freed_memory()
+        self._settings = settings
+        self._crashed = crashed
+        self._on_progress = on_progress
+        self._metrics = metrics
+        self._attempts = Attempts(settings.run.at(ATTEMPTS))
+        self._flow = Flow()
+        self._host = EngineHost(settings, self._flow)
+        self._room = Room(self._flow, self._host.max_pictures) if settings.description.batches_at_once > 1 else None
+        self._turns = threading.Semaphore(settings.slices_at_once)
+        self._isolating = threading.Lock()
+        self._crashing = threading.Lock()
+        self._threads = ThreadPoolExecutor(MAX_BATCHES + settings.slices_at_once)
+        self._broken = ""
+        """Why there is no engine here; empty if there is one."""
+        try:
+            self._host.scorer()
+        except NotLoadedError as error:
+            self._broken = str(error)
+        on_progress("", 0)
+
+    @property
+    def has_engine(self) -> bool:
+        return not self._broken
+
+    def scan(self, task: SliceTask) -> SliceCounts:
+        """Score a slice and write its file. WorkerCrash if an image made a decoder or engine raise."""
+        if self._broken:
+            return _handed_back(self._broken)
+        counts = SliceCounts(len(task.slice.locators), task.slice.is_last, name=task.name)
+        try:
+            if self._settings.run.at(SCORES, task.name).exists():  # Ray asks again for what a lost machine had done
+                return counts
+            before = self._attempts.begin(task.name)
+        except StorageError as error:
+            return SliceCounts(failure=str(error), is_fatal=True)
+        try:
+            with self._flow.at("slices"):
+                began = time.monotonic()
+                tables = self._tables(task, before)
+                with self._flow.at("writing"):
+                    guard = self._finish(task, tables, began)
+        except NotLoadedError as error:  # again, after its room was needed for an isolated slice
+            with suppress(StorageError):
+                self._attempts.give_back(before)
+            self._broken = str(error)
+            return _handed_back(self._broken)
+        except (EngineError, IsolationError, SourceError, StorageError) as error:
+            with suppress(StorageError):  # where the run cannot be written to, the error itself says so
+                self._attempts.fail(task.name, str(error))
+            is_fatal = isinstance(error, EngineError | _WriteError)
+            return SliceCounts(failure=str(error), is_fatal=is_fatal, name=task.name)
+        except Exception as error:  # the edge of a slice: whatever a decoder or an engine raised counts as one death
+            with self._crashing:
+                with suppress(StorageError):
+                    self._attempts.record_crash(task.name, type(error).__name__)
+                self._crashed()
+            raise WorkerCrash(type(error).__name__) from None
+        with suppress(StorageError):  # a file that stays counts as a death, no more
+            self._attempts.end(task.name)
+        return self._with_engine(replace(counts, guard=guard))
+
+    def _with_engine(self, counts: SliceCounts) -> SliceCounts:
+        """Return the counts, with what the driver keeps of the engine."""
+        built_with, more = self._host.built_with(), self._host.engine_time()
+        if more is not None and self._metrics is not None:
+            self._metrics.engine_time(more)
+        return replace(
+            counts,
+            built_with="" if built_with is None else json.dumps(built_with),
+            engine_time="" if more is None else more.model_dump_json(),
+        )
+
+    def close(self) -> None:
+        """Release the device of the engine. Threads that are at work end with what they are doing."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._host.make_room()
+
+    def _finish(self, task: SliceTask, tables: list[pa.Table], began: float) -> str:
+        """Check the rows and write them. Return `GuardCounts.text`; empty without a screen."""
+        table = pa.concat_tables([SCHEMA.empty_table(), *tables])
+        if table.num_rows != len(task.slice.locators):
+            raise RuntimeError(
+                f"slice {task.slice.number}: {table.num_rows} rows of {len(task.slice.locators)} samples"
+            )
+        if self._settings.source.version_mark(task.slice.shard) != task.version_mark:
+            raise SourceError(f"{printable(task.slice.shard)} changed while it was scanned")
+        reasons = Counter(r for r in table[Col.REASON].to_pylist() if r)
+        guard = "" if self._settings.screen is None else guard_counts(table, self._settings.engine_record).text
+        self._write(task, table, reasons, guard)
+        if self._metrics is not None:
+            self._metrics.slice_written(time.monotonic() - began, table.num_rows - reasons.total(), reasons)
+            usage = self._host.token_usage()
+            if usage is not None:
+                self._metrics.tokens(usage)
+        return guard
+
+    def _tables(self, task: SliceTask, before: Attempt) -> list[pa.Table]:
+        slice_ = task.slice
+        if before.deaths >= GIVE_UP_AFTER_DEATHS:
+            last = f", last of {before.cause}" if before.cause else ""
+            died = f"the worker died {before.deaths} times in slice {slice_.number}{last}"
+            raise StorageError(f"{printable(slice_.shard)}: {died}")
+        if before.deaths >= ISOLATE_AFTER_DEATHS:
+            return self._isolated(task)
+        with self._turns:
+            score = self._host.scorer().rows
+            samples = self._settings.source.read(slice_)
+            most = BATCH_SAMPLES if self._settings.screen is None else SCREENED_SAMPLES
+            queued = (lambda num_images: None) if self._metrics is None else self._metrics.queued
+            rows = rows_in_order(batches(samples, most), score, self._threads, self._room, self._flow, queued)
+            return list(self._counted(task, watched(rows, self._settings.stall_s)))
+
+    def _isolated(self, task: SliceTask) -> list[pa.Table]:
+        """Scan image by image, and no other slice meanwhile: the child process needs room for an engine of its own."""
+        with self._isolating:
+            for _ in range(self._settings.slices_at_once):
+                self._turns.acquire()
+            try:
+                self._host.make_room()
+                return list(self._counted(task, isolated_rows(self._settings, task.slice)))
+            finally:
+                self._turns.release(self._settings.slices_at_once)
+
+    def _counted(self, task: SliceTask, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Yield the rows as they come, and report how many images of the slice were scanned."""
+        num_images = 0
+        for table in rows:
+            num_images += table.num_rows
+            self._on_progress(task.name, num_images)
+            yield table
+
+    def _write(self, task: SliceTask, table: pa.Table, reasons: Counter[str], guard: str) -> None:
+        texts = {
+            "settings": self._settings.settings_hash,
+            "code": self._settings.code,
+            "shard": shard_text(task.slice.shard),
+            "chain": task.listing_digests,
+            "state": task.fingerprint,
+            **({"screen": guard} if guard else {}),
+        }
+        try:
+            write_result(self._settings.run.at(SCORES, task.name), table, texts, reasons)
+        except StorageError as error:
+            raise _WriteError(str(error)) from None
+
+
+def _handed_back(why: str) -> SliceCounts:
+    return SliceCounts(failure=why, is_fatal=True, is_handed_back=True)
+
+
+class _WriteError(StorageError):
+    """The run cannot be written to, so no slice can."""

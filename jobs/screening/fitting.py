@@ -1,0 +1,394 @@
+"""`screen fit` and `screen evaluate`, on labelled pictures that are decoded as a scan decodes them."""
+
+import hashlib
+import os
+import posixpath
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.errors import EngineError, LabelsError, NoFeaturesError, RunError, StorageError, number_of
+from ingest.formats import Source, open_source
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.phash import near_duplicate_groups, phash
+from ingest.images.pixels import ImageLimits
+from ingest.sample import Sample, printable
+from ingest.storage.given_files import given_content
+from ingest.storage.place import Place, place
+from jobs.console.requests import refuse_existing
+from jobs.runtime.hash_list import hash_list_of
+from jobs.runtime.progress import SILENT, Feedback
+from jobs.scanning.batch import picture_views
+from jobs.scanning.slice_tasks import selected
+from jobs.screening.request import EvaluateScreenRequest, FitRequest, LookRequest, SeenRequest
+from reports.evaluation.answers import truth_of
+from reports.labels.agreed import AgreedLabels, agreed
+from reports.labels.joining import LabelledRows, labelled_rows
+from reports.screening.compute import FitSettings, MadeScreen, made_screen
+from reports.screening.evaluation import ScreenEvaluation, evaluated
+from reports.screening.pictures import LabelledFeatures, needed_for_bound
+from reports.statistics.binary import Flags, Numbers
+from reports.statistics.shares import Row, evenly_taken
+from scoring.labels.picture_index import PictureIndex, picture_names
+from scoring.labels.table import contradictions, labels_sha256, read_judged
+from scoring.runs.record import read_record
+from scoring.screen.heads import HEAD_KINDS
+from scoring.screen.modalities import MAX_ENCODER_BYTES, Modality
+from scoring.screen.model import Encoders, FittedScreen, Vectors, identity_of, loaded_modalities, refuse_other_features
+from scoring.screen.record import ENCODERS, MODALITIES, MODEL_FILES, OF_CAPTIONS, ModalityName
+from scoring.screen.screen_file import learnt_mark, learnt_pictures, read_screen, write_screen
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+PREPROCESSORS = ("preprocessor_config.json", "processor_config.json")
+"""Files of a model in the format of transformers; how a picture is prepared is in one of two."""
+
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+"""How the text begins that a clone without Git LFS has in place of a large file."""
+
+LIMITS = ImageLimits()
+ROW_COLUMNS = ("shard", "index", "key", "sha256", "status")
+
+
+@dataclass(frozen=True)
+class ScreenPictures:
+    """Labelled pictures, and how the labels were drawn."""
+
+    pictures: LabelledFeatures
+    drawn: str
+    """evenly or audit."""
+
+    names: tuple[str, ...]
+    """The name of each picture in the labels (`picture_names`)."""
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """What people say of the pictures, and which picture each label is of."""
+
+    agreed: AgreedLabels
+    label_of: Callable[[Sample, str], int | None]
+    """Sample and sha256 -> row of the labels."""
+
+    chosen: Mapping[str, list[int]] | None
+    """Shard -> ascending indices of labelled samples; None: all must be read."""
+
+    rows: LabelledRows | None
+    """Rows of the run, if there is one."""
+
+
+def labelled_pictures(
+    request: LookRequest, modalities: Mapping[ModalityName, Modality], feedback: Feedback
+) -> ScreenPictures:
+    """Return the labelled pictures and their features. LabelsError if no labelled picture is found, or labels
+    contradict each other; SourceError, StorageError and RunError of corpus and run."""
+    labels = _labels(request, feedback)
+    source = open_source(request.source, request.source_format, request.category)
+    hash_list = hash_list_of(request.hash_list)
+    limits = replace(LIMITS, has_pdq=True) if hash_list.needs_pdq else LIMITS
+    places, hashes, categories, phashes = dict[str, int](), list[str](), list[str | None](), list[str | None]()
+    views, left_out = list[tuple[Vectors, ...]](), dict[int, str]()
+    with feedback.meter("labelled pictures", None) as meter:
+        for sample in _samples(source, labels.chosen):
+            meter.advance(1)
+            if sample.fault:
+                continue
+            sha256 = hashlib.sha256(sample.encoded).hexdigest()
+            label = labels.label_of(sample, sha256)
+            if label is None or sha256 in places:
+                continue
+            if sha256 in hash_list.sha256:
+                left_out[label] = "withheld by the hash list"
+                continue
+            decoded = decode(sample.encoded, limits)
+            if not isinstance(decoded, DecodedImage):
+                left_out[label] = "unreadable"
+                continue
+            if hash_list.clearances([sha256], [decoded.pdq])[0] != "clear":
+                left_out[label] = "withheld by the hash list"
+                continue
+            try:
+                vectors = _vectors(decoded, sample, sha256, modalities)
+            except NoFeaturesError as error:
+                left_out[label] = f"of a picture without features: {error}"
+                continue
+            places[sha256] = label
+            hashes.append(sha256)
+            categories.append(sample.category)
+            phashes.append(phash(decoded.views[0]))
+            views.append(vectors)
+    if not hashes and not left_out:
+        raise LabelsError(
+            f"no label of {request.labels} is of a picture of {request.source}; labels name pictures by sha256, or by "
+            "key as a scan writes it"
+        )
+    counts = Counter(left_out[label] for label in left_out.keys() - set(places.values()))
+    counts["of no picture of the corpus"] = labels.agreed.labels.num_rows - len(left_out.keys() | set(places.values()))
+    unused = [f"{num:,} {why}" for why, num in counts.items() if num]
+    if not hashes:
+        raise LabelsError(f"no label of {request.labels} can be used: {', '.join(unused)}")
+    for number_and_why in unused:
+        feedback.notice(f"labels that are not used: {number_and_why}")
+    return _found(labels, places, hashes, categories, phashes, views)
+
+
+def _vectors(
+    decoded: DecodedImage, sample: Sample, sha256: str, modalities: Mapping[ModalityName, Modality]
+) -> tuple[Vectors, ...]:
+    seen = picture_views(decoded, sha256, sample.caption)
+    return tuple({name: modality.features(each) for name, modality in modalities.items()} for each in seen)
+
+
+def _labels(request: LookRequest, feedback: Feedback) -> _Labels:
+    judged = read_judged(request.labels)
+    if caution := contradictions(judged.labels):
+        feedback.notice(f"caution: {caution}")
+    together = agreed(judged)
+    if request.run is None:
+        index = PictureIndex(request.labels)
+        index.add_labels(together.labels)
+        return _Labels(together, lambda sample, sha256: index.row_of(sample.shard, sample.key, sha256), None, None)
+    root, record = read_record(request.run)
+    rows = labelled_rows(root, record, together, ROW_COLUMNS, request.drawn)
+    joined = rows.joined
+    named = zip(*(joined.rows[name].to_pylist() for name in ("shard", "index", "sha256")), strict=True)
+    by_row = dict(zip(named, joined.label_places.tolist(), strict=True))
+    chosen = dict[str, list[int]]()
+    for shard, index_, _ in by_row:
+        chosen.setdefault(shard, []).append(index_)
+    ascending = {shard: sorted(indices) for shard, indices in chosen.items()}
+    return _Labels(together, lambda sample, sha256: by_row.get((sample.shard, sample.index, sha256)), ascending, rows)
+
+
+def _samples(source: Source, chosen: Mapping[str, list[int]] | None) -> Iterator[Sample]:
+    for shard in source.shards:
+        indices = None if chosen is None else chosen.get(shard, chosen.get(printable(shard), []))
+        if indices == []:
+            continue
+        for slice_ in selected(source.slices(shard), shard, indices):
+            yield from source.read(slice_)
+
+
+def _found(
+    labels: _Labels,
+    places: Mapping[str, int],
+    hashes: list[str],
+    categories: list[str | None],
+    phashes: list[str | None],
+    views: list[tuple[Vectors, ...]],
+) -> ScreenPictures:
+    numbers = np.array([places[sha256] for sha256 in hashes], dtype=np.int64)
+    truth = truth_of(labels.agreed.labels.take(pa.array(numbers)))
+    is_undecided = np.asarray(labels.agreed.undecided[numbers, 0], dtype=np.bool_)
+    is_open = np.isnan(truth.private) & ~is_undecided
+    if is_open.any():
+        raise LabelsError(
+            f"of {number_of(int(is_open.sum()), 'labelled picture')} only some of the attributes are labelled that "
+            "make a picture private (levels 1 and 2), so it is not known whether they are; fill in the column "
+            "private, or all of these attributes"
+        )
+    probabilities, is_even = _drawn(labels.rows, hashes)
+    pictures = LabelledFeatures(
+        sha256=tuple(hashes),
+        private=np.where(is_undecided, np.nan, truth.private),
+        levels=np.asarray(truth.levels, dtype=np.int64),
+        categories=tuple(categories),
+        probabilities=probabilities,
+        is_even=is_even,
+        groups=np.asarray(near_duplicate_groups(phashes), dtype=np.int64),
+        views=tuple(views),
+    )
+    names = picture_names(labels.agreed.labels).take(pa.array(numbers)).to_pylist()
+    return ScreenPictures(pictures, "evenly" if labels.rows is None else labels.rows.drawn, tuple(names))
+
+
+def _drawn(rows: LabelledRows | None, hashes: list[str]) -> tuple[Numbers, Flags]:
+    """Return for each picture its probability of being drawn, and whether it is left once all probabilities are equal.
+    Both have the shape (n,)."""
+    if rows is None or rows.sample is None or rows.copies is None:
+        return np.ones(len(hashes)), np.ones(len(hashes), dtype=np.bool_)
+    least = rows.sample.design.least_probability
+    if least is None:
+        raise RunError(
+            "the audit sample is of an older version, which did not store the smallest probability of all pictures; "
+            "draw the same pictures again with privsieve audit sample, whose labels stay good"
+        )
+    by_hash = dict(zip(rows.joined.rows["sha256"].to_pylist(), rows.probabilities.tolist(), strict=True))
+    rows_of = dict[str, list[Row]]()
+    for sha256, *row in zip(*(rows.copies[name].to_pylist() for name in ("sha256", "shard", "index")), strict=True):
+        rows_of.setdefault(sha256, []).append((row[0], row[1]))
+    taken = frozenset(evenly_taken(rows_of, rows.sample.probabilities(), least, rows.sample.design.seed))
+    probabilities = np.array([by_hash[sha256] for sha256 in hashes], dtype=np.float64)
+    return probabilities, np.array([sha256 in taken for sha256 in hashes], dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """A screen, as it was written, and how it was chosen."""
+
+    screen: FittedScreen
+    made: MadeScreen
+    num_labelled: int
+
+
+@dataclass(frozen=True)
+class EvaluateScreenResult:
+    screen: FittedScreen
+    evaluation: ScreenEvaluation
+
+
+def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResult:
+    """Fit a screen and write it. LabelsError with the number of labels that is missing; SourceError, EngineError,
+    RunError or StorageError in one line. Then nothing is written."""
+    refuse_existing(request.out)
+    settings = FitSettings(
+        target_miss=request.target_miss,
+        confidence=request.confidence,
+        target_miss_level_1=request.target_miss_level_1,
+        is_per_category=request.per_category,
+        guard_share=request.guard,
+        heads=tuple(kind for kind in HEAD_KINDS if kind in (request.head or HEAD_KINDS)),
+        seed=request.seed,
+    )
+    names = modalities_of(request.sees)
+    encoders = encoders_of(request.sees)
+    identities = {name: identity_of(name, encoders) for name in names}
+    modalities = loaded_modalities(names, encoders, cache_of(request.look, names))
+    # Before the pictures are read, which may take hours.
+    private = truth_of(agreed(read_judged(request.look.labels)).labels).private
+    needed_for_bound(int((private == 1).sum()), request.target_miss, request.confidence)
+    labelled = labelled_pictures(request.look, modalities, feedback)
+    lengths = {name: modality.length for name, modality in modalities.items()}
+    digest = labels_sha256(request.look.labels)
+    made = made_screen(labelled.pictures, identities, lengths, settings, digest, labelled.drawn)
+    learnt = np.array(sorted(map(learnt_mark, made.learnt)), dtype=np.uint64)
+    try:
+        screen = write_screen(request.out, made.record, made.predictor, learnt, encoders)
+    except BaseException:
+        if place(request.out).is_local:
+            shutil.rmtree(place(request.out).path, ignore_errors=True)  # it did not exist before
+        raise
+    return FitResult(screen, made, len(labelled.pictures))
+
+
+def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SILENT) -> EvaluateScreenResult:
+    """Evaluate a screen. Other errors are as in `run_screen_fit`. LabelsError if no label is of another picture than
+    those that the screen has learnt from."""
+    screen = read_screen(request.screen)
+    refuse_other_features(screen)
+    names = tuple(screen.predictor.heads)
+    modalities = loaded_modalities(names, screen.encoders, cache_of(request.look, names))
+    if labels_sha256(request.look.labels) == screen.record.labels_sha256:
+        feedback.notice(
+            "caution: the thresholds were chosen by these labels, so what they miss here proves nothing new"
+        )
+    labelled = labelled_pictures(request.look, modalities, feedback)
+    learnt = learnt_pictures(request.screen)
+    is_learnt = np.array([learnt_mark(sha256) in learnt for sha256 in labelled.pictures.sha256], dtype=np.bool_)
+    if is_learnt.all():
+        raise LabelsError("the screen has learnt from all of these pictures; evaluate it by labels of others")
+    return EvaluateScreenResult(screen, evaluated(labelled.pictures, screen, is_learnt))
+
+
+def modalities_of(request: SeenRequest) -> tuple[ModalityName, ...]:
+    """Return what is seen of a picture. LabelsError if an encoder is given, and the modalities leave it out."""
+    texts: tuple[ModalityName, ...] = () if request.text_encoder is None else ("text-encoder",)
+    encoders = (*ENCODERS[: len(request.encoder)], *texts)
+    if not request.modality:
+        return ("thumbnail", *encoders)
+    for name in ("encoder", "text-encoder"):
+        if name in encoders and name not in request.modality:
+            raise LabelsError(f"--{name} is given, and --modality does not name {name}; add it, or leave --{name} out")
+    return tuple(name for name in MODALITIES if name in {*request.modality, *encoders})
+
+
+def encoders_of(request: SeenRequest) -> Encoders:
+    """Return the contents of the files. EngineError or StorageError if one cannot be used; LabelsError if two encoders
+    are the same."""
+    encoders = dict[str, bytes]()
+    for name, url in zip(ENCODERS, request.encoder, strict=False):
+        of_onnx, of_transformers = MODEL_FILES[name]
+        if url.lower().endswith(".onnx"):
+            contents = dict(zip(of_onnx, [_model_file(place(url), url)], strict=True))
+        elif _has(url, CONFIG):
+            settings = next((file for file in PREPROCESSORS if _has(url, file)), None)
+            if settings is None:
+                raise EngineError(
+                    f"--encoder {url}: it has neither {PREPROCESSORS[0]} nor {PREPROCESSORS[1]}, as a model of "
+                    "pictures has"
+                )
+            contents = _contents(url, dict(zip(of_transformers, (WEIGHTS, CONFIG, settings), strict=True)))
+        else:
+            raise EngineError(
+                f"--encoder {url}: give one .onnx file that holds its own weights, or a folder in the format of "
+                f"transformers, with {CONFIG} (in the cache of the hub: the folder snapshots/… of the model)"
+            )
+        if next(iter(contents.values())) in encoders.values():
+            raise LabelsError(f"--encoder {url}: another --encoder is the same file; give each once")
+        encoders |= contents
+    if request.text_encoder is not None:
+        of_onnx, of_transformers = MODEL_FILES["text-encoder"]
+        folder, has_onnx = place(request.text_encoder), _has(request.text_encoder, "model.onnx")
+        if _has(request.text_encoder, CONFIG) and not has_onnx:
+            files = dict(zip(of_transformers, (WEIGHTS, CONFIG, "tokenizer.json"), strict=True))
+            return encoders | _contents(request.text_encoder, files)
+        if not has_onnx:
+            raise EngineError(
+                f"--text-encoder {request.text_encoder}: give a folder with model.onnx and tokenizer.json, or one in "
+                f"the format of transformers, with {CONFIG}, {WEIGHTS} and tokenizer.json"
+            )
+        for file, given in zip(of_onnx, ("model.onnx", "tokenizer.json"), strict=True):
+            encoders[file] = _model_file(folder.at(given), f"{request.text_encoder}/{given}")
+    return encoders
+
+
+def _contents(url: str, files: Mapping[str, str]) -> dict[str, bytes]:
+    """Read a model in the format of transformers. files: name in a screen -> name in the folder. EngineError if its
+    weights are in another format, or a file is a link to elsewhere: its content would become part of the screen."""
+    folder = place(url)
+    if not _has(url, WEIGHTS):
+        raise EngineError(
+            f"{url}: it has no {WEIGHTS}; weights in several files, or in formats that can run code when they are "
+            "loaded, such as .bin, are not taken: convert them"
+        )
+    blobs = place(posixpath.join(url, "..", "..", "blobs"))  # where links of a snapshot in the hub's cache lead
+    for given in files.values():
+        _has(url, given)
+        if not (folder.at(given).is_within(folder) or folder.at(given).is_within(blobs)):
+            raise EngineError(f"{url}: its {given} is a link out of the folder; give a folder with the file itself")
+    return {file: _model_file(folder.at(given), f"{url}/{given}") for file, given in files.items()}
+
+
+def _has(url: str, name: str) -> bool:
+    """Return whether a folder has a file. EngineError if it is a link to nothing, as in an unfinished download."""
+    file = place(url).at(name)
+    if file.is_local and os.path.islink(file.path) and not file.exists():
+        raise EngineError(f"{url}/{name} is a link to a file that is not there; download the model again")
+    return file.exists()
+
+
+def _model_file(file: Place, url: str) -> bytes:
+    """Read a file of a model. EngineError if it was not downloaded."""
+    content = given_content(file, url, MAX_ENCODER_BYTES)
+    if not content:
+        raise EngineError(f"{url} is empty; download the model again")
+    if content.startswith(LFS_POINTER):
+        raise EngineError(f"{url} is only the pointer of Git LFS to the file; download the file with: git lfs pull")
+    return content
+
+
+def cache_of(request: LookRequest, names: Sequence[ModalityName]) -> Path | None:
+    """Return the folder of the cache. LabelsError if only captions are seen; StorageError if it is not of this
+    machine."""
+    if request.cache is None:
+        return None
+    if set(names) <= set(OF_CAPTIONS):
+        raise LabelsError("--cache keeps what is seen of pictures, and only captions are seen; leave it out")
+    folder = place(request.cache)
+    if not folder.is_local:
+        raise StorageError(f"--cache {request.cache}: give a folder of this machine")
+    return Path(folder.path)

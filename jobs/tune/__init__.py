@@ -1,5 +1,0 @@
-"""`tune`: a training set becomes an adapter of a model.
-
-May import: `ingest`, `reports`, `scoring`, `jobs.console`, `jobs.runtime`.
-Start at: `command.py`.
-"""

@@ -1,0 +1,350 @@
+"""`privsieve tune SET --model M --out ADAPTER --recipe R`: a LoRA adapter that `scan --adapter` loads."""
+
+import json
+import posixpath
+import shutil
+import time
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from ingest import __version__
+from ingest.errors import EngineError, LabelsError, PrivsieveError
+from ingest.machine import install_command
+from ingest.storage.place import Place, place
+from jobs.console.requests import Count, Option, Url, checked_request
+from jobs.runtime.progress import Feedback, weights_shown
+from jobs.tuning.on_ray import StepsDone, refuse_read_only, staging_folder, train_on_ray, upload
+from reports.words import percent
+from scoring.engines.picture import DEFAULT_MAX_PIXELS
+from scoring.engines.vlm.adapter import (
+    BEGUN,
+    CARD,
+    PACKAGES,
+    PAGE,
+    Card,
+    adapter,
+    card_at,
+    check_fits,
+    page,
+)
+from scoring.engines.vlm.checkpoint import checkpoint
+from scoring.runs import RUN_LEASE
+from scoring.runs.lease import Lease, lease
+from scoring.tuning.recipe import SHIPPED, other_setting, recipe
+from scoring.tuning.training_set import open_set
+
+if TYPE_CHECKING:
+    from scoring.tuning.outcome import Trained
+    from scoring.tuning.training import TrainingRequest
+
+
+REFUSED = PrivsieveError.exit_code
+
+
+SAID = {
+    "set_sha256": "training set",
+    "model_sha256": "--model",
+    "recipe": "--recipe",
+    "max_pixels": "--max-pixels",
+    "seed": "--seed",
+    "micro_batch_size": "--micro-batch-size",
+    "num_processes": "--num-gpus",
+}
+"""A fact of a request -> its name on the command line."""
+
+
+MAX_SHOWN = 60
+"""Limit on the characters of a value in a message."""
+
+
+COLLAPSED = 0.1
+"""A model whose most frequent answer exceeds its right share by this much has learnt to give only one answer."""
+
+
+MAX_DIFFERENCE = {"float32": 1e-4, "bfloat16": 5e-2}
+"""Precision -> allowed difference between the probabilities of the model in memory and of the saved adapter. The
+adapter is loaded as in a scan: added to the weights, and rounded with them. In bfloat16 the micro model of the demo
+differs by up to 0.03."""
+
+
+@checked_request
+class TuneRequest:
+    """What `tune` was asked for."""
+
+    training_set: Annotated[Url, Option(argument="SET")]
+    """Folder that tune-set made."""
+
+    model: Url
+    """A folder, a hub name such as owner/name, or a URL."""
+
+    out: Url
+    """Folder or URL of the adapter: a new one, or that of a killed run to continue. With several machines, a folder
+    that all of them share."""
+
+    recipe: Annotated[Url, Option(fill=", ".join(SHIPPED))]
+    """Hyper-parameters: {}, or a YAML file (privsieve help tuning)."""
+
+    max_pixels: Count = DEFAULT_MAX_PIXELS
+    """Width x height to which pictures are downscaled, as in scan."""
+
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
+    """Seed of the tuning."""
+
+    micro_batch_size: Count = 8
+    """Pictures at once on a device; the recipe's batch is made of several."""
+
+    steps_per_checkpoint: Count | None = None
+    """After how many steps a killed run can continue; else ten times in a run, and at least every 100 steps."""
+
+    num_gpus: Count = 1
+    """GPUs that share the work, on Ray; processes if the cluster has no GPU."""
+
+    ray_address: str | None = None
+    """Ray cluster, as for scan."""
+
+    keep_checkpoints: bool = False
+    """Keep the checkpoints when the adapter is done."""
+
+
+def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
+    """Tune, or continue a killed run of the same request, and return the card of the adapter.
+
+    A finished adapter of the same request is not made again. LabelsError or EngineError in one line before anything is
+    written; RunError if another command is at work in the same folder. IncompleteError if the loss is no number, or
+    another command took the folder over.
+    """
+    out = place(request.out)
+    refuse_read_only(request.out)
+    installed_packages()
+    made_of = open_set(request.training_set)
+    protocol = made_of.protocol()
+    made_of.check_files()
+    chosen = recipe(request.recipe)
+    with weights_shown(feedback):
+        model = checkpoint(request.model, with_weights=True)
+    content = {
+        "set_sha256": made_of.digest,
+        "model_sha256": model.digest(),
+        "recipe": chosen.stored(),
+        "max_pixels": request.max_pixels,
+        "seed": request.seed,
+        "micro_batch_size": request.micro_batch_size,
+        "num_processes": request.num_gpus,
+    }
+    if (card := _finished(out, request.out, content, feedback)) is not None:
+        return card
+    folder = Path(out.path) if out.is_local else staging_folder(request.out)
+    from scoring.tuning.training import TrainingRequest
+
+    work = TrainingRequest(
+        made_of,
+        protocol,
+        model,
+        chosen,
+        folder,
+        request.max_pixels,
+        request.seed,
+        request.micro_batch_size,
+        request.steps_per_checkpoint,
+    )
+    if out.is_local:
+        return _tuned_here(work, request.out, request, content, feedback)
+    with lease(out.at(RUN_LEASE), request.out, takeover=None) as own_lease:
+        own_lease.confirm()
+        if (card := _finished(out, request.out, content, feedback)) is not None:
+            return card
+        card = _tuned_here(work, str(folder), request, content, feedback)
+        own_lease.confirm()
+        with feedback.meter("upload", None) as meter:
+            upload(folder, out, _begun(content), meter)
+        shutil.rmtree(folder)
+        return card
+
+
+def _tuned_here(
+    work: "TrainingRequest", name: str, request: TuneRequest, content: dict[str, object], feedback: Feedback
+) -> Card:
+    """Tune into a folder of this machine, which may hold some or all of the work already. name: of the folder."""
+    from scoring.tuning.training import check
+
+    out = place(str(work.folder))
+    if (card := _finished(out, name, content, feedback)) is not None:
+        return card
+    check(work, request.num_gpus)
+    with lease(out.at(RUN_LEASE), name, takeover=None) as own_lease:
+        own_lease.confirm()  # if two commands began at once, the last one holds it
+        if (card := _finished(out, name, content, feedback)) is not None:  # by a command that has ended just now
+            return card
+        return _tuned(work, request, content, own_lease, feedback)
+
+
+def _tuned(
+    work: "TrainingRequest", request: TuneRequest, content: dict[str, object], own_lease: Lease, feedback: Feedback
+) -> Card:
+    """Tune and write the adapter, as the only command in its folder."""
+    from scoring.tuning.training import CHECKPOINTS, last_checkpoint
+
+    out = work.folder
+    is_begun = _is_begun(place(str(out)), str(out), content)
+    if not is_begun:
+        place(str(out / BEGUN)).write(_begun(content))
+    began = time.monotonic()
+    try:
+        trained = _trained(work, request, own_lease, feedback)
+    except PrivsieveError as error:
+        if error.exit_code == REFUSED and not is_begun and last_checkpoint(out) is None:
+            own_lease.stop()
+            shutil.rmtree(out)  # nothing was done, and a corrected command must not continue another run
+        raise
+    seconds = time.monotonic() - began
+    own_lease.confirm()
+    check_fits(adapter(str(out)), work.checkpoint.folder)
+    made = _card(work, request, trained, seconds)
+    place(str(out / PAGE)).write(page(made).encode())
+    place(str(out / CARD)).write(made.model_dump_json(indent=1).encode())
+    (out / BEGUN).unlink(missing_ok=True)
+    if not request.keep_checkpoints:
+        shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
+    return made
+
+
+def _finished(out: Place, name: str, content: dict[str, object], feedback: Feedback) -> Card | None:
+    """Return the card of an adapter of the same request; None without an adapter. LabelsError if an adapter or a killed
+    run of another request is there, or something else."""
+    card = card_at(out, name)
+    if card is None:
+        _is_begun(out, name, content)
+    else:
+        _refuse_another(json.loads(card.model_dump_json()), content, f"{name} holds an adapter that was tuned")
+        feedback.notice(f"{name} is already tuned with this set, model and recipe")
+    return card
+
+
+def installed_packages() -> dict[str, str]:
+    """Return the versions of the packages that tuning needs. EngineError names the first that is missing."""
+    try:
+        return {name: package_version(name) for name in PACKAGES}
+    except PackageNotFoundError as error:
+        raise EngineError(f"tune needs the package {error.name}: {install_command('tune')}") from None
+
+
+def _begun(content: dict[str, object]) -> bytes:
+    """Return what `_is_begun` reads."""
+    return json.dumps(content, indent=1).encode()
+
+
+def _is_begun(out: Place, name: str, content: dict[str, object]) -> bool:
+    """Return whether a killed run of the same request is there. LabelsError if another one is, or something else."""
+    try:
+        begun = json.loads(out.at(BEGUN).content())
+    except (FileNotFoundError, NotADirectoryError):
+        if out.exists() and (
+            not out.is_dir() or any(posixpath.basename(e["name"]) != RUN_LEASE for e in out.entries())
+        ):
+            raise LabelsError(
+                f"{name} already exists and holds no tuning run; name another --out, or remove it"
+            ) from None
+        return False
+    except ValueError:
+        begun = None
+    if not isinstance(begun, dict):
+        raise LabelsError(f"{name}: its {BEGUN} is damaged; name another --out, or remove the folder")
+    _refuse_another(begun, content, f"{name} holds a run that was begun")
+    return True
+
+
+def _refuse_another(before: dict[str, object], content: dict[str, object], where: str) -> None:
+    """Raise LabelsError that names the first difference. A card does not record the size of micro-batches."""
+    for name, wanted in content.items():
+        former = before.get(name)
+        if former == wanted or (name == "micro_batch_size" and name not in before):
+            continue
+        difference = f"another {SAID[name]}"
+        if isinstance(former, dict) and isinstance(wanted, dict):
+            field = other_setting(former, wanted)
+            if field is None:
+                continue
+            difference = f"another recipe: {field} {_short(former.get(field))}, not {_short(wanted.get(field))}"
+        elif isinstance(former, int):
+            difference = f"{SAID[name]} {former}, not {wanted}"
+        raise LabelsError(f"{where} with {difference}; give the same, or name another --out")
+
+
+def _short(value: object) -> str:
+    return json.dumps(value)[:MAX_SHOWN]
+
+
+def _trained(work: "TrainingRequest", request: TuneRequest, own_lease: Lease, feedback: Feedback) -> "Trained":
+    if request.num_gpus > 1:
+        return train_on_ray(work, request.num_gpus, request.ray_address, feedback)
+    from scoring.tuning.training import train
+
+    with feedback.meter("tuning", None) as meter:
+        steps_done = StepsDone(meter, work.recipe.batch_size)
+
+        def on_step(step: int, steps: int) -> None:
+            own_lease.check()
+            steps_done.show(step, steps)
+
+        return train(work, on_step)
+
+
+def _card(work: "TrainingRequest", request: TuneRequest, trained: "Trained", seconds: float) -> Card:
+    record = work.training_set.record
+    cautions, difference = [], trained.max_probability_difference
+    if work.recipe.tunes_on_all and (num_held_back := record.counts["validation"]["pictures"]):
+        cautions.append(
+            f"the source of the recipe tunes on all pictures, and the set holds back {num_held_back:,}; for the same "
+            "make the set with --validation 0"
+        )
+    if trained.share_of_commonest_answer > trained.share_of_commonest_target + COLLAPSED:
+        answer, target = (
+            percent(share, decimals=0)
+            for share in (trained.share_of_commonest_answer, trained.share_of_commonest_target)
+        )
+        cautions.append(
+            f"the model gives one answer to {answer} of the training pictures, and it is right for {target} at most: "
+            "it has hardly learnt to tell them apart; tune on more pictures, or with another learning_rate"
+        )
+    allowed = MAX_DIFFERENCE.get(trained.precision, min(MAX_DIFFERENCE.values()))
+    if not difference <= allowed:
+        cautions.append(
+            f"saved and loaded again, the model's probabilities differ by up to {difference:.1e} (allowed in "
+            f"{trained.precision}: {allowed:.0e}): measure the adapter through a scan before you use it"
+        )
+    return Card(
+        privsieve_version=__version__,
+        model=work.checkpoint.name,
+        model_sha256=work.checkpoint.digest(),
+        target=record.target,
+        protocol=record.protocol,
+        protocol_version=record.protocol_version,
+        prompt_file=record.prompt_file,
+        max_pixels=request.max_pixels,
+        recipe=work.recipe.stored(),
+        set_sha256=work.training_set.digest,
+        labels_sha256=record.labels_sha256,
+        annotators=record.annotators,
+        licences=record.licences,
+        counts=record.counts,
+        num_excluded=record.num_excluded,
+        seed=request.seed,
+        num_processes=request.num_gpus,
+        num_steps=trained.num_steps,
+        num_parameters=trained.num_parameters,
+        seconds=round(seconds, 1),
+        train_accuracy=trained.train_accuracy,
+        validation_accuracy=trained.validation_accuracy,
+        share_of_commonest_answer=trained.share_of_commonest_answer,
+        share_of_commonest_target=trained.share_of_commonest_target,
+        max_probability_difference=difference,
+        curves=trained.curves,
+        packages=installed_packages(),
+        device=trained.device,
+        precision=trained.precision,
+        cautions=tuple(cautions),
+    )
