@@ -37,9 +37,8 @@ from ingest.formats.parquet_schema import (
     value_of,
     value_type,
 )
-from ingest.formats.released import CHANGES, DECISIONS, MADE_FROM, REDACTIONS, RELEASE, REMOVED
+from ingest.formats.released import CHANGES, DECISIONS, REDACTIONS, RELEASE, REMOVED
 from ingest.formats.shard import blocks_sha256 as blocks_sha256
-from ingest.formats.shard import content_marks as content_marks
 from ingest.formats.shard import files_below, opened
 from ingest.formats.shard import version_mark as version_mark
 from ingest.formats.shard import version_marks as version_marks
@@ -82,7 +81,7 @@ def shards(root: Place) -> list[str]:
     """Return every Parquet file below the folder, as paths relative to it, sorted; what a release says of its pictures
     is not a shard."""
     paths = files_below(root)
-    records = {DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM} if RELEASE in paths else set()
+    records = {DECISIONS, REDACTIONS, REMOVED, CHANGES} if RELEASE in paths else set()
     return [path for path in paths if path.lower().endswith(SUFFIX) and path not in records]
 
 

@@ -6,9 +6,9 @@ may be released. The hash of every copied image shows whether that happened.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from ingest.errors import Fault, IncompleteError
 from ingest.formats.members import Mask, Members
@@ -19,7 +19,6 @@ DECISIONS = "decisions.parquet"
 REDACTIONS = "redactions.parquet"
 REMOVED = "removed.parquet"
 CHANGES = "changes.parquet"
-MADE_FROM = "made_from.parquet"
 SHA256SUMS = "SHA256SUMS"
 SIGNATURE = "SHA256SUMS.sig"
 """Files next to the shards of a release; they are known here so that a release can be scanned again."""
@@ -50,7 +49,7 @@ TAKEDOWN_JOURNAL = "takedown.unfinished.json"
 
 OWN_NAMES = frozenset(
     [
-        *(RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM, SHA256SUMS, SIGNATURE),
+        *(RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, SHA256SUMS, SIGNATURE),
         *(CARD, CROISSANT, DATASHEET),
         *(UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL),
     ]
@@ -61,10 +60,6 @@ OWN_NAMES = frozenset(
 def own_names_among(shards: Iterable[str]) -> list[str]:
     """Return the names of a release's own files that shards of these names would take, sorted."""
     return sorted({shard.partition("/")[0] for shard in shards} & OWN_NAMES)
-
-
-FLAGS = "privsieve"
-"""Key in the JSON of a sample that holds what a policy decided about it."""
 
 
 class CoverStep(NamedTuple):
@@ -122,9 +117,6 @@ class Kept:
     rewrite: Rewrite | None = None
     """Writes each picture again; None releases it byte for byte."""
 
-    flags: Mapping[int, Mapping[str, Any]] | None = None
-    """Index -> what the JSON of a released sample says under the key `FLAGS`; None adds no such key. Of tars only."""
-
     reserved: frozenset[str] = frozenset()
     """Names that no file may have at the top of the release, since it has such files of its own."""
 
@@ -173,10 +165,6 @@ class RewriteRecord:
     """Index -> how it was covered, also of those that are not released."""
 
 
-TakenOver = Literal["no", "yes", "damaged"]
-"""Whether the files are those of the release before; damaged: they should be, and are not what was released."""
-
-
 @dataclass(frozen=True)
 class Written:
     """What was written of a shard."""
@@ -197,18 +185,13 @@ class Written:
     num_masked: int = 0
     """Files and cells in which `Kept.mask` has masked something."""
 
-    made_from: str = ""
-    """Hash of all that the files follow from; empty if the storage cannot say whether the shard has changed."""
-
-    taken_over: TakenOver = "no"
-
     def to_json(self) -> str:
         """Return JSON in ASCII only: undecodable file names survive as lone surrogate escapes."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(text: str | bytes) -> "Written":
-        """Read what `to_json` wrote. ValueError if the text is damaged or from an older version."""
+        """Read what `to_json` wrote. ValueError if the text is damaged."""
         content = json.loads(text)
         try:
             pictures = RewriteRecord(
@@ -218,9 +201,7 @@ class Written:
             )
             dropped = {int(index): str(why) for index, why in content["dropped"].items()}
             files, left_out = dict(content["files"]), dict(content["left_out"])
-            num_masked = int(content.get("num_masked", 0))
-            origin = (str(content.get("made_from", "")), content.get("taken_over", "no"))
-            return Written(int(content["num_samples"]), files, dropped, left_out, pictures, num_masked, *origin)
+            return Written(int(content["num_samples"]), files, dropped, left_out, pictures, int(content["num_masked"]))
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("not a record of what was written") from error
 
@@ -231,8 +212,8 @@ def _step(fields: Sequence[Any]) -> CoverStep:
 
 
 def _items(content: dict[str, Any], name: str) -> list[tuple[int, Any]]:
-    """Return a dict of the record of pictures; empty in records of older versions."""
-    return [(int(index), value) for index, value in content.get("pictures", {}).get(name, {}).items()]
+    """Return a dict of the record of pictures."""
+    return [(int(index), value) for index, value in content["pictures"][name].items()]
 
 
 def changed(shard: str, what: str) -> IncompleteError:

@@ -54,10 +54,6 @@ def version_marks(root: Place, shard: str) -> str:
     return root.at(shard).version_mark()
 
 
-def content_marks(root: Place, shard: str) -> str:
-    return root.at(shard).content_mark()
-
-
 def blocks_sha256(root: Place, shard: str) -> str:
     return root.at(shard).blocks_sha256()
 

@@ -125,20 +125,6 @@ def version_marks(root: Place, shard: str) -> str:
     return repr(sorted((name, mark) for name, mark in files if not name.startswith(".") and _is_sample(name)))
 
 
-def content_marks(root: Place, shard: str) -> str:
-    """Join names and content marks of all files in a folder, sidecars too; empty if one has none."""
-    here, listing = _listed(root, shard)
-    marks = [(name, _content_mark(here.at(name))) for name, _ in listing.files]
-    return repr(marks) if all(mark for _, mark in marks) else ""
-
-
-def _content_mark(file: Place) -> str:
-    try:
-        return file.content_mark()
-    except FileNotFoundError:
-        return ""  # the link is broken
-
-
 def blocks_sha256(root: Place, shard: str) -> str:
     """Hash a few blocks of the samples in a folder, as if they were one file (`ingest.storage.streams`).
 

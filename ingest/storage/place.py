@@ -214,40 +214,6 @@ class Place:
         info = self._asked("read", lambda: self.fs.info(self.path))
         return "" if info["type"] == "directory" and not self.is_local else version_mark_of(info)
 
-    def content_mark(self) -> str:
-        """Return a text that differs if a byte of the file may have changed, even if its time was put back.
-
-        Locally it has the time of the last change that the system keeps, which no tool puts back. Empty for a store
-        that gives no hash of the content. Errors as in `open`.
-        """
-        if self.is_local:
-            status = os.stat(self.path)
-            return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
-        info = self._asked("read", lambda: self.fs.info(self.path))
-        return version_mark_of(info) if self.hashes_content(info) else ""
-
-    def link(self, target: "Place") -> bool:
-        """Make the target a second name of this file, in place of what is there. False if the storage cannot.
-
-        A symbolic link is followed. StorageError if the target cannot be written.
-        """
-        if not (self.is_local and target.is_local):
-            return False
-        aside = f"{target.path}.{uuid.uuid4().hex[:8]}{PART}"
-        try:
-            target._make_folder()
-            try:
-                os.link(os.path.realpath(self.path), aside)
-            except OSError:
-                return False
-            os.replace(aside, target.path)
-        except OSError as error:
-            raise storage_error(f"cannot write {target.path}", error) from None
-        finally:
-            with suppress(OSError):
-                os.unlink(aside)  # it stays where both names are of the same file already
-        return True
-
     def blocks_sha256(self) -> str:
         """Hash a few blocks of the content (`ingest.storage.streams`). Errors as in `open`.
 

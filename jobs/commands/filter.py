@@ -16,7 +16,6 @@ from jobs.releases.guaranteeing import percent
 from jobs.releases.plan import Counts
 from jobs.releases.record import GuaranteeRecord, UrlCounts
 from jobs.releases.request import FilterRequest, FilterResources
-from jobs.releases.shift import shift_in_words
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import duration, on_terminal
 from scoring.engines.detectors.covering import STEPS
@@ -59,15 +58,9 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
         result = carry_out(planned, resources, on_terminal(quiet))
     _print(planned, result.counts, "were")
     _print_left_out(result.left_out)
-    for line in shift_in_words(result.shift) if result.shift is not None else ():
-        write_line(f"shift: {line}")
     if (changes := result.changes) is not None:
         counts = f"{changes.num_added:,} added, {changes.num_removed:,} removed, {changes.num_changed:,} changed"
         write_line(f"since the release before: {counts} (changes.parquet)")
-    if (taken := result.taken_over) is not None:
-        damaged = f", {taken['num_damaged']:,} of them since the file before is damaged" if taken["num_damaged"] else ""
-        shards = number_of(taken["num_shards"], "shard")
-        write_line(f"taken over from {request.previous}: {shards}; {taken['num_written']:,} written{damaged}")
     write_line(
         f"release written to {request.out}: decisions.parquet says why of each image, release.json has the counts"
     )
@@ -134,9 +127,7 @@ def _print_urls(counted: UrlCounts | None) -> None:
         f"{number_of(counted.num_failed, 'failed download')}, {counted.num_not_scanned:,} not scanned, "
         f"{counted.num_without_url:,} without a URL"
     )
-    write_line(
-        f"      {number_of(counted.num_released, 'row')} in the list{' (--flags-only)' if counted.flags_only else ''}"
-    )
+    write_line(f"      {number_of(counted.num_released, 'row')} in the list")
 
 
 def _print_unseen(counts: Counts, policy: Policy) -> None:

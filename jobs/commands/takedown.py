@@ -32,8 +32,6 @@ def takedown(request: TakedownRequest, quiet: bool) -> int:
     pictures, shards = number_of(result.num_pictures, "picture"), number_of(result.num_shards, "shard")
     verb = "would be" if request.dry_run else "was" if result.num_pictures == 1 else "were"
     write_line(f"{pictures} in {shards} {verb} taken down, of {number_of(result.num_entries, 'line')} of the list")
-    if result.num_unjudged:
-        write_line(f"  and {number_of(result.num_unjudged, 'row')} of the list without a judged picture")
     write_near(result.near, result.num_not_compared)
     if result.copies_left:
         copies = "1 copy" if len(result.copies_left) == 1 else f"{len(result.copies_left):,} copies"
@@ -46,6 +44,6 @@ def takedown(request: TakedownRequest, quiet: bool) -> int:
     write_numbers(result.unknown, "no picture that the release knows")
     if result.is_signature_void:
         write_line(f"the signature was of the release as it was, so {SIGNATURE} is removed; --sign-key signs anew")
-    if not request.dry_run and (result.num_pictures or result.num_unjudged):
+    if not request.dry_run and result.num_pictures:
         write_line(f"next: privsieve verify {request.release}")
     return 1 if result.unknown else 0

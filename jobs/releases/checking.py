@@ -18,7 +18,6 @@ from ingest.formats.members import name_fault
 from ingest.formats.released import (
     CHANGES,
     DECISIONS,
-    MADE_FROM,
     REDACTIONS,
     RELEASE,
     RELEASE_LEASE,
@@ -76,7 +75,6 @@ class _Written(BaseModel):
     redactions_sha256: Sha256 | None = None  # nothing was covered
     removed_sha256: Sha256 | None = None  # nothing was taken down
     changes_sha256: Sha256 | None = None  # no release before it was named
-    made_from_sha256: Sha256 | None = None  # of older versions, and lists of URLs
 
     num_removed_before: int = 0
     """First rows of `removed.parquet`: taken down from releases before this one."""
@@ -159,7 +157,7 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     faults = [*_file_faults(root, written, feedback)]
     decisions, decision_faults = _decisions(root, written)
     faults += decision_faults
-    for name in (REDACTIONS, REMOVED, CHANGES, MADE_FROM):
+    for name in (REDACTIONS, REMOVED, CHANGES):
         sha256 = getattr(written, f"{name.removesuffix('.parquet')}_sha256")
         if root.at(name).exists():
             faults += _content_faults(root, name, sha256, "it is not what was released")
@@ -172,7 +170,7 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     num_pictures = None
     if not faults and decisions is not None and written.urls is not None:
         num_pictures = 0
-        faults += _url_faults(root, written, written.urls, decisions, removed)
+        faults += _url_faults(root, written, written.urls, decisions)
     elif not faults and decisions is not None and "released_sha256" in decisions.column_names:
         num_pictures, picture_faults = _pictures(request.release, decisions, removed, feedback)
         faults += picture_faults
@@ -292,8 +290,7 @@ def _removed(root: Place) -> tuple[Tombstones, list[str]]:
 
 def _takedown_faults(written: _Written, decisions: pa.Table, removed: Tombstones) -> Iterator[str]:
     """Compare the tombstones with the log of takedowns and with the decisions."""
-    pictures = [row for row in removed if row["released_sha256"] is not None]
-    of_removed = Counter(tuple(row[name] for name in OF_PICTURE) for row in pictures)
+    of_removed = Counter(tuple(row[name] for name in OF_PICTURE) for row in removed)
     num_logged = sum(takedown.num_pictures for takedown in written.takedowns)
     if of_removed.total() != num_logged:
         shown = number_of(of_removed.total(), "picture")
@@ -359,28 +356,23 @@ def _again(shard: str, hashes: Sequence[str], expected: Sequence[str], removed: 
     return f"{shard}: it holds {number_of(num_again, 'picture')} of {REMOVED}" if num_again else None
 
 
-def _url_faults(
-    root: Place, written: _Written, counts: UrlCounts, decisions: pa.Table, removed: Tombstones
-) -> Iterator[str]:
-    """Compare the rows of a list of URLs with the decisions and the tombstones."""
+def _url_faults(root: Place, written: _Written, counts: UrlCounts, decisions: pa.Table) -> Iterator[str]:
+    """Compare the rows of a list of URLs with the decisions."""
     is_released = pc.is_valid(decisions["released_sha256"])
     released = {*pc.drop_null(decisions["url_sha256"].filter(is_released)).to_pylist()}
     is_taken = pc.equal(decisions["rule"], TAKEDOWN)
     gone = {*pc.drop_null(decisions["url_sha256"].filter(is_taken)).to_pylist()} - released
-    gone |= {row["url_sha256"] for row in removed if row["url_sha256"] is not None}
-    seen, num_rows, num_others, num_again = set[str](), 0, 0, 0
+    seen, num_rows, num_again = set[str](), 0, 0
     for name in written.sha256:
         for _, hashes in url_hashes(root.at(name), counts.column):
             num_again += sum(url_sha256 in gone for url_sha256 in hashes)
-            known = [url_sha256 for url_sha256 in hashes if url_sha256 is not None and url_sha256 in released]
-            seen.update(known)
+            seen.update(url_sha256 or "" for url_sha256 in hashes)
             num_rows += len(hashes)
-            num_others += len(hashes) - len(known)
     if num_rows != counts.num_released:
         yield f"{FOLDER}: it has {num_rows:,} rows, and {RELEASE} counts {counts.num_released:,}"
     if num_again:
         yield f"{FOLDER}: it has {number_of(num_again, 'row')} whose URL was taken down"
-    if seen != released or (num_others and not counts.keeps_unknown):
+    elif seen != released:
         yield f"{FOLDER}: its URLs are not those of {DECISIONS}"
 
 

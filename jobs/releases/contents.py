@@ -13,7 +13,6 @@ from ingest.formats.released import (
     DATASHEET,
     DECISIONS,
     DONE,
-    MADE_FROM,
     REDACTIONS,
     RELEASE,
     RELEASE_LEASE,
@@ -34,7 +33,7 @@ from jobs.releases.url_list import FOLDER
 from scoring.runs.lease import Lease
 
 _OWN = frozenset(
-    [RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM, SHA256SUMS, SIGNATURE, RELEASE_LEASE],
+    [RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, SHA256SUMS, SIGNATURE, RELEASE_LEASE],
 )
 _WHILE_AT_WORK = frozenset([UNFINISHED, TAKEDOWN_JOURNAL])
 _DOCUMENTS = frozenset([CARD, CROISSANT, DATASHEET])

@@ -21,12 +21,9 @@ from scoring.policies.policy import (
     DAMAGED_SHARD,
     DEFAULT,
     GUARANTEE,
-    HASH_LIST,
     LIMITS,
     NOT_CLEANED,
-    NOT_COMPARED,
     NOT_COVERED,
-    NOT_LISTED,
     QUARANTINED,
     REMOVED_BEFORE,
     UNREADABLE,
@@ -104,8 +101,8 @@ TAKEN_DOWN_BEFORE = "it was taken down from the release before"
 ROWS_AT_ONCE = 40_960
 """Rows decided together: as many as a row group of a compacted run has, so that no group is decoded twice."""
 
-_COUNTED = frozenset([Col.STATUS, Col.UNSEEN, Col.NUM_FRAMES, Col.NUM_FRAMES_SCANNED, Col.NUM_BYTES])
-"""Columns that the counts of a release need."""
+_COUNTED = frozenset([Col.STATUS, Col.UNSEEN, Col.NUM_FRAMES_SCANNED, Col.NUM_BYTES])
+"""Columns that the counts of a release need, and the cleaning of pictures."""
 
 _ORIGIN = (Col.URL_SHA256, Col.DOMAIN)
 """Columns by which a takedown finds pictures of a URL or domain."""
@@ -223,8 +220,7 @@ def decisions_of(rows: pa.Table, policy: Policy, threshold: ScoreThreshold | Non
     reasons = pc.binary_join_element_wise("there is nothing that could be copied", decided["reason"], ": ")
     decided = _overruled(decided, is_lost, UNREADABLE, reasons)
     if policy.removed:
-        removed = pa.array(sorted(policy.removed), pa.string())
-        is_removed = pc.or_(pc.is_in(decided["sha256"], removed), pc.is_in(rows[Col.URL_SHA256], removed))
+        is_removed = pc.is_in(decided["sha256"], pa.array(sorted(policy.removed), pa.string()))
         decided = _overruled(decided, is_removed, REMOVED_BEFORE, pa.scalar(TAKEN_DOWN_BEFORE))
     decided = _overruled(decided, is_damage(rows), DAMAGED_SHARD, rows[Col.REASON])
     return policy.overruled.apply(decided)
@@ -263,8 +259,8 @@ def kept_of(decisions: pa.Table, is_whole: bool) -> Kept:
 class KeptHash:
     """The hash of which samples of a shard are kept, and of how many; the decisions come in parts.
 
-    It is of the JSON text `[[[index, sha256], ...], number of samples or null]`, as older versions made it of the whole
-    list. A release that they began is continued only if the hash is the same.
+    It is of the JSON text `[[[index, sha256], ...], number of samples or null]`. An interrupted filter is continued
+    only if the hash is the same.
     """
 
     def __init__(self, shard: str):
@@ -305,19 +301,16 @@ COPIED_ACTIONS = ("keep", "flag")
 
 def unseen_in(rows: pa.Table, decisions: pa.Table) -> dict[int, list[str]]:
     """Return the index of each image that is kept and holds content that was not scanned -> its kinds. rows: of one
-    shard, as many as decisions. Older versions recorded no kinds, but how many frames they left out."""
-    is_older = pc.and_(pc.is_null(rows[Col.UNSEEN]), pc.greater(rows[Col.NUM_FRAMES], rows[Col.NUM_FRAMES_SCANNED]))
-    has_unseen = pc.or_kleene(pc.greater(pc.list_value_length(rows[Col.UNSEEN]), 0), is_older).fill_null(False)
+    shard, as many as decisions."""
+    has_unseen = pc.greater(pc.list_value_length(rows[Col.UNSEEN]), 0).fill_null(False)
     kept = rows.filter(pc.and_(has_unseen, pc.is_in(decisions["action"], pa.array(COPIED_ACTIONS))))
     kept = kept.select([Col.INDEX, Col.UNSEEN])
-    return {row[Col.INDEX]: row[Col.UNSEEN] or ["frames"] for row in kept.to_pylist()}
+    return {row[Col.INDEX]: row[Col.UNSEEN] for row in kept.to_pylist()}
 
 
-def as_written(
-    decisions: pa.Table, written: Written, unseen: Mapping[int, list[str]], flags_only: bool = False
-) -> pa.Table:
+def as_written(decisions: pa.Table, written: Written, unseen: Mapping[int, list[str]]) -> pa.Table:
     """Return the decisions after the copy: some samples were not fit for a release, some pictures were written again.
-    unseen: as `unseen_in` returns it. flags_only: the release has what the policy drops, too."""
+    unseen: as `unseen_in` returns it."""
     refused = written.pictures.refused
     for rule in (NOT_CLEANED, NOT_COVERED, REMOVED_BEFORE):
         of_rule = {index: message for index, (reason, message) in refused.items() if f"({reason})" == rule}
@@ -325,10 +318,6 @@ def as_written(
     decisions = _with_dropped(decisions, written.dropped, UNSAFE_MEMBER)
     rewritten = written.pictures.rewritten
     is_kept = pc.not_equal(decisions["action"], "drop")
-    if flags_only:
-        is_kept = pc.invert(
-            pc.is_in(decisions["rule"], pa.array([NOT_LISTED, HASH_LIST, NOT_COMPARED, REMOVED_BEFORE]))
-        )
     rows = list(zip(decisions["index"].to_pylist(), decisions["sha256"].to_pylist(), strict=True))
     of_pictures = {
         "released_sha256": [rewritten.get(index, sha256) for index, sha256 in rows],

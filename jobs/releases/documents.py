@@ -10,7 +10,6 @@ that Croissant 1.1 prescribes (docs.mlcommons.org/croissant), and the prefix of 
 import hashlib
 import json
 import posixpath
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -21,7 +20,6 @@ from ingest.formats.released import CARD, CROISSANT, DATASHEET, DECISIONS
 from ingest.formats.tree import RELEASED_WITH_IMAGE
 from ingest.sample import printable
 from ingest.storage.place import Place
-from jobs.releases.shift import shift_in_words
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
@@ -29,9 +27,6 @@ if TYPE_CHECKING:
 
 HUB_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 """`size_categories` of the Hugging Face hub: below this many images, this name."""
-
-MAX_CATEGORIES = 50
-"""Limit on the categories of the datasheet's table."""
 
 TEXTS = {
     "image-only": "texts next to the pictures were left out",
@@ -60,7 +55,6 @@ def _templates() -> "dict[str, jinja2.Template]":
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )
     environment.filters |= {
-        "as_text": _as_text,
         "count": "{:,}".format,
         "counts": lambda actions: ", ".join(f"{count:,} {action}" for action, count in actions.items()),
         "json": json.dumps,
@@ -72,18 +66,13 @@ def _templates() -> "dict[str, jinja2.Template]":
     return {name: environment.from_string(_text(text)) for name, text in texts.items()}
 
 
-def _as_text(text: str) -> str:
-    """Return what comes from the corpus, such as a category, as Markdown that is no HTML and loads no picture."""
-    return re.sub(r"[\\`<|\[\]]", r"\\\g<0>", printable(text))
-
-
 def _text(name: str) -> str:
     return resources.files("jobs.releases").joinpath(name).read_text(encoding="utf-8")
 
 
 def _facts(release: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the templates name."""
-    num_released, shift = _num_released(release), release.get("shift")
+    num_released = _num_released(release)
     facts = {
         "release": release,
         "engine": release["engine"],
@@ -97,9 +86,6 @@ def _facts(release: Mapping[str, Any]) -> dict[str, Any]:
         "assessed": [key for key in KEYS if key in release["engine"]["assessed"]],
         "missing": [key for key in KEYS if key not in release["engine"]["assessed"]],
         "texts": TEXTS[release["members"]],
-        "shift_in_words": [] if shift is None else list(shift_in_words(shift)),
-        "categories": (shift or {}).get("categories") or [],
-        "max_categories": MAX_CATEGORIES,
     }
     return facts if facts["urls"] is None else facts | _subsets_of_list(facts["urls"])
 
@@ -116,14 +102,9 @@ def _paths(release: Mapping[str, Any]) -> list[str]:
 
 def _subsets_of_list(urls: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a list of URLs holds. urls: of `UrlCounts`."""
-    by_action = dict(urls["actions"])
-    if urls["flags_only"]:
-        by_action["drop"] -= urls["num_withheld"]
-    else:
-        del by_action["drop"]
-    num_held = urls["num_released"] + urls["num_taken_down"]
+    by_action = {action: number for action, number in urls["actions"].items() if action != "drop"}
     since = " before takedowns" if urls["num_taken_down"] else ""
-    return {"held": by_action, "num_held": num_held, "num_unknown": num_held - sum(by_action.values()), "since": since}
+    return {"held": by_action, "num_held": sum(by_action.values()), "since": since}
 
 
 def write_documents(out: Place, release: Mapping[str, Any]) -> dict[str, str]:

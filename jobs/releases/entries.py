@@ -8,10 +8,10 @@ apply-removals`).
 
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Literal
+from typing import Literal
 
 from ingest.errors import PrivsieveError
 from ingest.images.pdq import Hashes, hashes_of
@@ -55,15 +55,13 @@ class Entry:
     why: Why | None = None
     """As `removed.parquet` says it."""
 
-    is_tombstone: bool = False
-    """Whether it is a row of `removed.parquet` and no line that a user wrote."""
-
 
 def entries_of(url: str) -> tuple[Entry, ...]:
     """Read a list. PrivsieveError names the first wrong line, by its number only."""
     content = given_content(place(url), f"LIST {url}", MAX_LIST_BYTES)
     if content.startswith(_MAGIC):
-        entries = [_entry_of(number, row) for number, row in enumerate(tombstones_of(content, url), 1)]
+        rows = enumerate(tombstones_of(content, url), 1)
+        entries = [Entry(n, "sha256", row["released_sha256"], row["received"], row["why"]) for n, row in rows]
     else:
         try:
             lines = io.StringIO(content.decode("utf-8-sig"), newline="\n")
@@ -80,14 +78,6 @@ def entries_of(url: str) -> tuple[Entry, ...]:
     if sum(entry.kind == "pdq" for entry in entries) > MAX_PDQ:
         raise PrivsieveError(f"{url} has more than {MAX_PDQ:,} PDQ hashes; divide it into several lists")
     return tuple(entries)
-
-
-def _entry_of(number: int, row: Mapping[str, Any]) -> Entry:
-    """Return what a row of `removed.parquet` names: a picture, or a URL if its picture was not judged."""
-    kind: Kind = "url" if row["released_sha256"] is None else "sha256"
-    return Entry(
-        number, kind, row["released_sha256"] or row["url_sha256"], row["received"], row["why"], is_tombstone=True
-    )
 
 
 def pdq_names(entries: Iterable[Entry]) -> tuple[str, ...]:

@@ -11,22 +11,21 @@ sample that cannot be released safely is dropped then, and its decision says so.
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
 
 from ingest.errors import IncompleteError, PolicyError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.members import Members
-from ingest.formats.released import RELEASE_LEASE, REMOVED, UNFINISHED, Written
+from ingest.formats.released import RELEASE_LEASE, UNFINISHED, Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written
 from jobs.releases.contents import failures_say_what_is_left, removed_release
-from jobs.releases.copying import Copied, ShardCopier, copied_on_ray, refuse_without_json
+from jobs.releases.copying import Copied, ShardCopier, copied_on_ray
 from jobs.releases.decisions import ScoreThreshold
-from jobs.releases.finishing import as_json, finish, left_out, taken_over
+from jobs.releases.finishing import as_json, finish, left_out
 from jobs.releases.guaranteeing import GUARANTEE_ONLY, Guarantee, guarantee
 from jobs.releases.overruling import decided_rows
 from jobs.releases.plan import Counts, Plan, counts_of, plan_release
@@ -52,7 +51,6 @@ from jobs.releases.rewriting import (
     refuse_uncoverable,
     verify_engine,
 )
-from jobs.releases.shift import Shift
 from jobs.releases.url_list import count_urls, refuse_unlistable, write_urls
 from jobs.runtime.cluster import Executor, inline_session
 from jobs.runtime.hash_list import NOTHING, hash_list_of
@@ -129,12 +127,6 @@ class FilterResult:
 
     urls: UrlCounts | None = None
 
-    shift: Mapping[str, Any] | None = None
-    """How categories and captions differ from what was scanned, as in `release.json`."""
-
-    taken_over: Mapping[str, int] | None = None
-    """How many shards are those of the release before, as in `release.json`."""
-
 
 def run_filter(
     request: FilterRequest, resources: FilterResources | None = None, feedback: Feedback = SILENT
@@ -148,12 +140,10 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     policy = _policy(request.policy)
     run, record = read_record(request.run)
     corpus = open_source(record.source, record.format, record.category)
-    if request.flag_keys:
-        refuse_without_json(corpus)
     policy = policy.for_engine(record.engine)
     previous = previous_release(request.previous, request.out)
     if previous is not None:
-        policy = replace(policy, removed=previous.removed | previous.removed_urls)
+        policy = replace(policy, removed=previous.removed)
     reviewed = boxes_of_people(request.boxes, policy)
     verify = verify_engine(request.verify_engine, request.options, policy)
     policy = replace(policy, covered_counts=clears_what_is_private(policy, verify, reviewed))
@@ -171,12 +161,9 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     promise = request.promise
     proven = guarantee(promise, run, record, policy) if promise is not None else None
     threshold = None if proven is None else proven.threshold
-    removed_urls = previous.removed_urls if previous is not None else ()
-    policy, groups, urls = _overruled(request, run, record, corpus, policy, threshold, removed_urls)
+    policy, groups, urls = _overruled(request, run, record, corpus, policy, threshold)
     plan = plan_release(run, record, corpus, policy, threshold)
     notes = [*cautions(record, plan, policy), *notes_of_looks(reviewed, verify), *notes_of_groups(groups)]
-    if previous is not None and previous.shards is None and urls is None:
-        notes.append(f"  {request.previous} does not say what its shards were made from, so all shards are written")
     if proven is not None:
         proven = proven.with_price(plan.counts)
         notes += filter(None, [proven.caution, _refuse_nothing_left(proven, plan, request.accept_all)])
@@ -205,27 +192,19 @@ def _overruled(
     corpus: Source,
     policy: Policy,
     threshold: ScoreThreshold | None,
-    removed_urls: Collection[str],
 ) -> tuple[Policy, GroupCounts | None, UrlCounts | None]:
     """Return the policy with the decisions that follow from other pictures, and the counts of groups and of a list."""
     if request.urls is None and request.groups is None:
         return policy, None, None
     if request.urls is not None:
-        refuse_unlistable(policy, request.flags_only)
-        policy = replace(policy, members="listed" if policy.members == "image-only" else policy.members)
+        refuse_unlistable(policy)
     with spilling_database("the pass over all rows") as connection:
         decided = decided_rows(connection, run, record, corpus, policy, threshold, request.groups)
         groups = decided.group(request.groups) if request.groups is not None else None
         urls = None
         if request.urls is not None:
-            has_hash_list = request.hash_list is not None or record.hash_list is not None
             decided.settle({"url_sha256": "same URL"} | ({"near": "group"} if groups is not None else {}))
-            urls = count_urls(request.urls, decided, request.flags_only, has_hash_list)
-            if urls.keeps_unknown and removed_urls:
-                raise PolicyError(
-                    f"{request.previous} has removed rows whose picture was not judged, and --flags-only would list "
-                    f"them again; filter without --previous, then take down {request.previous}/{REMOVED}"
-                )
+            urls = count_urls(request.urls, decided)
         return replace(policy, overruled=decided.overruled()), groups, urls
 
 
@@ -277,7 +256,6 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
             if out.is_local and out.exists():  # what a killed filter left
                 remove_half_written(out)
             out.at(UNFINISHED).write(as_json(identity.model_dump()))
-            before = None if planned.previous is None else planned.previous.shards
             copier = ShardCopier(
                 corpus=planned.corpus,
                 run=planned.run,
@@ -287,17 +265,15 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
                 threshold=planned.threshold,
                 reviewed=planned.reviewed,
                 verify=planned.verify,
-                flag_keys=request.flag_keys,
                 urls=planned.urls,
-                before=before,
             )
-            counts, written, shift = _copy_all(copier, planned.plan, copy, feedback, own_lease)
+            counts, written = _copy_all(copier, planned.plan, copy, feedback, own_lease)
             if request.urls is not None and planned.urls is not None:
                 of_plan = (planned.run, planned.plan, policy, planned.threshold, planned.urls)
                 written = [*written, write_urls(request.urls, out, *of_plan)]
             own_lease.confirm()
             changes = finish(
-                out, identity, planned.record, planned.plan, counts, written, shift, request.sign_key, planned.previous
+                out, identity, planned.record, planned.plan, counts, written, request.sign_key, planned.previous
             )
     return FilterResult(
         counts=counts,
@@ -308,8 +284,6 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
         guarantee=planned.guarantee,
         changes=changes,
         urls=planned.urls,
-        shift=shift.as_json(),
-        taken_over=taken_over(written) if before is not None and planned.urls is None else None,
     )
 
 
@@ -333,7 +307,6 @@ def _identity(planned: FilterPlan) -> ReleaseRecord:
         previous_sha256=None if planned.previous is None else planned.previous.sha256,
         boxes_sha256=boxes_sha256(planned.reviewed),
         guarantee=planned.guarantee,
-        flag_keys=planned.request.flag_keys,
         groups=planned.groups,
         urls=planned.urls,
     )
@@ -368,14 +341,14 @@ def _executor(plan: Plan, resources: FilterResources) -> Iterator[Copy]:
 
 def _copy_all(
     copier: ShardCopier, plan: Plan, copy: Copy, feedback: Feedback, own_lease: Lease
-) -> tuple[Counts, Sequence[Written], Shift]:
-    """Copy every shard. Return the counts after the copy, what was written, and how the release differs.
+) -> tuple[Counts, Sequence[Written]]:
+    """Copy every shard. Return the counts after the copy, and what was written.
 
     If a shard has changed, the others are copied all the same, and IncompleteError is raised at the end. A StorageError
     is raised at once, and so is the error that another filter has taken the release over.
     """
     by_rule, written, changed = Counter[tuple[str, str]](), dict[int, Written](), dict[int, str]()
-    num_unseen, unseen_kinds, shift = 0, Counter[str](), Shift()
+    num_unseen, unseen_kinds = 0, Counter[str]()
     with feedback.meter("filter", plan.num_kept) as meter:
         for copied in copy(copier, plan.shares):
             own_lease.check()
@@ -388,7 +361,6 @@ def _copy_all(
             by_rule.update(copied.by_rule)
             num_unseen += copied.num_unseen
             unseen_kinds.update(copied.unseen_kinds)
-            shift.update(copied.shift)
             meter.advance(plan.shares[copied.number].num_kept)
     if changed:
         num_others = len(changed) - 1
@@ -396,4 +368,4 @@ def _copy_all(
         others = f" ({number_of(num_others, 'more shard')} {have} such an error)" if num_others else ""
         raise IncompleteError(f"{changed[min(changed)]}{others}")
     counts = counts_of(by_rule, num_unseen, unseen_kinds)
-    return counts, [written[number] for number in sorted(written)], shift
+    return counts, [written[number] for number in sorted(written)]

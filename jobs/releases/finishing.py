@@ -26,14 +26,13 @@ from ingest.sample import printable
 from ingest.storage.parquet_tables import in_row_groups
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
-from jobs.releases.copying import table_of, written_of
+from jobs.releases.copying import table_of
 from jobs.releases.decisions import DECISIONS_SCHEMA, REDACTIONS_SCHEMA
 from jobs.releases.documents import write_documents
 from jobs.releases.plan import Counts, Plan, Share
-from jobs.releases.previous import Changes, PreviousRelease, write_changes, write_made_from
+from jobs.releases.previous import Changes, PreviousRelease, write_changes
 from jobs.releases.record import ReleaseRecord, write_sums
 from jobs.releases.refusals import scope
-from jobs.releases.shift import Shift
 from scoring.runs.record import RunRecord
 
 MAX_KINDS = 100
@@ -51,7 +50,6 @@ def finish(
     plan: Plan,
     counts: Counts,
     written: Sequence[Written],
-    shift: Shift,
     sign_key: str | None,
     previous: PreviousRelease | None,
 ) -> Changes | None:
@@ -63,26 +61,20 @@ def finish(
     changes, of_previous = None, dict[str, Any]()
     if previous is not None:
         changes = write_changes(out, out.path, previous)
-        of_previous = _facts_of_previous(previous, changes, written, is_list=identity.urls is not None)
+        of_previous = _facts_of_previous(previous, changes)
         if previous.tombstones is not None:
             out.at(REMOVED).write(previous.tombstones)
-    made_from_sha256 = None
-    if identity.urls is None:
-        made_from_sha256 = write_made_from(out, _at_once(plan.shares, lambda share: written_of(out, share)))
     summary = {
         "scope": scope(record, plan),
         "damaged_shards": {"num_shards": plan.damage.num_shards, "parts": dict(plan.damage.parts)},
         "made_up": record.made_up,
         "num_images": counts.num_images,
         **counts.as_json(is_clean=identity.files == "clean"),
-        "num_unseen_not_recorded": plan.num_older,
         "members_left_out": left_out(written),
-        "shift": shift.as_json(),
         "num_texts_masked": sum(done.num_masked for done in written),
         "decisions_sha256": decisions_sha256,
         "redactions_sha256": redactions_sha256,
         **of_previous,
-        "made_from_sha256": made_from_sha256,
         "format": record.format,
         "engine": {name: record.engine[name] for name in ("name", "protocol", "assessed")},
     }
@@ -101,25 +93,13 @@ def finish(
     return changes
 
 
-def _facts_of_previous(
-    previous: PreviousRelease, changes: Changes, written: Sequence[Written], is_list: bool
-) -> dict[str, Any]:
+def _facts_of_previous(previous: PreviousRelease, changes: Changes) -> dict[str, Any]:
     counts = {"num_added": changes.num_added, "num_removed": changes.num_removed, "num_changed": changes.num_changed}
     facts: dict[str, Any] = {"changes": counts, "changes_sha256": changes.sha256}
-    if previous.shards is not None and not is_list:
-        facts["taken_over"] = taken_over(written)
     if previous.tombstones is not None:
         facts["removed_sha256"] = hashlib.sha256(previous.tombstones).hexdigest()
         facts["num_removed_before"] = previous.num_removed
     return facts
-
-
-def taken_over(written: Iterable[Written]) -> dict[str, int]:
-    """Count the shards that are those of the release before, those that are written, and how many of these should have
-    been taken over and were damaged."""
-    counts = Counter(done.taken_over for done in written if done.files)
-    num_written = counts["no"] + counts["damaged"]
-    return {"num_shards": counts["yes"], "num_written": num_written, "num_damaged": counts["damaged"]}
 
 
 def join_decisions(out: Place, shares: Sequence[Share], num_counted: int) -> str:

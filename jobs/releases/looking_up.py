@@ -16,14 +16,13 @@ from ingest.formats.shard import MAX_IMAGE_BYTES
 from ingest.images.pdq import MAX_DISTANCE
 from ingest.sample import printable, url_sha256_of
 from ingest.storage.given_files import given_content
-from ingest.storage.place import Place, place
+from ingest.storage.place import place
 from jobs.console.requests import Name, Option, Url, checked_request
 from jobs.releases.decisions import read_decisions
 from jobs.releases.entries import looked_for
 from jobs.releases.matching import held_pictures, pdq_hashes
 from jobs.releases.record import urls_of
 from jobs.releases.taking_down import PdqDistance
-from jobs.releases.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback
 from scoring.policies.policy import REMOVED_BEFORE, TAKEDOWN
 from scoring.runs import RUN_RECORD
@@ -57,7 +56,7 @@ class PictureMatch:
     state: State
 
     name: str
-    """SHARD/KEY; the file of a list of URLs that has the URL without a judged picture."""
+    """SHARD/KEY."""
 
     distance: int | None = None
     """Number of bits in which the PDQ hashes differ, of 256; None if its bytes or its URL are the same."""
@@ -100,10 +99,7 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
     by_records = list[PictureMatch]()
     if is_release:
         by_records += _by_records(read_decisions(root, request.release), column, name)
-        counts = urls_of(root)
-        is_list = counts is not None
-        if counts is not None and counts.keeps_unknown and column == "url_sha256" and not by_records:
-            by_records += _unjudged(root, counts.column, name)
+        is_list = urls_of(root) is not None
         if hashes is None or is_list:
             return LookupResult(tuple(by_records), is_list=is_list, is_decodable=is_decodable or is_list)
     known = {match.name for match in by_records if match.state == "released"}
@@ -143,10 +139,3 @@ def _by_records(decisions: pa.Table, column: str, name: str) -> Iterator[Picture
             yield PictureMatch("released", shown)
         else:
             yield PictureMatch("released", shown, rewritten="covered" if row["action"] == "redact" else "cleaned")
-
-
-def _unjudged(root: Place, column: str, url_sha256: str) -> Iterator[PictureMatch]:
-    """Yield the files of a list that have the URL."""
-    for file in sorted(root.at(FOLDER).names()):
-        if any(url_sha256 in hashes for _, hashes in url_hashes(root.at(FOLDER, file), column)):
-            yield PictureMatch("released", f"{FOLDER}/{file}")

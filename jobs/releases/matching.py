@@ -5,7 +5,7 @@ How near a picture is to given PDQ hashes is computed from the released pictures
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,11 +20,10 @@ from ingest.formats import Source, open_source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import NUM_HASHES, Hashes, distances, hashes_of
 from ingest.images.pixels import ImageLimits
-from ingest.sample import Sample, domain_of, printable
-from ingest.storage.place import Place, place
+from ingest.sample import Sample, printable
+from ingest.storage.place import place
 from jobs.releases.entries import Entry, looked_for, pdq_names
 from jobs.releases.record import urls_of
-from jobs.releases.url_list import url_hashes
 from jobs.runtime.progress import Feedback, Meter
 
 LIMITS = ImageLimits(max_side_px=1024, has_pdq=True)
@@ -116,10 +115,6 @@ class Matches:
 
     near: tuple[NearMatch, ...]
 
-    unjudged: tuple[tuple[str, Entry], ...] = ()
-    """Rows of a list of URLs of whose URL the release knows no picture: the hash of the URL, and the first line that
-    names it."""
-
 
 def near_pictures(url: str, entries: Sequence[Entry], max_distance: int, feedback: Feedback) -> tuple[list[Near], int]:
     """Compare every picture of a release with the PDQ hashes of a list. Also count those that cannot be decoded."""
@@ -209,35 +204,6 @@ def with_same_url(decisions: pa.Table, matches: Matches) -> Matches:
     return replace(matches, taken={row: of_url[url] for row, url in zip(rows, urls, strict=True)} | matches.taken)
 
 
-def with_unjudged(
-    root: Place, files: Iterable[str], column: str, decisions: pa.Table, entries: Sequence[Entry], matches: Matches
-) -> Matches:
-    """Return the matches and the rows of a list without a judged picture that the entries name. files: of the list."""
-    lines = dict[tuple[str, str], list[Entry]]()
-    for entry in entries:
-        lines.setdefault((entry.kind, entry.name), []).append(entry)
-    has_domains = any(entry.kind == "domain" for entry in entries)
-    judged = {*decisions["url_sha256"].to_pylist()}
-    unjudged, matched_lines = list[tuple[str, Entry]](), set[int]()
-    for name in files:
-        for batch, hashes in url_hashes(root.at(name), column):
-            for url, url_sha256 in zip(batch.column(column).to_pylist(), hashes, strict=True):
-                if url_sha256 is None or url_sha256 in judged:
-                    continue
-                naming = lines.get(("url", url_sha256), [])
-                if has_domains:
-                    naming = [*naming, *lines.get(("domain", domain_of(url) or ""), [])]
-                if naming:
-                    unjudged.append((url_sha256, min(naming, key=lambda entry: entry.number)))
-                    matched_lines.update(entry.number for entry in naming)
-    return replace(
-        matches,
-        gone_before=tuple(number for number in matches.gone_before if number not in matched_lines),
-        unknown=tuple(number for number in matches.unknown if number not in matched_lines),
-        unjudged=tuple(unjudged),
-    )
-
-
 def _rows_of_near(decisions: pa.Table, near: Sequence[Near]) -> Iterator[tuple[str, int, int]]:
     """Yield the hash, the row of a picture, and the number of bits that differ."""
     hashes = pa.array({sha256 for _, _, sha256, _ in near}, pa.string())
@@ -252,8 +218,7 @@ def _rows_of_near(decisions: pa.Table, near: Sequence[Near]) -> Iterator[tuple[s
 
 
 def _rows_of_names(decisions: pa.Table, entries: Sequence[Entry], url: str) -> dict[tuple[str, str], list[int]]:
-    """Return kind and name of an entry -> rows. PrivsieveError if a user names what the release does not
-    record; a row of `removed.parquet` that does so names nothing."""
+    """Return kind and name of an entry -> rows. PrivsieveError if a line names what the release does not record."""
     paths = pc.binary_join_element_wise(decisions["shard"], decisions["key"], "/")
     columns: dict[str, tuple[pa.ChunkedArray, ...]] = {
         "sha256": (decisions["sha256"], decisions["released_sha256"], decisions["key"], paths),
@@ -268,7 +233,7 @@ def _rows_of_names(decisions: pa.Table, entries: Sequence[Entry], url: str) -> d
             rows = np.flatnonzero(pc.is_in(column, names).to_numpy())
             for row, name in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
                 rows_of.setdefault((kind, name), []).append(row)
-        typed = [entry for entry in entries if entry.kind == kind and not entry.is_tombstone]
+        typed = [entry for entry in entries if entry.kind == kind]
         if typed and kind in ("url", "domain") and columns[kind][0].null_count == decisions.num_rows:
             raise PrivsieveError(
                 f"line {typed[0].number} of the list names a {'URL' if kind == 'url' else kind}, and {url} records "

@@ -21,7 +21,6 @@ from jobs.releases.plan import shard_rows
 from jobs.releases.record import GroupCounts, GroupsBy
 from scoring.policies.policy import (
     ACTIONS,
-    DAMAGED_SHARD,
     HASH_LIST,
     NOT_COMPARED,
     NOT_LISTED,
@@ -134,13 +133,8 @@ class Decided:
             raise RunError(f"the column {groups} holds something else than hashes; scan into a new run") from None
         return hashes
 
-    def drop_unlisted(self, flags_only: bool) -> None:
-        """Drop the rows whose URL is not in the table `listed`. Nothing follows from that for other rows.
-
-        flags_only: also say so of rows that the policy drops, since the list would have them too.
-        """
-        own = [code for code, (_, rule, _) in enumerate(self.decisions) if rule in (*WITHHELD, DAMAGED_SHARD)]
-        can_be_out = f"NOT list_contains({own}::INTEGER[], code)" if flags_only else f"rank < {DROP}"
+    def drop_unlisted(self) -> None:
+        """Drop the rows whose URL is not in the table `listed`. Nothing follows from that for other rows."""
         self.decisions.append(("drop", NOT_LISTED, UNLISTED))
         self.connection.execute(
             f"""
@@ -151,7 +145,7 @@ class Decided:
                 CASE WHEN is_out THEN '' ELSE cause END AS cause
             )
             FROM (
-                SELECT decided.*, {can_be_out} AND listed.url_sha256 IS NULL AS is_out
+                SELECT decided.*, rank < {DROP} AND listed.url_sha256 IS NULL AS is_out
                 FROM decided LEFT JOIN listed USING (url_sha256)
             )
             """

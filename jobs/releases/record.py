@@ -19,7 +19,6 @@ from ingest.formats.members import Members, name_fault
 from ingest.formats.released import (
     CHANGES,
     DECISIONS,
-    MADE_FROM,
     REDACTIONS,
     RELEASE,
     REMOVED,
@@ -130,9 +129,6 @@ class UrlCounts(BaseModel):
     column: str
     """Column of the URLs."""
 
-    flags_only: bool
-    """Whether the list has the rows that the policy drops, too."""
-
     num_listed: int
     """All rows: the sum of the following numbers."""
 
@@ -147,23 +143,14 @@ class UrlCounts(BaseModel):
 
     num_without_url: int
 
-    num_withheld: int = 0
-    """Rows of `actions` whose picture is on a hash list, which no list has."""
-
     num_taken_down: int = 0
     """Rows that takedowns have removed since."""
-
-    keeps_unknown: bool = False
-    """Whether the list has rows that the run does not know. Never if the run had a hash list: it does not say the URLs
-    of pictures that were on it."""
 
     @computed_field  # type: ignore[prop-decorator]  # mypy knows no decorated properties
     @property
     def num_released(self) -> int:
         """Return the number of rows of the list."""
-        unknown = self.num_failed + self.num_not_scanned + self.num_without_url if self.keeps_unknown else 0
-        dropped = self.num_withheld if self.flags_only else self.actions["drop"]
-        return sum(self.actions.values()) - dropped + unknown - self.num_taken_down
+        return sum(self.actions.values()) - self.actions["drop"] - self.num_taken_down
 
 
 class ReleaseRecord(BaseModel):
@@ -198,9 +185,6 @@ class ReleaseRecord(BaseModel):
     """Hash of the boxes that people changed or added; None if none were given."""
 
     guarantee: GuaranteeRecord | None = None  # without --guarantee, and of older versions
-
-    flag_keys: bool = False
-    """Whether the JSON of each released sample says what the policy decided."""
 
     groups: GroupCounts | None = None
     """Groups that share a decision; None if each picture has its own."""
@@ -262,7 +246,7 @@ def sums(release: bytes) -> bytes:
     """
     said = json.loads(release)
     hashes = {**said["sha256"], **(said.get("documents") or {}), RELEASE: hashlib.sha256(release).hexdigest()}
-    for name in (DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM):
+    for name in (DECISIONS, REDACTIONS, REMOVED, CHANGES):
         field = f"{name.removesuffix('.parquet')}_sha256"
         if said.get(field) is not None:
             hashes[name] = said[field]

@@ -116,9 +116,6 @@ def cautions(record: RunRecord, plan: Plan, policy: Policy) -> Iterator[str]:
     for chosen_rule, sql in zip(policy.rules, policy.sql, strict=True):
         if chosen_rule.then != "keep" and matches_level_0_too(sql):
             yield f'  rule "{chosen_rule.name}" {LEVEL_0_ADVICE}'
-    if plan.num_older:
-        rows = f"{number_of(plan.num_older, 'row')} {'was' if plan.num_older == 1 else 'were'}"
-        yield (f"  {rows} scanned by an older version that did not record unseen content; scan again to have it judged")
 
 
 def notes_of_groups(groups: GroupCounts | None) -> Iterator[str]:

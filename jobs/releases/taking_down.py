@@ -22,7 +22,6 @@ from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.formats import open_source
 from ingest.formats.released import (
     DECISIONS,
-    MADE_FROM,
     REDACTIONS,
     RELEASE,
     RELEASE_LEASE,
@@ -44,9 +43,8 @@ from jobs.releases.documents import write_documents
 from jobs.releases.entries import Entry, entries_of
 from jobs.releases.finishing import ROWS_PER_GROUP, as_json
 from jobs.releases.journal import Journal, finish_takedown, put_in_place, write_rest
-from jobs.releases.matching import Matches, NearMatch, copies_left, matched, near_pictures, with_same_url, with_unjudged
+from jobs.releases.matching import Matches, NearMatch, copies_left, matched, near_pictures, with_same_url
 from jobs.releases.plan import counts_in
-from jobs.releases.previous import write_rest_made_from
 from jobs.releases.record import facts_of, signed, urls_of, write_sums
 from jobs.releases.tombstones import Why, write_tombstones
 from jobs.releases.url_list import DAMAGED, url_hashes
@@ -116,9 +114,6 @@ class TakedownResult:
     copies_left: tuple[str, ...] = ()
     """SHARD/KEY of each picture that stays and has the same bytes as one that was removed by its key or domain."""
 
-    num_unjudged: int = 0
-    """Rows of a list of URLs, without a judged picture, that were removed."""
-
     is_signature_void: bool = False
     """The release was signed, and no key was given to sign it again."""
 
@@ -138,11 +133,11 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Taked
     with lease(root.at(RELEASE_LEASE), request.release, takeover=None) as own_lease:
         finish_takedown(root)
         decisions, matches, result = _matched(root, request, entries, feedback)
-        if not result.num_pictures and not result.num_unjudged:
+        if not result.num_pictures:
             return result
         is_void = request.sign_key is None and root.at(SIGNATURE).exists()
         result = replace(result, is_signature_void=is_void)
-        put_in_place(root, own_lease, lambda folder: _staged(root, folder, request, decisions, matches, feedback))
+        put_in_place(root, own_lease, lambda folder: _staged(root, folder, request, decisions, matches))
     return result
 
 
@@ -153,11 +148,8 @@ def _matched(
     decisions = read_decisions(root, request.release)
     near, num_not_compared = near_pictures(request.release, entries, request.pdq_distance, feedback)
     matches = matched(decisions, entries, request.release, near)
-    if (counts := urls_of(root)) is not None:
+    if urls_of(root) is not None:
         matches = with_same_url(decisions, matches)
-        if counts.keeps_unknown:
-            files = facts_of(root.at(RELEASE).read(), request.release)["sha256"]
-            matches = with_unjudged(root, files, counts.column, decisions, entries, matches)
     num_shards = len(pc.unique(decisions["shard"].take(pa.array(sorted(matches.taken), pa.int64()))))
     result = TakedownResult(
         len(entries),
@@ -168,14 +160,11 @@ def _matched(
         matches.near,
         num_not_compared,
         copies_left=copies_left(decisions, matches),
-        num_unjudged=len(matches.unjudged),
     )
     return decisions, matches, result
 
 
-def _staged(
-    root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, matches: Matches, feedback: Feedback
-) -> Journal:
+def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, matches: Matches) -> Journal:
     """Write everything that changes into a folder below `takedown.unfinished/`."""
     staged, summary = root.at(TAKEDOWN_STAGED, folder), facts_of(root.at(RELEASE).read(), request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
@@ -187,20 +176,10 @@ def _staged(
         rest = _rest_of_shards(request.release, staged, decisions, is_taken, files)
     else:
         urls = {*pc.drop_null(decisions["url_sha256"].filter(pa.array(is_taken))).to_pylist()}
-        urls |= {url_sha256 for url_sha256, _ in matches.unjudged}
         rest, num_gone = _rest_of_urls(root, staged, counts.column, urls, files)
         summary["urls"] = counts.model_copy(update={"num_taken_down": counts.num_taken_down + num_gone}).model_dump()
         takedown["num_rows"] = num_gone
     hashes, replaced, removed = rest
-    if summary.get("made_from_sha256") is not None and root.at(MADE_FROM).exists():
-        gone = [name for name, sha256 in files.items() if hashes.get(name) != sha256]
-        sha256 = write_rest_made_from(root, staged, gone, summary["made_from_sha256"])
-        summary["made_from_sha256"] = sha256
-        if sha256 is None:
-            feedback.notice(f"{MADE_FROM} is damaged and removed, so a later filter --previous writes all shards")
-            removed.append(MADE_FROM)
-        else:
-            replaced[MADE_FROM] = sha256
     marked = _marked(decisions, is_taken)
     decisions_sha256 = write_checked(staged.at(DECISIONS), marked, ROWS_PER_GROUP)
     if root.at(REDACTIONS).exists():
@@ -213,9 +192,8 @@ def _staged(
         "decisions_sha256": decisions_sha256,
     }
     summary.setdefault("takedowns", []).append(takedown)
-    if "engine" in summary:  # releases of older versions have neither documents nor the facts for them
-        summary["documents"] = write_documents(staged, summary)
-        replaced |= summary["documents"]
+    summary["documents"] = write_documents(staged, summary)
+    replaced |= summary["documents"]
     content = as_json(summary)
     staged.at(RELEASE).write(content)
     replaced |= write_sums(staged, content, request.sign_key)
@@ -278,14 +256,13 @@ def _rest_of_urls(
 
 
 def _tombstones(decisions: pa.Table, matches: Matches, request: TakedownRequest) -> list[dict[str, Any]]:
-    """Return what `removed.parquet` says of the removed pictures, in the order of the decisions, and of the removed
-    rows without a judged picture, in the order of the list. decisions: as they were before."""
+    """Return what `removed.parquet` says of the removed pictures, in the order of the decisions. decisions: as they
+    were before."""
     received = None if request.received is None else date.fromisoformat(request.received)
     rows = sorted(matches.taken)
     names = ["shard", "key", "sha256", "released_sha256"]
     removed = decisions.select(names).take(pa.array(rows, pa.int64())).to_pylist()
-    removed += [{"url_sha256": url_sha256} for url_sha256, _ in matches.unjudged]
-    entries = [*(matches.taken[row] for row in rows), *(entry for _, entry in matches.unjudged)]
+    entries = [matches.taken[row] for row in rows]
     return [
         row | {"received": entry.received or received, "why": entry.why or request.why, "by": entry.kind}
         for row, entry in zip(removed, entries, strict=True)

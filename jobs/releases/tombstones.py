@@ -30,12 +30,8 @@ REMOVED_SCHEMA = pa.schema(
 )
 """One row per removed picture. `sha256`: of the picture as it was scanned. `received`, `done`: days on which the
 request came and was carried out; `received` is null if it was not given, and so is `why`, of `Why`. `by`: what the
-request named, such as `url`."""
-
-WITH_UNJUDGED = REMOVED_SCHEMA.append(pa.field("url_sha256", pa.string()))
-"""The same if a list of URLs lost rows whose picture was not judged. Such a row has the hash of its URL, as in
-`decisions.parquet`, and no shard, key or hash of a picture. A row with a picture has no `url_sha256`: URLs of public
-tables can be hashed, too, so it would lead to the picture."""
+request named, such as `url`. No hash of a URL: URLs of public tables can be hashed, too, so it would lead to the
+picture."""
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -45,18 +41,16 @@ def tombstones_of(content: bytes, url: str) -> list[dict[str, Any]]:
     wrong = PrivsieveError(f"{url} is Parquet, and not the {REMOVED} of a release, or it is damaged")
     try:
         schema = pq.read_schema(pa.BufferReader(content))
-        if not any(schema.equals(known) for known in (REMOVED_SCHEMA, WITH_UNJUDGED)):
+        if not schema.equals(REMOVED_SCHEMA):
             raise wrong
-        table = bounded_table(content, url, schema.names)
-        rows = [{"url_sha256": None} | row for row in table.to_pylist()]
+        rows: list[dict[str, Any]] = bounded_table(content, url, schema.names).to_pylist()
     except (pa.ArrowException, LabelsError, OSError, ValueError):
         raise wrong from None
-    if any(_SHA256.fullmatch(row["released_sha256"] or row["url_sha256"] or "") is None for row in rows):
+    if any(_SHA256.fullmatch(row["released_sha256"] or "") is None for row in rows):
         raise wrong
     if any(row["why"] not in (None, *get_args(Why)) for row in rows):
         raise wrong
-    # Some files give the URL of a picture, too.
-    return [row if row["released_sha256"] is None else row | {"url_sha256": None} for row in rows]
+    return rows
 
 
 def write_tombstones(root: Place, staged: Place, removed: Sequence[Mapping[str, Any]]) -> str:
@@ -64,6 +58,4 @@ def write_tombstones(root: Place, staged: Place, removed: Sequence[Mapping[str, 
     this takedown, without `done`."""
     rows = tombstones_of(root.at(REMOVED).read(), root.at(REMOVED).path) if root.at(REMOVED).exists() else []
     rows += [{**row, "done": date.today()} for row in removed]
-    has_unjudged = any(row.get("url_sha256") is not None for row in rows)
-    table = pa.Table.from_pylist(rows, WITH_UNJUDGED if has_unjudged else REMOVED_SCHEMA)
-    return write_checked(staged.at(REMOVED), table)
+    return write_checked(staged.at(REMOVED), pa.Table.from_pylist(rows, REMOVED_SCHEMA))

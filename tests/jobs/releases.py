@@ -50,22 +50,12 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def lasting(folder: Path) -> dict[str, bytes]:
-    """`files` of a release without what follows from the times of its source."""
-    found = files(folder)
-    facts = json.loads(found["release.json"])
-    facts.pop("made_from_sha256")
-    rest = {name: content for name, content in found.items() if name not in ("made_from.parquet", "SHA256SUMS")}
-    return rest | {"release.json": json.dumps(facts).encode()}
-
-
 def released(out: Path) -> dict[str, str]:
     """Checks that exactly the files that release.json names are there, with these hashes; returns it."""
     found = files(out)
     summary = json.loads(found.pop("release.json"))
     decisions = pq.read_table(io.BytesIO(found.pop("decisions.parquet")))
     found.pop("redactions.parquet", None)
-    found.pop("made_from.parquet")
     for name in ("SHA256SUMS", *summary["documents"]):
         found.pop(name)
     assert summary["sha256"] == {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}

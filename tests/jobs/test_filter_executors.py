@@ -28,7 +28,7 @@ from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import made_run, privsieve
-from tests.jobs.releases import NO_FACES, files, lasting, released
+from tests.jobs.releases import NO_FACES, files, released
 
 ROOT = Path(__file__).parents[2]
 FILTER = """
@@ -170,7 +170,7 @@ def test_a_release_that_an_older_version_began_is_continued(
     stamp = (out / "00000.tar").stat().st_mtime_ns
     assert privsieve("filter", run, "--policy", policy, "--out", out, "--resume") == 0
     assert (out / "00000.tar").stat().st_mtime_ns == stamp
-    assert lasting(out) == lasting(whole)
+    assert files(out) == files(whole)
 
 
 def test_the_hash_of_what_is_kept_is_that_of_older_versions() -> None:

@@ -10,7 +10,6 @@ import pytest
 from ingest.errors import Fault
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
-from jobs.releases.decisions import decisions_of, unseen_in
 from jobs.scanning.batch import BatchScorer
 from scoring.assessment import Assessment, Outcome, View
 from scoring.policies.policy_file import load_policy, policy_bytes
@@ -136,9 +135,3 @@ def test_filter_counts_kept_files_with_content_that_was_not_scanned_and_names_th
     assert "not scanned" not in capsys.readouterr().out
     summary = json.loads((tmp_path / "none" / "release.json").read_text())
     assert (summary["num_unseen_kept"], summary["unseen_kept"]) == (0, {})
-
-
-def test_frames_that_an_older_version_left_out_are_counted_too() -> None:
-    rows = to_table([OLD_SHORT, OLD_LONG, WHOLE, FRAMES], [Assessment(np.zeros(len(KEYS), dtype=np.float32))] * 4)
-    policy = load_policy(b"name: p\nrules: []\ndefault: keep\n", "p.yaml")
-    assert unseen_in(rows, decisions_of(rows, policy)) == {1: ["frames"], 3: ["frames"]}

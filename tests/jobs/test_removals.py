@@ -80,7 +80,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 OWN = {
     "release.json",
     "decisions.parquet",
-    "made_from.parquet",
     "README.md",
     "croissant.json",
     "datasheet.md",

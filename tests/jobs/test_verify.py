@@ -141,7 +141,7 @@ def test_every_change_is_named(
     assert printed.err == f"privsieve: {release} is not what filter wrote: 1 fault\n"
 
 
-@pytest.mark.parametrize("name", ["0.tar", "SHA256SUMS", "decisions.parquet", "made_from.parquet"])
+@pytest.mark.parametrize("name", ["0.tar", "SHA256SUMS", "decisions.parquet"])
 def test_a_pipe_in_a_release_is_a_fault_and_is_not_waited_for(
     releases: dict[str, Path], tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
