@@ -37,7 +37,7 @@ from ingest.formats.parquet_schema import (
     value_of,
     value_type,
 )
-from ingest.formats.released import CHANGES, DECISIONS, REDACTIONS, RELEASE, REMOVED
+from ingest.formats.released import RELEASE, REMOVED
 from ingest.formats.shard import blocks_sha256 as blocks_sha256
 from ingest.formats.shard import files_below, opened
 from ingest.formats.shard import version_mark as version_mark
@@ -78,11 +78,10 @@ CHANGED = Fault("unreadable", "the file is not what it was when it was listed")
 
 
 def shards(root: Place) -> list[str]:
-    """Return every Parquet file below the folder, as paths relative to it, sorted; what a release says of its pictures
-    is not a shard."""
+    """Return every Parquet file below the folder, as paths relative to it, sorted; the `removed.parquet` of a
+    release is not a shard."""
     paths = files_below(root)
-    records = {DECISIONS, REDACTIONS, REMOVED, CHANGES} if RELEASE in paths else set()
-    return [path for path in paths if path.lower().endswith(SUFFIX) and path not in records]
+    return [path for path in paths if path.lower().endswith(SUFFIX) and not (path == REMOVED and RELEASE in paths)]
 
 
 def check(root: Place, names: Sequence[str], category: str | None) -> None:

@@ -14,11 +14,16 @@ from ingest.errors import Fault, IncompleteError
 from ingest.formats.members import Mask, Members
 from ingest.sample import printable
 
+PRIVATE = "not-for-publication"
+"""Folder of a release with all that must not be published; the rest of the release may be."""
+
+DECISIONS = f"{PRIVATE}/decisions.parquet"
+REDACTIONS = f"{PRIVATE}/redactions.parquet"
+CHANGES = f"{PRIVATE}/changes.parquet"
+TAKEN_DOWN = f"{PRIVATE}/taken_down.parquet"
+SOURCE = f"{PRIVATE}/source.json"
 RELEASE = "release.json"
-DECISIONS = "decisions.parquet"
-REDACTIONS = "redactions.parquet"
 REMOVED = "removed.parquet"
-CHANGES = "changes.parquet"
 SHA256SUMS = "SHA256SUMS"
 SIGNATURE = "SHA256SUMS.sig"
 """Files next to the shards of a release; they are known here so that a release can be scanned again."""
@@ -49,7 +54,7 @@ TAKEDOWN_JOURNAL = "takedown.unfinished.json"
 
 OWN_NAMES = frozenset(
     [
-        *(RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, SHA256SUMS, SIGNATURE),
+        *(PRIVATE, RELEASE, REMOVED, SHA256SUMS, SIGNATURE),
         *(CARD, CROISSANT, DATASHEET),
         *(UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL),
     ]

@@ -7,6 +7,7 @@ import click
 
 from ingest.errors import number_of
 from ingest.formats.members import Members
+from ingest.formats.released import CHANGES, DECISIONS, PRIVATE
 from jobs.console.commands import Command
 from jobs.console.request_options import QUIET, takes
 from jobs.console.terminal import write_line
@@ -60,12 +61,9 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
     _print_left_out(result.left_out)
     if (changes := result.changes) is not None:
         counts = f"{changes.num_added:,} added, {changes.num_removed:,} removed, {changes.num_changed:,} changed"
-        write_line(f"since the release before: {counts} (changes.parquet)")
-    write_line(
-        f"release written to {request.out}: decisions.parquet says why of each image, release.json has the counts"
-    )
-    tables = "decisions.parquet" if changes is None else "decisions.parquet and changes.parquet"
-    write_line(f"not for publication: release.json names the path of the source, {tables} the dropped images")
+        write_line(f"since the release before: {counts} ({CHANGES})")
+    write_line(f"release written to {request.out}: {DECISIONS} says why of each image, release.json has the counts")
+    write_line(f"may be published: all but {PRIVATE}/, which names the dropped images and the path of the source")
     if result.urls is None:
         write_line(
             f"next: privsieve scan {quote(request.out)} --run NEW_RUN, to check the release as a corpus of its own"

@@ -13,7 +13,7 @@ import numpy as np
 
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats import Source, open_source
-from ingest.formats.released import RELEASE, RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, Kept
+from ingest.formats.released import PRIVATE, RELEASE, RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, Kept
 from ingest.formats.tree import RELEASED_WITH_IMAGE, ROOT
 from ingest.images.pdq import MAX_DISTANCE
 from ingest.sample import printable
@@ -83,7 +83,7 @@ def run_apply_removals(request: ApplyRemovalsRequest, feedback: Feedback = SILEN
     entries = entries_of(request.listed)
     if not root.is_dir():
         raise PrivsieveError(f"{request.copy} is no folder; give the folder that holds the copied shards")
-    if root.at(RELEASE).exists():
+    if root.at(RELEASE).exists() and root.at(PRIVATE).exists():
         raise PrivsieveError(
             f"{request.copy} is a whole release, whose records name its pictures; privsieve takedown removes them from "
             f"both: privsieve takedown {request.copy} {request.listed}"

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest import __version__
-from ingest.errors import IncompleteError, PrivsieveError, SourceError, number_of
+from ingest.errors import PrivsieveError, SourceError, number_of
 from ingest.formats import open_source
 from ingest.formats.released import REDACTIONS, CoverStep
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
-from ingest.storage.parquet_tables import read_checked, refuse_damage
 from ingest.storage.place import place
 from jobs.releases.decisions import read_decisions
+from jobs.releases.files import read_own
 from jobs.releases.verify_request import VerifyRequest
 from jobs.reporting.gallery import thumbnail
 from jobs.runtime.pictures import PictureRef, Pictures
@@ -70,7 +70,7 @@ class CoveredByRule:
         return sum(self.last_steps.values())
 
 
-def write_contact_sheet(request: VerifyRequest, source_url: str, format_name: str | None, feedback: Feedback) -> int:
+def write_contact_sheet(request: VerifyRequest, source_url: str, format_name: str, feedback: Feedback) -> int:
     """Write the page, and return how many pictures it shows.
 
     source_url, format_name: of the scanned pictures. PrivsieveError if no picture is covered; SourceError if the source
@@ -103,8 +103,7 @@ def write_contact_sheet(request: VerifyRequest, source_url: str, format_name: st
         feedback.notice(f"{num_missing:,} of {number_of(len(drawn), 'picture')} are not in the source as scanned")
     after = _jpegs(request.release, None, _as_released(drawn, released))
 
-    with refuse_damage(REDACTIONS, "cannot be read", IncompleteError):
-        steps = read_checked(root.at(REDACTIONS))
+    steps = read_own(root, REDACTIONS, request.release)
     of_pictures = _steps_of(drawn, steps)
     cleared = _cleared_by(covered, steps)
     shown = [

@@ -2,6 +2,7 @@
 
 import hashlib
 import pickle
+import posixpath
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,6 @@ from ingest.sample import printable
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, reason_of
 from jobs.releases.decisions import (
-    DECISIONS_SCHEMA,
     KeptHash,
     ScoreThreshold,
     as_written,
@@ -30,8 +30,9 @@ from jobs.releases.decisions import (
     row_chunks,
     unseen_in,
 )
+from jobs.releases.files import DECISIONS_SCHEMA, sha256_of
 from jobs.releases.plan import Share
-from jobs.releases.record import UrlCounts, sha256_of
+from jobs.releases.record import UrlCounts
 from jobs.releases.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewritten_rows
 from scoring.captions import masked
 from scoring.policies.policy import Policy
@@ -196,7 +197,7 @@ class ShardCopier:
 
 def table_of(out: Place, share: Share, name: str) -> Place:
     """Return the part of `decisions.parquet` or `redactions.parquet` about one shard, until all are joined."""
-    return _file_of(out, share, ".parquet" if name == DECISIONS else f".{name}")
+    return _file_of(out, share, f".{posixpath.basename(name)}")
 
 
 def _file_of(out: Place, share: Share, ending: str) -> Place:

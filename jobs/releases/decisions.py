@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.errors import IncompleteError, PrivsieveError, QueryError, RunError
+from ingest.errors import QueryError, RunError
 from ingest.formats.released import DECISIONS, CoverStep, Kept, Written
 from ingest.sample import printable
-from ingest.storage.parquet_tables import read_checked
 from ingest.storage.place import Place
+from jobs.releases.files import DECISIONS_SCHEMA, REDACTIONS_SCHEMA, read_own
 from reports.report.opened import OpenRun
 from scoring.policies.policy import (
     DAMAGED_SHARD,
@@ -107,56 +107,10 @@ _COUNTED = frozenset([Col.STATUS, Col.UNSEEN, Col.NUM_FRAMES_SCANNED, Col.NUM_BY
 _ORIGIN = (Col.URL_SHA256, Col.DOMAIN)
 """Columns by which a takedown finds pictures of a URL or domain."""
 
-DECISIONS_SCHEMA = pa.schema(
-    {
-        "shard": pa.string(),
-        "index": pa.int64(),
-        "key": pa.string(),
-        "sha256": pa.string(),
-        "action": pa.string(),
-        "rule": pa.string(),
-        "reason": pa.string(),
-        "released_sha256": pa.string(),
-        "url_sha256": pa.string(),
-        "domain": pa.string(),
-        "unseen": pa.list_(pa.string()),
-    }
-)
-"""`released_sha256`: of the picture in the release, null if it is dropped. `url_sha256`, `domain`: as in the row. Null
-if the picture is dropped, since a URL with a reason would lead to it; null with `members: image-only` too, since
-nothing else in the release says them then. `unseen`: kinds of content in the scanned picture that were not scanned;
-null if there are none, or if it is dropped or covered."""
-
-REDACTIONS_SCHEMA = pa.schema(
-    {
-        "shard": pa.string(),
-        "index": pa.int64(),
-        "key": pa.string(),
-        "number": pa.int32(),
-        "step": pa.string(),
-        "num_areas": pa.int32(),
-        "share_covered": pa.float32(),
-        "is_examined": pa.bool_(),
-        "left": pa.list_(pa.string()),
-        "released": pa.bool_(),
-    }
-)
-"""One row per step of `scoring.engines.detectors.covering`. `number`: from 1. `left`: what the second look still found.
-`released`: whether the picture is released as it was after this step."""
-
 
 def read_decisions(root: Place, url: str) -> pa.Table:
-    """Read `decisions.parquet` of a finished release. PrivsieveError if it is of another version, IncompleteError if it
-    is damaged."""
-    try:
-        decisions = read_checked(root.at(DECISIONS))
-    except (pa.ArrowException, FileNotFoundError):
-        raise IncompleteError(f"{url}: {DECISIONS} cannot be read; privsieve verify {url} says more") from None
-    if not decisions.schema.equals(DECISIONS_SCHEMA):
-        raise PrivsieveError(
-            f"{url} was written by another version, which did not record the released pictures; filter again"
-        )
-    return decisions
+    """Read `decisions.parquet` of a finished release. Errors as in `read_own`."""
+    return read_own(root, DECISIONS, url)
 
 
 def row_chunks(

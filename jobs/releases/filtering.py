@@ -25,13 +25,14 @@ from ingest.storage.removal import remove_half_written
 from jobs.releases.contents import failures_say_what_is_left, removed_release
 from jobs.releases.copying import Copied, ShardCopier, copied_on_ray
 from jobs.releases.decisions import ScoreThreshold
-from jobs.releases.finishing import as_json, finish, left_out
+from jobs.releases.files import as_json
+from jobs.releases.finishing import finish
 from jobs.releases.guaranteeing import GUARANTEE_ONLY, Guarantee, guarantee
 from jobs.releases.overruling import decided_rows
 from jobs.releases.plan import Counts, Plan, counts_of, plan_release
 from jobs.releases.plan import Share as ShardShare
-from jobs.releases.previous import Changes, PreviousRelease, previous_release
-from jobs.releases.record import GroupCounts, GuaranteeRecord, ReleaseRecord, UrlCounts, signed
+from jobs.releases.previous import PreviousRelease, previous_release
+from jobs.releases.record import ChangeCounts, GroupCounts, GuaranteeRecord, ReleaseIdentity, UrlCounts
 from jobs.releases.refusals import (
     cautions,
     notes_of_groups,
@@ -51,6 +52,7 @@ from jobs.releases.rewriting import (
     refuse_uncoverable,
     verify_engine,
 )
+from jobs.releases.signing import signed
 from jobs.releases.url_list import count_urls, refuse_unlistable, write_urls
 from jobs.runtime.cluster import Executor, inline_session
 from jobs.runtime.hash_list import NOTHING, hash_list_of
@@ -122,7 +124,7 @@ class FilterResult:
     cautions: tuple[str, ...]
     guarantee: GuaranteeRecord | None = None
 
-    changes: Changes | None = None
+    changes: ChangeCounts | None = None
     """Since the release before."""
 
     urls: UrlCounts | None = None
@@ -255,7 +257,7 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
         ):
             if out.is_local and out.exists():  # what a killed filter left
                 remove_half_written(out)
-            out.at(UNFINISHED).write(as_json(identity.model_dump()))
+            out.at(UNFINISHED).write(as_json(identity))
             copier = ShardCopier(
                 corpus=planned.corpus,
                 run=planned.run,
@@ -272,26 +274,25 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
                 of_plan = (planned.run, planned.plan, policy, planned.threshold, planned.urls)
                 written = [*written, write_urls(request.urls, out, *of_plan)]
             own_lease.confirm()
-            changes = finish(
+            release = finish(
                 out, identity, planned.record, planned.plan, counts, written, request.sign_key, planned.previous
             )
     return FilterResult(
         counts=counts,
         policy=policy.name,
         members=policy.members,
-        left_out=left_out(written),
+        left_out=release.members_left_out,
         cautions=planned.cautions,
         guarantee=planned.guarantee,
-        changes=changes,
+        changes=release.changes,
         urls=planned.urls,
     )
 
 
-def _identity(planned: FilterPlan) -> ReleaseRecord:
+def _identity(planned: FilterPlan) -> ReleaseIdentity:
     record, policy = planned.record, planned.policy
-    return ReleaseRecord(
+    return ReleaseIdentity(
         privsieve=record.privsieve,
-        source=record.source,
         sample=record.sample,
         limit=record.limit,
         run_sha256=hashlib.sha256(planned.run.at(RUN_RECORD).read()).hexdigest(),

@@ -11,29 +11,18 @@ has the hashes of what it puts into place.
 import json
 import shutil
 from collections.abc import Callable
-from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel
+from pydantic import BaseModel
 
 from ingest.errors import IncompleteError
 from ingest.formats import FORMATS, Source
-from ingest.formats.members import name_fault
 from ingest.formats.released import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, Kept
 from ingest.sample import printable
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_half_written_of, remove_tree
-from jobs.releases.record import BLOCK_BYTES, ReleasedName, Sha256, sha256_of
+from jobs.releases.files import BLOCK_BYTES, sha256_of
+from jobs.releases.record import FileName, Sha256
 from scoring.runs.lease import Lease
-
-
-def _within(name: str) -> str:
-    if name_fault(name) is not None:
-        raise ValueError("leads out of the release")
-    return name
-
-
-FileName = Annotated[ReleasedName, AfterValidator(_within)]
-"""Path below a release. It is checked, since the files of a release are not trusted."""
 
 
 class Journal(BaseModel):

@@ -20,8 +20,8 @@ from ingest.storage.place import place
 from jobs.console.requests import Name, Option, Url, checked_request
 from jobs.releases.decisions import read_decisions
 from jobs.releases.entries import looked_for
+from jobs.releases.files import read_release
 from jobs.releases.matching import held_pictures, pdq_hashes
-from jobs.releases.record import urls_of
 from jobs.releases.taking_down import PdqDistance
 from jobs.runtime.progress import SILENT, Feedback
 from scoring.policies.policy import REMOVED_BEFORE, TAKEDOWN
@@ -98,8 +98,8 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
     is_decodable = column == "url_sha256" or request.exact or hashes is not None
     by_records = list[PictureMatch]()
     if is_release:
+        is_list = read_release(root, request.release).urls is not None
         by_records += _by_records(read_decisions(root, request.release), column, name)
-        is_list = urls_of(root) is not None
         if hashes is None or is_list:
             return LookupResult(tuple(by_records), is_list=is_list, is_decodable=is_decodable or is_list)
     known = {match.name for match in by_records if match.state == "released"}

@@ -23,7 +23,7 @@ from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample, printable
 from ingest.storage.place import place
 from jobs.releases.entries import Entry, looked_for, pdq_names
-from jobs.releases.record import urls_of
+from jobs.releases.files import read_release
 from jobs.runtime.progress import Feedback, Meter
 
 LIMITS = ImageLimits(max_side_px=1024, has_pdq=True)
@@ -121,7 +121,7 @@ def near_pictures(url: str, entries: Sequence[Entry], max_distance: int, feedbac
     names = pdq_names(entries)
     if not names:
         return [], 0
-    if urls_of(place(url)) is not None:
+    if read_release(place(url), url).urls is not None:
         number = next(entry.number for entry in entries if entry.kind == "pdq")
         raise PrivsieveError(
             f"line {number} of the list is a PDQ hash, and {url} is a list of URLs without pictures to compare; write "

@@ -1,17 +1,19 @@
 """The previous release: how a new one differs from it. What was taken down from the previous one never comes back."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
 
 from ingest.errors import IncompleteError, PrivsieveError
-from ingest.formats.released import CHANGES, RELEASE, RELEASE_LEASE, REMOVED, TAKEDOWN_JOURNAL
+from ingest.formats.released import CHANGES, RELEASE, RELEASE_LEASE, REMOVED, TAKEDOWN_JOURNAL, TAKEN_DOWN
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
 from jobs.releases.decisions import read_decisions
-from jobs.releases.record import facts_of
+from jobs.releases.files import CHANGES_SCHEMA, content_of, read_release
+from jobs.releases.record import ChangeCounts
 from jobs.releases.tombstones import tombstones_of
 from scoring.policies.policy import HASH_LIST, NOT_COMPARED
 from scoring.runs.lease import holder
@@ -61,8 +63,8 @@ class PreviousRelease:
     decisions: pa.Table
     """`shard`, `index`, `key` and `released_sha256` of each of its decisions."""
 
-    tombstones: bytes | None
-    """Content of its `removed.parquet`; None if nothing was taken down from it."""
+    tombstones: Mapping[str, bytes]
+    """Content of its `removed.parquet` and `taken_down.parquet`, by name; empty if nothing was taken down from it."""
 
     removed: frozenset[str] = frozenset()
     """Hashes of the pictures in it, as scanned and as released."""
@@ -79,19 +81,6 @@ class PreviousRelease:
             )
 
 
-@dataclass(frozen=True)
-class Changes:
-    """How many pictures differ from the previous release."""
-
-    num_added: int
-    num_removed: int
-    num_changed: int
-    """Same shard and key, other bytes."""
-
-    sha256: str
-    """Hash of `changes.parquet`."""
-
-
 def previous_release(url: str | None, out: str) -> PreviousRelease | None:
     """Read the previous release. PrivsieveError if there is no such release, or if it would be overwritten."""
     if url is None:
@@ -105,38 +94,39 @@ def previous_release(url: str | None, out: str) -> PreviousRelease | None:
         raise PrivsieveError(
             f"--out {out} holds --previous {url}, or is inside of it; write the new release to a folder of its own"
         )
-    if not root.at(RELEASE).exists():
-        raise PrivsieveError(f"--previous {url} is no finished release: it has no {RELEASE}")
+    content_of(root, f"--previous {url}")
     if root.at(TAKEDOWN_JOURNAL).exists():
         raise PrivsieveError(f"--previous {url}: a takedown is unfinished; run the same takedown again")
     worker = holder(root.at(RELEASE_LEASE))
     if worker is not None and not worker.is_stale():
         raise PrivsieveError(f"--previous {url} is being worked on by {worker}; wait for it, or stop it")
-    content = root.at(RELEASE).read()
-    facts = facts_of(content, f"--previous {url}")
-    tombstones = root.at(REMOVED).read() if root.at(REMOVED).exists() else None
-    if facts.get("removed_sha256") != (None if tombstones is None else hashlib.sha256(tombstones).hexdigest()):
-        raise IncompleteError(f"--previous {url}: {REMOVED} is not what was released; privsieve verify {url} says more")
-    rows = tombstones_of(tombstones, root.at(REMOVED).path) if tombstones is not None else []
+    content, release = content_of(root, url), read_release(root, f"--previous {url}")
+    decisions = read_decisions(root, url).select(_RELEASED)
+    tombstones = dict[str, bytes]()
+    for name in {REMOVED, TAKEN_DOWN} & release.own_sha256.keys():
+        tombstones[name] = root.at(name).read()
+        if hashlib.sha256(tombstones[name]).hexdigest() != release.own_sha256[name]:
+            raise IncompleteError(
+                f"--previous {url}: {name} is not what was released; privsieve verify {url} says more"
+            )
+    rows = tombstones_of(tombstones[TAKEN_DOWN], root.at(TAKEN_DOWN).path) if tombstones else []
     pictures = {row[name] for row in rows for name in ("sha256", "released_sha256")} - {None}
     return PreviousRelease(
-        root,
-        hashlib.sha256(content).hexdigest(),
-        read_decisions(root, url).select(_RELEASED),
-        tombstones,
-        frozenset(pictures),
-        len(rows),
+        root, hashlib.sha256(content).hexdigest(), decisions, tombstones, frozenset(pictures), len(rows)
     )
 
 
-def write_changes(out: Place, url: str, previous: PreviousRelease) -> Changes:
-    """Compare the decisions of both releases, and write `changes.parquet`. out: has `decisions.parquet`."""
+def write_changes(out: Place, url: str, previous: PreviousRelease) -> tuple[ChangeCounts, str]:
+    """Compare the decisions of both releases, and write `changes.parquet`. Return the counts, and the hash of the file.
+
+    out: has `decisions.parquet`.
+    """
     with duckdb.connect() as connection:
         connection.execute("SET enable_external_access = false")
         connection.register("previous", previous.decisions)
         connection.register("decisions", read_decisions(out, url).select([*_RELEASED, "rule"]))
-        changes = connection.sql(_CHANGES).to_arrow_table()
+        changes = connection.sql(_CHANGES).to_arrow_table().cast(CHANGES_SCHEMA)
     sha256 = write_checked(out.at(CHANGES), changes)
     kinds = changes["change"].to_pylist()
     added, removed, changed = (kinds.count(kind) for kind in ("added", "removed", "changed"))
-    return Changes(added, removed, changed, sha256)
+    return ChangeCounts(num_added=added, num_removed=removed, num_changed=changed), sha256

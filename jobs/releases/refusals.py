@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ingest.errors import PolicyError, StorageError, number_of
+from ingest.errors import PolicyError, PrivsieveError, StorageError, number_of
 from ingest.formats.released import RELEASE, RELEASE_LEASE, UNFINISHED, own_names_among
 from ingest.storage.place import PART, Place
 from jobs.releases.contents import refuse_others
+from jobs.releases.files import identity_of, record_of
 from jobs.releases.plan import Plan
-from jobs.releases.record import GroupCounts, ReleaseRecord, release_record
+from jobs.releases.record import GroupCounts, ReleaseIdentity
 from scoring.policies.policy import Policy
 from scoring.privacy import LEVEL_0_ADVICE, matches_level_0_too
 from scoring.runs.lease import STALE_S, holder
@@ -49,10 +50,10 @@ def refuse_own_names(plan: Plan) -> None:
         raise StorageError(f"the source holds {names[0]}, which a release has of its own; rename it and scan again")
 
 
-def refuse_loss(out: Place, url: str, source: Place, identity: ReleaseRecord, resume: bool, overwrite: bool) -> None:
+def refuse_loss(out: Place, url: str, source: Place, identity: ReleaseIdentity, resume: bool, overwrite: bool) -> None:
     """Raise StorageError if data in `out` would be lost. source: where the pictures are."""
-    begun, finished = release_record(out.at(UNFINISHED)), release_record(out.at(RELEASE))
-    is_release = begun is not None or finished is not None
+    begun = identity_of(out.at(UNFINISHED))
+    is_release = begun is not None or _is_finished(out)
     if out.exists() and not resume and not overwrite:
         raise StorageError(f"{url} exists; give a new folder, or --resume, or --overwrite")
     worker = holder(out.at(RELEASE_LEASE))
@@ -72,6 +73,15 @@ def refuse_loss(out: Place, url: str, source: Place, identity: ReleaseRecord, re
             f"{url} was begun with another run, policy or guarantee, by another version, or images were scanned "
             "again since; use --overwrite"
         )
+
+
+def _is_finished(out: Place) -> bool:
+    try:
+        return out.at(RELEASE).exists() and bool(record_of(out.at(RELEASE).read(), ""))
+    except StorageError:
+        raise
+    except PrivsieveError:
+        return False
 
 
 def _was_just_begun(out: Place) -> bool:

@@ -25,7 +25,6 @@ from ingest.formats.released import (
     REDACTIONS,
     RELEASE,
     RELEASE_LEASE,
-    REMOVED,
     SIGNATURE,
     TAKEDOWN_STAGED,
     UNFINISHED,
@@ -34,18 +33,19 @@ from ingest.formats.released import (
 from ingest.formats.tree import ROOT
 from ingest.images.pdq import MAX_DISTANCE
 from ingest.sample import printable
-from ingest.storage.parquet_tables import read_checked, refuse_damage, write_checked
+from ingest.storage.parquet_tables import refuse_damage, write_checked
 from ingest.storage.place import Place, place
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
-from jobs.releases.decisions import DECISIONS_SCHEMA, read_decisions
-from jobs.releases.documents import write_documents
+from jobs.releases.decisions import read_decisions
 from jobs.releases.entries import Entry, entries_of
-from jobs.releases.finishing import ROWS_PER_GROUP, as_json
+from jobs.releases.files import DECISIONS_SCHEMA, OWN_FILES, content_of, read_own, read_release
+from jobs.releases.finishing import ROWS_PER_GROUP, write_descriptions
 from jobs.releases.journal import Journal, finish_takedown, put_in_place, write_rest
 from jobs.releases.matching import Matches, NearMatch, copies_left, matched, near_pictures, with_same_url
 from jobs.releases.plan import counts_in
-from jobs.releases.record import facts_of, signed, urls_of, write_sums
+from jobs.releases.record import Takedown
+from jobs.releases.signing import signed
 from jobs.releases.tombstones import Why, write_tombstones
 from jobs.releases.url_list import DAMAGED, url_hashes
 from jobs.runtime.progress import SILENT, Feedback
@@ -124,8 +124,7 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Taked
     if request.sign_key is not None:
         signed(b"", request.sign_key)
     entries = entries_of(request.listed)
-    if not root.at(RELEASE).exists():
-        raise PrivsieveError(f"{request.release} is no finished release: it has no {RELEASE}")
+    content_of(root, request.release)
     if root.at(UNFINISHED).exists():  # --resume would bring back what is taken down now
         raise PrivsieveError(f"{request.release} is unfinished; run its filter again with --resume, then take down")
     if request.dry_run:
@@ -145,10 +144,11 @@ def _matched(
     root: Place, request: TakedownRequest, entries: Sequence[Entry], feedback: Feedback
 ) -> tuple[pa.Table, Matches, TakedownResult]:
     """Return the decisions, which of them the list names, and the result of the removal."""
+    release = read_release(root, request.release)
     decisions = read_decisions(root, request.release)
     near, num_not_compared = near_pictures(request.release, entries, request.pdq_distance, feedback)
     matches = matched(decisions, entries, request.release, near)
-    if urls_of(root) is not None:
+    if release.urls is not None:
         matches = with_same_url(decisions, matches)
     num_shards = len(pc.unique(decisions["shard"].take(pa.array(sorted(matches.taken), pa.int64()))))
     result = TakedownResult(
@@ -166,38 +166,33 @@ def _matched(
 
 def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, matches: Matches) -> Journal:
     """Write everything that changes into a folder below `takedown.unfinished/`."""
-    staged, summary = root.at(TAKEDOWN_STAGED, folder), facts_of(root.at(RELEASE).read(), request.release)
+    staged, release = root.at(TAKEDOWN_STAGED, folder), read_release(root, request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
     is_taken[list(matches.taken)] = True
-    files: dict[str, str] = summary["sha256"]
-    takedown = {"on": date.today().isoformat(), "num_pictures": int(is_taken.sum())}
-    counts = urls_of(root)
-    if counts is None:
-        rest = _rest_of_shards(request.release, staged, decisions, is_taken, files)
+    urls, num_gone = release.urls, 0
+    if urls is None:
+        rest = _rest_of_shards(request.release, staged, decisions, is_taken, release.sha256)
     else:
-        urls = {*pc.drop_null(decisions["url_sha256"].filter(pa.array(is_taken))).to_pylist()}
-        rest, num_gone = _rest_of_urls(root, staged, counts.column, urls, files)
-        summary["urls"] = counts.model_copy(update={"num_taken_down": counts.num_taken_down + num_gone}).model_dump()
-        takedown["num_rows"] = num_gone
+        gone = {*pc.drop_null(decisions["url_sha256"].filter(pa.array(is_taken))).to_pylist()}
+        rest, num_gone = _rest_of_urls(root, staged, urls.column, gone, release.sha256)
+        urls = urls.model_copy(update={"num_taken_down": urls.num_taken_down + num_gone})
     hashes, replaced, removed = rest
     marked = _marked(decisions, is_taken)
-    decisions_sha256 = write_checked(staged.at(DECISIONS), marked, ROWS_PER_GROUP)
-    if root.at(REDACTIONS).exists():
-        summary["redactions_sha256"] = replaced[REDACTIONS] = _rest_of_redactions(root, staged, decisions, is_taken)
-    tombstones = _tombstones(decisions, matches, request)
-    summary["removed_sha256"] = replaced[REMOVED] = write_tombstones(root, staged, tombstones)
-    summary |= {
-        **counts_in(marked).as_json(is_clean=summary.get("files") == "clean"),
-        "sha256": hashes,
-        "decisions_sha256": decisions_sha256,
-    }
-    summary.setdefault("takedowns", []).append(takedown)
-    summary["documents"] = write_documents(staged, summary)
-    replaced |= summary["documents"]
-    content = as_json(summary)
+    replaced[DECISIONS] = write_checked(staged.at(DECISIONS), marked, ROWS_PER_GROUP)
+    if REDACTIONS in release.own_sha256:
+        replaced[REDACTIONS] = _rest_of_redactions(root, request.release, staged, decisions, is_taken)
+    replaced |= write_tombstones(root, staged, _tombstones(decisions, matches, request))
+    takedown = Takedown(on=date.today().isoformat(), num_pictures=int(is_taken.sum()), num_rows=num_gone)
+    release = release.changed(
+        **counts_in(marked).as_json(is_clean=release.files == "clean"),
+        urls=urls,
+        takedowns=[*release.takedowns, takedown],
+        sha256=hashes,
+        own_sha256=release.own_sha256 | {name: sha256 for name, sha256 in replaced.items() if name in OWN_FILES},
+    )
+    release, content, described = write_descriptions(staged, release, request.sign_key)
     staged.at(RELEASE).write(content)
-    replaced |= write_sums(staged, content, request.sign_key)
-    replaced |= {DECISIONS: decisions_sha256, RELEASE: hashlib.sha256(content).hexdigest()}
+    replaced |= {**described, RELEASE: hashlib.sha256(content).hexdigest()}
     removed += [SIGNATURE] if SIGNATURE not in replaced else []
     return Journal(folder=folder, replaced=replaced, removed=removed)
 
@@ -269,16 +264,15 @@ def _tombstones(decisions: pa.Table, matches: Matches, request: TakedownRequest)
     ]
 
 
-def _rest_of_redactions(root: Place, staged: Place, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> str:
+def _rest_of_redactions(
+    root: Place, url: str, staged: Place, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]
+) -> str:
     """Write how the pictures that stay were covered, and return the hash of the file."""
     taken = {
         *zip(*(decisions[name].filter(pa.array(is_taken)).to_pylist() for name in ("shard", "index")), strict=True)
     }
-    try:
-        steps = read_checked(root.at(REDACTIONS))
-        places = zip(steps["shard"].to_pylist(), steps["index"].to_pylist(), strict=True)
-    except (pa.ArrowException, KeyError):
-        raise IncompleteError(f"{REDACTIONS} cannot be read; privsieve verify says more") from None
+    steps = read_own(root, REDACTIONS, url)
+    places = zip(steps["shard"].to_pylist(), steps["index"].to_pylist(), strict=True)
     rest = steps.filter(pa.array([one not in taken for one in places], pa.bool_()))
     return write_checked(staged.at(REDACTIONS), rest, ROWS_PER_GROUP)
 

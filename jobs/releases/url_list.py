@@ -23,7 +23,7 @@ from jobs.releases.overruling import Decided
 from jobs.releases.plan import Plan
 from jobs.releases.record import UrlCounts
 from scoring.captions import masked
-from scoring.policies.policy import ACTIONS, Policy
+from scoring.policies.policy import ACTIONS, Action, Policy
 from scoring.sql.limits import spilling_database
 from scoring.sql.names import identifier
 
@@ -89,7 +89,7 @@ def count_urls(url: str, decided: Decided) -> UrlCounts:
         FROM listed LEFT JOIN of_urls USING (url_sha256) GROUP BY ALL
         """
     ).fetchall()
-    actions: dict[str, int] = {
+    actions: dict[Action, int] = {
         action: sum(n for rank, _, n, _ in rows if rank == i) for i, action in enumerate(ACTIONS)
     }
     num_failed = sum(failed for rank, is_blank, _, failed in rows if rank is None and not is_blank)

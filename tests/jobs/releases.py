@@ -54,9 +54,8 @@ def released(out: Path) -> dict[str, str]:
     """Checks that exactly the files that release.json names are there, with these hashes; returns it."""
     found = files(out)
     summary = json.loads(found.pop("release.json"))
-    decisions = pq.read_table(io.BytesIO(found.pop("decisions.parquet")))
-    found.pop("redactions.parquet", None)
-    for name in ("SHA256SUMS", *summary["documents"]):
+    decisions = pq.read_table(io.BytesIO(found.pop("not-for-publication/decisions.parquet")))
+    for name in ("SHA256SUMS", *summary["own_sha256"].keys() - {"not-for-publication/decisions.parquet"}):
         found.pop(name)
     assert summary["sha256"] == {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
     assert sum(summary["actions"].values()) == summary["num_images"] == decisions.num_rows
@@ -70,7 +69,10 @@ def released(out: Path) -> dict[str, str]:
 
 def decided(out: Path) -> dict[str, tuple[str, str]]:
     """Key -> (action, rule) of every sample."""
-    return {d["key"]: (d["action"], d["rule"]) for d in pq.read_table(out / "decisions.parquet").to_pylist()}
+    return {
+        d["key"]: (d["action"], d["rule"])
+        for d in pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist()
+    }
 
 
 def labels_of(folder: Path, keys: Sequence[object], name: str = "labels") -> Path:
@@ -149,7 +151,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def decisions(release: Path) -> dict[str, dict[str, object]]:
-    return {row["key"][0]: row for row in pq.read_table(release / "decisions.parquet").to_pylist()}
+    return {row["key"][0]: row for row in pq.read_table(release / "not-for-publication/decisions.parquet").to_pylist()}
 
 
 def asked(release: Path, *lines: str) -> Path:

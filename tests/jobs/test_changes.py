@@ -37,7 +37,7 @@ def released(folder: Path, name: str, pictures: dict[str, int], policy: str, *op
 
 
 def changes(release: Path) -> list[tuple[str, str, str | None]]:
-    rows = pq.read_table(release / "changes.parquet").to_pylist()
+    rows = pq.read_table(release / "not-for-publication/changes.parquet").to_pylist()
     return [(row["key"], row["change"], row["rule"]) for row in rows]
 
 
@@ -45,21 +45,24 @@ def test_added_removed_and_changed_pictures_are_listed_and_counted(v1: Path, tmp
     """b is another picture, c is dropped by a rule, d is gone from the source, e is new."""
     capsys.readouterr()
     v2 = released(tmp_path, "v2", {"a": 1, "b": 9, "c": 3, "e": 5}, DROP_C, "--previous", v1)
-    assert "since the release before: 1 added, 2 removed, 1 changed (changes.parquet)\n" in capsys.readouterr().out
+    assert (
+        "since the release before: 1 added, 2 removed, 1 changed (not-for-publication/changes.parquet)\n"
+        in capsys.readouterr().out
+    )
     assert sorted(changes(v2)) == [
         ("b", "changed", None),
         ("c", "removed", "third"),
         ("d", "removed", None),
         ("e", "added", None),
     ]
-    [row] = [row for row in pq.read_table(v2 / "changes.parquet").to_pylist() if row["key"] == "b"]
+    [row] = [row for row in pq.read_table(v2 / "not-for-publication/changes.parquet").to_pylist() if row["key"] == "b"]
     assert row["previous_sha256"] == decisions(v1)["b"]["released_sha256"]
     assert row["released_sha256"] == decisions(v2)["b"]["released_sha256"]
     summary = json.loads((v2 / "release.json").read_text())
     assert summary["changes"] == {"num_added": 1, "num_removed": 2, "num_changed": 1}
     assert "Pictures since the release before: 1 added, 2 removed, 1 changed" in (v2 / "README.md").read_text()
     assert privsieve("verify", v2) == 0
-    (v2 / "changes.parquet").write_bytes(b"")
+    (v2 / "not-for-publication/changes.parquet").write_bytes(b"")
     assert privsieve("verify", v2) == 1
 
 
@@ -112,8 +115,8 @@ def test_what_is_no_release_before_is_refused(v1: Path, tmp_path: Path, capsys: 
         assert f"--previous {v1} is being worked on by process" in capsys.readouterr().err
     assert not (tmp_path / "v2").exists()
     assert files(v1) == before
-    for name in ("release.json", "removed.parquet", "decisions.parquet"):
-        broken = tmp_path / f"no-{name}"
+    for name in ("release.json", "not-for-publication/decisions.parquet"):
+        broken = tmp_path / f"no-{Path(name).stem}"
         shutil.copytree(v1, broken)
         (broken / name).write_bytes(b"{}")
         command = ("filter", tmp_path / "run-v1", "--policy", policy, "--out", tmp_path / "v2", "--previous", broken)
@@ -123,7 +126,7 @@ def test_what_is_no_release_before_is_refused(v1: Path, tmp_path: Path, capsys: 
 
 
 def dropped(release: Path) -> list[tuple[object, object]]:
-    rows = pq.read_table(release / "decisions.parquet").to_pylist()
+    rows = pq.read_table(release / "not-for-publication/decisions.parquet").to_pylist()
     return [(row["key"], row["rule"]) for row in rows if row["action"] == "drop"]
 
 

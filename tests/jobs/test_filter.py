@@ -66,8 +66,9 @@ def test_a_filter_keeps_whole_samples_byte_for_byte(
     output = capsys.readouterr().out
     assert privsieve(*args) == 0
     written = (
-        f"release written to {out}: decisions.parquet says why of each image, release.json has the counts\n"
-        "not for publication: release.json names the path of the source, decisions.parquet the dropped images\n"
+        f"release written to {out}: not-for-publication/decisions.parquet says why of each image, release.json has the "
+        "counts\n"
+        "may be published: all but not-for-publication/, which names the dropped images and the path of the source\n"
         f"next: privsieve scan {out} --run NEW_RUN, to check the release as a corpus of its own\n"
     )
     assert capsys.readouterr().out == output.replace("would be", "were") + written
@@ -120,7 +121,7 @@ def test_a_source_that_changed_is_noticed_and_the_rest_resumed(
     assert output.startswith(f"privsieve: 00005.tar has changed since it was scanned: sample {NUM_SHARDS - 1}-1 holds")
     assert len(output.splitlines()) == 1
     assert (out / "release.unfinished.json").exists()
-    assert not {"release.json", "decisions.parquet", "00023.tar"} & files(out).keys()
+    assert not {"release.json", "not-for-publication/decisions.parquet", "00023.tar"} & files(out).keys()
 
     assert privsieve(*args, out) == 2  # neither --resume nor --overwrite
     done = {path.name: path.stat().st_mtime_ns for path in out.glob("*.tar")}
@@ -215,7 +216,7 @@ def test_a_tree_with_its_sidecars(tmp_path: Path, policies: Path, capsys: pytest
     kept = {"street/ä b.jpg", f"street/{latin1}", "office/1.jpg", "2.jpg", "street/page.jpg", "street/ä b.txt"}
     assert released(out).keys() == kept | {"street/ä b.json"}
     assert {name: (out / name).read_bytes() for name in kept} == {name: (source / name).read_bytes() for name in kept}
-    by_key = {d["key"]: d for d in pq.read_table(out / "decisions.parquet").to_pylist()}
+    by_key = {d["key"]: d for d in pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist()}
     assert len(by_key) == 6
     assert by_key["dangling.jpg"]["reason"] == "there is nothing that could be copied: unreadable"
     assert (by_key["page.jpg"]["action"], by_key["page.jpg"]["rule"]) == ("keep", "(quarantined)")
@@ -326,7 +327,9 @@ def test_a_picture_on_the_hash_list_is_in_no_release_whatever_the_policy_says(
     (tmp_path / "list.txt").write_text(f"sha256 {hashlib.sha256(listed).hexdigest()}\n")
     command = ("filter", crawl_run, "--policy", policies / "keep-all.yaml", "--hash-list", tmp_path / "list.txt")
     assert privsieve(*command, "--out", tmp_path / "out", "--executor", "inline", "--quiet") == 0
-    dropped = pq.read_table(tmp_path / "out" / "decisions.parquet").filter(pc.field("action") == "drop")
+    dropped = pq.read_table(tmp_path / "out" / "not-for-publication/decisions.parquet").filter(
+        pc.field("action") == "drop"
+    )
     by_rule = {row["rule"]: row["sha256"] for row in dropped.to_pylist()}
     assert by_rule.keys() == {"(hash_list)", "(unreadable)"}  # the caption without its picture
     withheld = dropped.filter(pc.field("rule") == "(hash_list)").select(["key", "sha256", "reason"]).to_pylist()

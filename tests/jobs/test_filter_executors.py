@@ -17,7 +17,8 @@ from ingest.errors import IncompleteError, RunError
 from ingest.formats.released import DECISIONS
 from ingest.storage.place import place
 from jobs.releases.copying import table_of
-from jobs.releases.decisions import DECISIONS_SCHEMA, KeptHash, kept_of, row_chunks
+from jobs.releases.decisions import KeptHash, kept_of, row_chunks
+from jobs.releases.files import DECISIONS_SCHEMA
 from jobs.releases.filtering import executor_for, plan_filter, run_filter
 from jobs.releases.finishing import join_decisions
 from jobs.releases.plan import Counts, Plan, Share
@@ -137,7 +138,7 @@ def test_a_caller_in_python_gets_the_counts_and_nothing_is_printed(
 
 def test_decisions_lie_in_the_order_of_the_source(run: Path, policy: Path, tmp_path: Path) -> None:
     assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "out", "--executor", "inline") == 0
-    table = pq.read_table(tmp_path / "out" / "decisions.parquet")
+    table = pq.read_table(tmp_path / "out" / "not-for-publication/decisions.parquet")
     places = list(zip(table["shard"].to_pylist(), table["index"].to_pylist(), strict=True))
     assert places == [("00000.tar", n) for n in range(20)] + [("00001.tar", n) for n in range(15)]
     assert table.schema == DECISIONS_SCHEMA

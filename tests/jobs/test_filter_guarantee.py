@@ -62,7 +62,9 @@ def test_a_guarantee_drops_from_its_threshold_on_and_says_what_it_costs(
     assert 0.05 < promised["failure_probability"] <= 0.1
     dropped = {key for key, (_, rule) in decided(out).items() if rule == "(guarantee)"}
     assert dropped == {r["key"] for r in by_severity(run) if float(str(r["s_lex"])) >= threshold}
-    reasons = pq.read_table(out / "decisions.parquet").filter(pa.compute.field("rule") == "(guarantee)")["reason"]
+    reasons = pq.read_table(out / "not-for-publication/decisions.parquet").filter(
+        pa.compute.field("rule") == "(guarantee)"
+    )["reason"]
     assert reasons.unique().to_pylist() == [f"s_lex is {threshold:g} or more, which the guarantee drops"]
 
 

@@ -79,7 +79,7 @@ def test_unsafe_samples_are_dropped_and_what_stayed_behind_is_counted(
     assert summary["members"] == "listed"
     assert summary["members_left_out"] == {"npy": 1, "txt": 1}
     assert summary["actions"] == {"keep": 4, "flag": 0, "redact": 0, "drop": 3}
-    rows = pq.read_table(out / "decisions.parquet").to_pylist()
+    rows = pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist()
     assert {(row["shard"], row["key"]): row["reason"] for row in rows if row["rule"] == UNSAFE} == {
         ("00000.tar", "2"): "a member is a link, a device or a sparse file",
         ("00000.tar", "./1"): "a member has the name of another file or folder of the release",
@@ -127,24 +127,6 @@ def test_a_filter_that_is_continued_tells_of_what_it_dropped_before(
     assert (out / "00000.tar").stat().st_mtime_ns == stamp
     assert files(out) == files(whole)
     assert decided(out)["2"] == ("drop", UNSAFE)
-
-
-def test_a_release_that_an_older_version_began_is_replaced_but_not_continued(
-    source: Path, run: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out"
-    args = ("filter", run, "--policy", policy, "--out", out)
-    interrupt(source, *args)
-    mark = out / "release.unfinished.json"
-    mark.write_text(json.dumps({key: value for key, value in json.loads(mark.read_text()).items() if key != "members"}))
-    capsys.readouterr()
-    assert privsieve(*args, "--resume") == 2
-    assert capsys.readouterr().err == (
-        f"privsieve: {out} was begun with another run, policy or guarantee, by another version, or images were scanned "
-        "again since; use --overwrite\n"
-    )
-    assert privsieve(*args, "--overwrite") == 0
-    assert released(out).keys() == {"00000.tar", "00001.tar"}
 
 
 def test_a_table_s_other_pictures_stay_behind(tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -137,7 +137,7 @@ def test_an_older_run_is_filtered_to_what_the_older_release_holds(older: Path, l
 
 
 def _decided(release: Path) -> list[dict[str, Any]]:
-    decisions: pa.Table = pq.read_table(release / "decisions.parquet")
+    decisions: pa.Table = pq.read_table(release / "not-for-publication/decisions.parquet")
     return list(decisions.select(["shard", "index", "key", "action", "rule", "reason"]).to_pylist())
 
 

@@ -79,7 +79,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 OWN = {
     "release.json",
-    "decisions.parquet",
+    "not-for-publication",
     "README.md",
     "croissant.json",
     "datasheet.md",
@@ -99,6 +99,12 @@ def shards(release: Path) -> Path:
     copy = release.parent / "copy" / release.name
     shutil.copytree(release, copy, ignore=lambda folder, names: OWN)
     return copy
+
+
+def without_own_files(release: Path) -> None:
+    shutil.rmtree(release / "not-for-publication")
+    for name in OWN - {"not-for-publication"}:
+        (release / name).unlink()
 
 
 @pytest.fixture
@@ -160,9 +166,8 @@ def test_removed_parquet_cleans_a_copy_of_the_shards(release: Path, shards: Path
     assert capsys.readouterr().out == "2 pictures in 1 shard would be removed, by 2 lines of the list\n"
     assert files(shards) == before
     assert privsieve(*command) == 0
-    assert {name: content for name, content in files(release).items() if name not in {*OWN, "removed.parquet"}} == (
-        files(shards)
-    )
+    of_release = files(release)
+    assert {n: of_release[n] for n in of_release if n.split("/")[0] not in {*OWN, "removed.parquet"}} == files(shards)
     capsys.readouterr()
     assert privsieve(*command) == 0
     assert capsys.readouterr().out == (
@@ -172,8 +177,7 @@ def test_removed_parquet_cleans_a_copy_of_the_shards(release: Path, shards: Path
 
 @pytest.mark.parametrize("line", ["three", "0.tar/three", "https://www.example.org/3.png", "domain example.org"])
 def test_a_copy_takes_the_lines_of_a_takedown(tars: Path, line: str) -> None:
-    for name in OWN:
-        (tars / name).unlink()
+    without_own_files(tars)
     assert privsieve("apply-removals", tars, asked(tars, line), "--quiet") == 0
     assert not {name for name in keys(tars, "tars") if name.startswith("three")}
     assert {"one.png", "one.txt", "five.png", "broken.png"} <= keys(tars, "tars")
@@ -211,8 +215,7 @@ def test_what_is_no_copy_of_shards_is_refused_and_stays(tars: Path, tmp_path: Pa
 
 
 def test_an_interrupted_removal_is_finished_by_the_same_command(tars: Path, capsys: Capture) -> None:
-    for name in OWN:
-        (tars / name).unlink()
+    without_own_files(tars)
     expected = tars.parent / "expected"
     shutil.copytree(tars, expected)
     assert privsieve("apply-removals", expected, asked(expected, "three"), "--quiet") == 0

@@ -166,7 +166,7 @@ def test_removed_parquet_says_when_and_why_and_nothing_of_the_picture(tars: Path
     table = pq.read_table(tars / "removed.parquet")
     first, second = table.to_pylist()
     assert first == {
-        **{name: row[name] for name in ("shard", "key", "sha256", "released_sha256")},
+        **{name: row[name] for name in ("shard", "key", "released_sha256")},
         **{"received": date(2026, 11, 2), "done": date.today(), "why": "objection", "by": "key"},
     }
     assert (second["key"], second["received"], second["why"]) == ("b", None, None)
@@ -190,18 +190,12 @@ def test_what_another_release_removed_is_a_list_too(
     }
     damaged = tmp_path / "damaged.parquet"
     damaged.write_bytes((tars / "removed.parquet").read_bytes()[:-40])
-    for file in (damaged, tars / "decisions.parquet"):
+    for file in (damaged, tars / "not-for-publication/decisions.parquet"):
         capsys.readouterr()
         assert privsieve("takedown", other, file) == 2
         assert f"{file} is Parquet, and not the removed.parquet of a release, or it is damaged" in (
             capsys.readouterr().err
         )
-
-
-def test_removed_parquet_names_no_url(tars: Path) -> None:
-    assert privsieve("takedown", tars, asked(tars, URL.format("c"))) == 0
-    names = ["shard", "key", "sha256", "released_sha256", "received", "done", "why", "by"]
-    assert pq.read_table(tars / "removed.parquet").column_names == names
 
 
 def test_counts_of_what_was_not_scanned_follow_a_takedown(releases: dict[str, Path], tmp_path: Path) -> None:

@@ -81,7 +81,10 @@ def test_the_list_has_the_rows_whose_pictures_are_kept(made: Path, tmp_path: Pat
         "second": {"drop": 2},
         "third": {"flag": 1},
     }
-    decisions = {row["key"]: row for row in pq.read_table(tmp_path / "list" / "decisions.parquet").to_pylist()}
+    decisions = {
+        row["key"]: row
+        for row in pq.read_table(tmp_path / "list" / "not-for-publication/decisions.parquet").to_pylist()
+    }
     assert decisions["3"]["reason"] == "same URL: r"
     assert decisions["0"]["url_sha256"] == url_sha256_of(url(0))
     assert [decisions[key]["url_sha256"] for key in "134"] == [None] * 3

@@ -201,6 +201,15 @@ def _texts(folder: Path) -> dict[str, str]:
     return {name: _marked(text, folder) for name, text in texts.items()}
 
 
+def write_releases(case: Case, *releases: Path) -> None:
+    """Write equal releases of a case in the current folder."""
+    Path("policy.yaml").write_text(RULES + case.policy)
+    case.corpus()
+    _scan("run")
+    for out in releases:
+        done("filter", "run", "--policy", "policy.yaml", *case.options, *case.sign_key, "--out", out, "--quiet")
+
+
 def made(case: Case) -> dict[str, str]:
     """Make a release in the current folder, verify it, and take a picture down from it and from a copy of its shards.
 
@@ -208,11 +217,7 @@ def made(case: Case) -> dict[str, str]:
     hashes of the copy's files.
     """
     release, copy = Path("release"), Path("copy")
-    Path("policy.yaml").write_text(RULES + case.policy)
-    case.corpus()
-    _scan("run")
-    for out in (release, Path("again")):
-        done("filter", "run", "--policy", "policy.yaml", *case.options, *case.sign_key, "--out", out, "--quiet")
+    write_releases(case, release, Path("again"))
     assert files(release) == files(Path("again"))
     done("verify", release, *case.signer)
     before = _texts(release)
