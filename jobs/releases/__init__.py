@@ -1,6 +1,7 @@
 """Releases: described, decided, written, covered, checked and taken back.
 
-record.py         `release.json`, `SHA256SUMS` and the signature
+record.py         what `release.json` says
+files.py          which files a release has beside its shards, and which may be published; signing.py signs them
 filtering.py      `run_filter`: a release from start to end; request.py is what it is asked
 decisions.py      a row -> keep, flag, redact or drop, and why; overruling.py: what follows from other pictures
 plan.py           all decisions counted before a byte is written; refusals.py: reasons to write nothing
@@ -13,5 +14,5 @@ applying_removals.py   the same for an older copy; looking_up.py: whether a rele
 
 May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.fetching`, `jobs.reporting`, `jobs.runtime`,
 `jobs.scanning`.
-Start at: `record.py`, then `filtering.py`.
+Start at: `record.py` and `files.py`, then `filtering.py`.
 """
