@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from ingest.errors import PrivsieveError
 from ingest.formats import open_source
-from ingest.formats.released import RELEASE, TAKEDOWN_JOURNAL
+from ingest.formats.released import RELEASE
 from ingest.formats.shard import MAX_IMAGE_BYTES
 from ingest.images.pdq import MAX_DISTANCE
 from ingest.sample import printable, url_sha256_of
@@ -20,6 +20,7 @@ from ingest.storage.place import Place, place
 from jobs.console.requests import Name, Option, Url, checked_request
 from jobs.releases.decisions import read_decisions
 from jobs.releases.entries import looked_for
+from jobs.releases.journal import refuse_unfinished
 from jobs.releases.matching import held_pictures, pdq_hashes
 from jobs.releases.record import urls_of
 from jobs.releases.taking_down import PdqDistance
@@ -88,8 +89,7 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
     is_release = root.at(RELEASE).exists()
     if not is_release and root.at(RUN_RECORD).exists():
         raise PrivsieveError(f"{request.release} is a run, which holds no pictures; give a release, or its shards")
-    if root.at(TAKEDOWN_JOURNAL).exists():
-        raise PrivsieveError(f"{request.release}: a takedown is unfinished; run the same takedown again")
+    refuse_unfinished(root, request.release)
     if URL.match(request.wanted):
         column, name, hashes = "url_sha256", url_sha256_of(request.wanted) or "", None
     else:

@@ -1,5 +1,6 @@
 """Near pictures, in releases and in copies of their shards: `takedown`, `apply-removals` and `lookup`."""
 
+import hashlib
 import json
 import shutil
 import tarfile
@@ -20,7 +21,7 @@ from jobs.releases.matching import pdq_hashes
 from scoring.runs.lease import lease
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
-from tests.jobs.releases import CLEAN, COVER, KEEP_ALL, Capture, asked, files, with_gps, with_policy
+from tests.jobs.releases import CLEAN, COVER, KEEP_ALL, Capture, asked, files, stopped_at, with_gps, with_policy
 from tests.nasty import encoded
 
 LAYOUTS = ("tars", "tree", "parquet")
@@ -211,20 +212,77 @@ def test_what_is_no_copy_of_shards_is_refused_and_stays(tars: Path, tmp_path: Pa
     assert files(copy) == before
 
 
-def test_an_interrupted_removal_is_finished_by_the_same_command(tars: Path, capsys: Capture) -> None:
-    for name in OWN:
-        (tars / name).unlink()
-    expected = tars.parent / "expected"
-    shutil.copytree(tars, expected)
-    assert privsieve("apply-removals", expected, asked(expected, "three"), "--quiet") == 0
-    staged = tars / TAKEDOWN_STAGED / "a"
-    staged.mkdir(parents=True)
-    (staged / "0.tar").write_bytes((expected / "0.tar").read_bytes())
-    (tars / TAKEDOWN_JOURNAL).write_text(json.dumps({"folder": "a", "replaced": {"0.tar": "0" * 64}, "removed": []}))
-    assert privsieve("apply-removals", tars, asked(tars, "three"), "--dry-run") == 2
-    assert "an apply-removals is unfinished; run it again without --dry-run" in capsys.readouterr().err
-    assert privsieve("apply-removals", tars, asked(tars, "three"), "--quiet") == 0
-    assert files(tars) == files(expected)
+def test_wherever_a_removal_stops_the_same_command_ends_it_and_counts_it(
+    tars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    copy, states = tmp_path / "copy", set[str]()
+    command = ("apply-removals", copy, asked(tars, "three", "five"), "--quiet")
+    for number in range(1, 60):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(tars, copy, ignore=lambda folder, names: OWN)
+        before = files(copy)
+        undo = stopped_at(monkeypatch, number, "jobs.releases.journal")
+        code = privsieve(*command)
+        undo()
+        (copy / RELEASE_LEASE).unlink(missing_ok=True)
+        if code == 0:
+            assert states == {"not begun", "to be ended"}
+            return
+        state = "to be ended" if (copy / TAKEDOWN_JOURNAL).exists() else "not begun"
+        if state == "to be ended":
+            assert privsieve(*command, "--dry-run") == 2
+            assert "a takedown or apply-removals is unfinished; run the same command again" in capsys.readouterr().err
+        else:
+            assert files(copy).items() >= before.items()
+        states.add(state)
+        capsys.readouterr()
+        assert privsieve(*command) == 0
+        assert capsys.readouterr().out == "2 pictures in 2 shards were removed, by 2 lines of the list\n"
+        assert keys(copy, "tars") == {
+            "one.png",
+            "one.txt",
+            "one-smaller.jpg",
+            "one-smaller.txt",
+            "broken.png",
+            "broken.txt",
+        }
+    raise AssertionError("it never came to its end")
+
+
+@pytest.mark.parametrize("command", ["takedown", "apply-removals"])
+def test_a_folder_of_a_stranger_that_holds_a_link_is_refused(
+    tars: Path, tmp_path: Path, command: str, capsys: Capture
+) -> None:
+    """Its journal would write, remove and publish through the link."""
+    outside, copy, listed = tmp_path / "home", tmp_path / "copy", asked(tars, "three")
+    (outside / ".ssh").mkdir(parents=True)
+    (outside / ".ssh" / "authorized_keys").write_text("mine")
+    (outside / "secret.txt").write_text("stays")
+    kept = files(outside)
+    linked = ("ext", "deep/ext", "a/b/c/ext", f"{TAKEDOWN_STAGED}/x/ext", TAKEDOWN_STAGED, "0.tar", RELEASE_LEASE)
+    for name in linked:
+        for target in (outside, outside / "secret.txt", outside / "none"):
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(tars, copy, ignore=lambda folder, names: OWN if command == "apply-removals" else ())
+            through = f"{name.removeprefix(f'{TAKEDOWN_STAGED}/x/')}/.ssh/authorized_keys"
+            staged = copy / TAKEDOWN_STAGED / "x" / through
+            if not name.startswith(TAKEDOWN_STAGED):
+                staged.parent.mkdir(parents=True)
+                staged.write_text("theirs")
+            (copy / name).unlink(missing_ok=True)
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).symlink_to(target)
+            replaced = {through: hashlib.sha256(b"theirs").hexdigest()}
+            journal = {"folder": "x", "replaced": replaced, "removed": [f"{name}/secret.txt", name]}
+            (copy / TAKEDOWN_JOURNAL).write_text(json.dumps(journal | {"command": "0" * 64, "result": {}}))
+            before = files(copy)
+            capsys.readouterr()
+            assert privsieve(command, copy, listed, "--quiet") == 2
+            error = capsys.readouterr().err
+            assert f"{copy}: {name} is a link, and files elsewhere would be changed through it" in error
+            assert error.count("\n") == 1
+            assert files(copy) == before
+            assert files(outside) == kept
 
 
 def test_lookup_finds_a_picture_by_bytes_nearness_and_url(release: Path, tmp_path: Path, capsys: Capture) -> None:
