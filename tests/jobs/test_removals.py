@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -21,7 +22,18 @@ from jobs.releases.matching import pdq_hashes
 from scoring.runs.lease import lease
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
-from tests.jobs.releases import CLEAN, COVER, KEEP_ALL, Capture, asked, files, stopped_at, with_gps, with_policy
+from tests.jobs.releases import (
+    CLEAN,
+    COVER,
+    FIRST_DROPPED,
+    KEEP_ALL,
+    Capture,
+    asked,
+    files,
+    stopped_at,
+    with_gps,
+    with_policy,
+)
 from tests.nasty import encoded
 
 LAYOUTS = ("tars", "tree", "parquet")
@@ -170,6 +182,50 @@ def test_removed_parquet_cleans_a_copy_of_the_shards(release: Path, shards: Path
     assert capsys.readouterr().out == (
         "0 pictures in 0 shards were removed, by 2 lines of the list\n  2 lines: no picture of this copy (1, 2)\n"
     )
+
+
+@pytest.mark.parametrize("layout", [*LAYOUTS, "parquet without keys"])
+def test_a_copy_loses_the_removed_picture_and_not_its_equal(layout: str, tmp_path: Path, capsys: Capture) -> None:
+    """Also where its shards have other names, and when the list is applied again. Without keys, rows of Parquet cannot
+    be told apart, so that all equal pictures of the shard go, or of all shards if none has its name."""
+    source, release = tmp_path / "source", tmp_path / "release"
+    source.mkdir()
+    dropped, equal, other = PICTURES["three.png"], PICTURES["one.png"], encoded(picture(6), "PNG")
+    for shard in ("0", "1"):
+        pictures = {"a.png": dropped, f"b{shard}.png": equal, f"c{shard}.png": equal, "d.png": other}
+        if layout == "tars":
+            tar(source / f"{shard}.tar", pictures)
+        elif layout == "tree":
+            (source / shard).mkdir()
+            for name, content in pictures.items():
+                (source / shard / name).write_bytes(content)
+        else:
+            path = {} if layout.endswith("without keys") else {"path": [*pictures]}
+            table = pa.table({"image": pa.array([*pictures.values()], pa.binary()), "n": range(4), **path})
+            pq.write_table(table, source / f"{shard}.parquet")
+    scan_in_process(source, tmp_path / "run")
+    policy = with_policy(tmp_path, FIRST_DROPPED)
+    assert privsieve("filter", tmp_path / "run", "--policy", policy, "--out", release, "--quiet") == 0
+    copies = {shard: tmp_path / f"copy {shard}" for shard in ("0", "x")}
+    for shard, copy in copies.items():
+        shutil.copytree(release, copy, ignore=lambda folder, names: OWN)
+        [there] = copy.glob("0*")
+        there.rename(there.with_name(there.name.replace("0", shard)))
+    [first] = (row for row in pq.read_table(release / "decisions.parquet").to_pylist()[:4] if row["index"] == 2)
+    assert privsieve("takedown", release, asked(release, f"{first['shard']}/{first['key']}"), "--quiet") == 0
+    for shard, copy in copies.items():
+        num_gone = 1 if layout in LAYOUTS else {"0": 2, "x": 4}[shard]
+        for num_pictures in (num_gone, 0):
+            capsys.readouterr()
+            assert privsieve("apply-removals", copy, release / "removed.parquet", "--quiet") == 0
+            output = capsys.readouterr().out
+            assert output.startswith(f"{num_pictures} picture")
+            assert ("copies with the same bytes stay, " in output) == (num_gone < 4), output
+        if num_gone == 1:
+            shards = {
+                name: content for name, content in files(release).items() if name not in {*OWN, "removed.parquet"}
+            }
+            assert files(copy) == {re.sub("^0", shard, name): content for name, content in shards.items()}
 
 
 @pytest.mark.parametrize("line", ["three", "0.tar/three", "https://www.example.org/3.png", "domain example.org"])
