@@ -92,6 +92,9 @@ class Rewritten:
     steps: tuple[CoverStep, ...] = ()
     """How it was covered; empty if its pixels are unchanged."""
 
+    pdq: tuple[str, ...] = ()
+    """PDQ hashes of a covered picture as it was scanned."""
+
 
 @dataclass(frozen=True)
 class NotReleased(Fault):
@@ -154,6 +157,8 @@ class Kept:
         if isinstance(made, NotReleased):
             record.refused[index] = (made.reason, made.message)
             return None
+        if made.pdq:
+            record.pdq[index] = made.pdq
         is_same = made.content == encoded  # much faster than a hash; a clean file is often written as it was
         record.rewritten[index] = self.sha256[index] if is_same else hashlib.sha256(made.content).hexdigest()
         return made.content
@@ -171,6 +176,9 @@ class RewriteRecord:
 
     steps: dict[int, tuple[CoverStep, ...]] = field(default_factory=dict)
     """Index -> how it was covered, also of those that are not released."""
+
+    pdq: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """Index -> `Rewritten.pdq`."""
 
 
 TakenOver = Literal["no", "yes", "damaged"]
@@ -215,6 +223,7 @@ class Written:
                 {index: str(sha256) for index, sha256 in _items(content, "rewritten")},
                 {index: (str(reason), str(message)) for index, (reason, message) in _items(content, "refused")},
                 {index: tuple(map(_step, steps)) for index, steps in _items(content, "steps")},
+                {index: tuple(map(str, texts)) for index, texts in _items(content, "pdq")},
             )
             dropped = {int(index): str(why) for index, why in content["dropped"].items()}
             files, left_out = dict(content["files"]), dict(content["left_out"])

@@ -16,9 +16,9 @@ from jobs.runtime.progress import on_terminal
 def apply_removals(request: ApplyRemovalsRequest, quiet: bool) -> None:
     """Remove from COPY, an older copy of a release's shards, what LIST names.
 
-    LIST is the removed.parquet of the release as it is now: the same pictures go, and no others with the same bytes. The
-    shards that hold them are written again; everything else stays as it is. May be interrupted at any moment; the same
-    command continues.
+    LIST is the removed.parquet of the release as it is now: the same pictures go, and no others with the same bytes.
+    The shards that hold them are written again; everything else stays as it is. May be interrupted at any moment; the
+    same command continues.
     """
     result = run_apply_removals(request, on_terminal(quiet))
     pictures, shards = number_of(result.num_pictures, "picture"), number_of(result.num_shards, "shard")

@@ -13,7 +13,7 @@ from ingest.errors import PrivsieveError
 from ingest.formats import open_source
 from ingest.formats.released import RELEASE
 from ingest.formats.shard import MAX_IMAGE_BYTES
-from ingest.images.pdq import MAX_DISTANCE
+from ingest.images.pdq import MAX_DISTANCE, NUM_BITS
 from ingest.sample import printable, url_sha256_of
 from ingest.storage.given_files import given_content
 from ingest.storage.place import Place, place
@@ -21,7 +21,8 @@ from jobs.console.requests import Name, Option, Url, checked_request
 from jobs.releases.decisions import read_decisions
 from jobs.releases.entries import looked_for
 from jobs.releases.journal import refuse_unfinished
-from jobs.releases.matching import held_pictures, pdq_hashes
+from jobs.releases.matching import held_pictures, scanned_distances
+from jobs.releases.near import pdq_hashes
 from jobs.releases.record import urls_of
 from jobs.releases.taking_down import PdqDistance
 from jobs.releases.url_list import FOLDER, url_hashes
@@ -48,7 +49,8 @@ class LookupRequest:
     """Number of bits, of 256, in which the PDQ hashes of near pictures may differ."""
 
     exact: bool = False
-    """Search for the same bytes only. With a release, no picture is read."""
+    """Search for the same bytes only. With a release, no picture is read; nor is one if its records say that it holds
+    these bytes."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class PictureMatch:
     """Number of bits in which the PDQ hashes differ, of 256; None if its bytes or its URL are the same."""
 
     rewritten: Literal["covered", "cleaned"] | None = None
-    """How the released file differs from the scanned one, which is the one that was looked for; None if it was not."""
+    """How the released file differs from the scanned one, which has the bytes that were looked for, or is near; None if
+    the released one itself is."""
 
 
 @dataclass(frozen=True)
@@ -97,20 +100,29 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
         column, name = "sha256", hashlib.sha256(content).hexdigest()
         hashes = None if request.exact else pdq_hashes(content)
     is_decodable = column == "url_sha256" or request.exact or hashes is not None
-    by_records = list[PictureMatch]()
+    # Of each frame, at its own size and at a very large one.
+    wanted = looked_for([]) if hashes is None else hashes[:, [0, -1]].reshape(-1, 4)
+    by_records, near = list[PictureMatch](), list[PictureMatch]()
     if is_release:
-        by_records += _by_records(read_decisions(root, request.release), column, name)
+        decisions = read_decisions(root, request.release)
+        by_records += _by_records(decisions, column, name)
         counts = urls_of(root)
         is_list = counts is not None
         if counts is not None and counts.keeps_unknown and column == "url_sha256" and not by_records:
             by_records += _unjudged(root, counts.column, name)
-        if hashes is None or is_list:
+        is_there = any(match.state == "released" for match in by_records)
+        if hashes is None or is_list or is_there:
             return LookupResult(tuple(by_records), is_list=is_list, is_decodable=is_decodable or is_list)
-    known = {match.name for match in by_records if match.state == "released"}
-    exact, near, num_not_compared = list[PictureMatch](), list[PictureMatch](), 0
+        nearest = dict[int, int]()
+        for row, bits in scanned_distances(decisions, wanted):
+            nearest[row] = min(int(bits.min()), nearest.get(row, NUM_BITS))
+        for row, num_bits in nearest.items():
+            if num_bits <= request.pdq_distance:
+                shown = f"{decisions['shard'][row]}/{decisions['key'][row]}"
+                near.append(PictureMatch("released", shown, num_bits, "covered"))
+    exact, num_not_compared = list[PictureMatch](), 0
+    known = {match.name for match in near}
     state: State = "released" if is_release else "found"
-    # Of each frame, at its own size and at a very large one.
-    wanted = looked_for([]) if hashes is None else hashes[:, [0, -1]].reshape(-1, 4)
     with feedback.meter("compare pictures", None) as meter:
         for picture in held_pictures(open_source(request.release, None, None), wanted, meter):
             shown, distance = f"{printable(picture.shard)}/{picture.key}", picture.nearest()

@@ -105,7 +105,7 @@ def shift_in_words(shift: Mapping[str, Any]) -> Iterator[str]:
         yield f"{variation}categories of which least is left: {least}"
     if (captions := shift["captions"]) is not None and captions["all_after"]:
         shares = [100 * captions[when] / captions[f"all_{when}"] for when in ("before", "after")]
-        yield f"with a caption: {shares[0]:.1f} % of the scanned pictures, {shares[1]:.1f} % of the released"
+        yield f"a caption in the source: {shares[0]:.1f} % of the scanned pictures, {shares[1]:.1f} % of the released"
     if captioned := shift.get("captions_by_category"):  # absent in older releases
         changed = sorted(_caption_shares(shift["categories"], captioned), key=lambda row: -row[0])
         most = ", ".join(

@@ -191,7 +191,7 @@ def _matched(
 ) -> tuple[pa.Table, Matches, TakedownResult]:
     """Return the decisions, which of them the list names, and the result of the removal."""
     decisions = read_decisions(root, request.release)
-    near, num_not_compared = near_pictures(request.release, entries, request.pdq_distance, feedback)
+    near, num_not_compared = near_pictures(request.release, decisions, entries, request.pdq_distance, feedback)
     matches = matched(decisions, entries, request.release, near)
     if (counts := urls_of(root)) is not None:
         matches = with_same_url(decisions, matches)
@@ -360,6 +360,7 @@ def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:
         "reason": f"taken down on {date.today().isoformat()}",
         "released_sha256": None,
         "unseen": None,
+        "pdq": None,
     }
     for name, value in values.items():
         field = DECISIONS_SCHEMA.field(name)

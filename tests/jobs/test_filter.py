@@ -357,7 +357,7 @@ def test_a_release_says_how_its_categories_and_captions_differ(
     said = capsys.readouterr().out
     differ = "shares of categories differ by a total variation of 0.375"
     assert f"shift: {differ}; categories of which least is left: office 0 of 3, street 4 of 5\n" in said
-    assert "shift: with a caption: 50.0 % of the scanned pictures, 50.0 % of the released\n" in said
+    assert "shift: a caption in the source: 50.0 % of the scanned pictures, 50.0 % of the released\n" in said
     assert "shift: captions by category change most in street 40.0 % → 50.0 %\n" in said
     shift = json.loads((out / "release.json").read_text())["shift"]
     assert shift["captions_by_category"] == [["street", 2, 2], ["office", 2, 0]]

@@ -18,7 +18,7 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import PdqSearch, distances
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.releases.matching import pdq_hashes
+from jobs.releases.near import pdq_hashes
 from scoring.runs.lease import lease
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
@@ -345,14 +345,18 @@ def test_lookup_finds_a_picture_by_bytes_nearness_and_url(release: Path, tmp_pat
     (tmp_path / "photo.png").write_bytes(PICTURES["one.png"])
     capsys.readouterr()
     assert privsieve("lookup", release, tmp_path / "photo.png", "--quiet") == 0
-    first, second, last = capsys.readouterr().out.splitlines()
+    first, note = capsys.readouterr().out.splitlines()
     assert first.startswith("released    ")
     assert first.endswith("the same bytes")
-    assert "one-smaller" in second
-    assert "near: " in second
-    assert last == "1 picture of the release cannot be decoded, so not compared"
+    assert note == "the same bytes are there, so near pictures were not searched for"
     assert privsieve("lookup", release, tmp_path / "photo.png", "--exact") == 0
     assert capsys.readouterr().out == f"{first}\n"
+    (tmp_path / "photo.png").write_bytes(encoded(picture(1), "BMP"))
+    assert privsieve("lookup", release, tmp_path / "photo.png", "--quiet") == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert ["one-smaller" in line for line in lines] == [False, True]
+    assert all("near: " in line for line in lines)
+    assert last == "1 picture of the release cannot be decoded, so not compared"
     (tmp_path / "photo.png").write_bytes(encoded(picture(9), "PNG"))
     assert privsieve("lookup", release, tmp_path / "photo.png", "--quiet") == 1
     assert capsys.readouterr().out.splitlines()[0] == f"not in {release}; crops of a picture are not found"
@@ -419,3 +423,30 @@ def test_lookup_of_a_scanned_picture_says_that_the_released_one_is_another(
         capsys.readouterr()
         assert privsieve("lookup", out, picture, "--exact") == 0
         assert capsys.readouterr().out == f"released    ./a.jpg  {how}\n"
+
+
+def test_a_covered_picture_is_found_and_taken_down_by_a_smaller_copy_of_what_was_scanned(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """The covered files are all black, and equal: only the picture that is asked for goes."""
+    source, release, photo = tmp_path / "source", tmp_path / "out", tmp_path / "photo.jpg"
+    source.mkdir()
+    tar(source / "0.tar", {f"{seed}.png": encoded(picture(seed), "PNG") for seed in range(6)})
+    scan_in_process(source, tmp_path / "run")
+    policy = with_policy(tmp_path, COVER.format(when="true", cover="image"))
+    assert privsieve("filter", tmp_path / "run", "--policy", policy, "--out", release, "--quiet") == 0
+    for seed in range(6):
+        photo.write_bytes(copy_of(seed))
+        capsys.readouterr()
+        assert privsieve("lookup", release, photo, "--quiet") == 0
+        [line] = capsys.readouterr().out.splitlines()
+        assert re.fullmatch(
+            rf"released    0.tar/{seed}  covered; the scanned one is near: \d+ of 256 bits differ", line
+        )
+    photo.write_bytes(copy_of(7))
+    assert privsieve("lookup", release, photo, "--quiet") == 1
+    assert privsieve("takedown", release, asked(release, f"pdq {pdq(3)}"), "--quiet") == 0
+    assert privsieve("verify", release, "--quiet") == 0
+    assert keys(release, "tars") == {f"{seed}.png" for seed in (0, 1, 2, 4, 5)}
+    table = pq.read_table(release / "decisions.parquet").to_pylist()
+    assert [row["key"] for row in table if row["pdq"] is None] == ["3"]
