@@ -31,9 +31,9 @@ _NAMES = frozenset(
 _WORD = re.compile("[A-Z]+[0-9]*(?![a-z])|[A-Z]?[a-z]+[0-9]*")
 
 _POINTER = re.compile(
-    r"\b(?:[a-z][a-z0-9+.-]{0,15}://|www\.|data:[a-z]{1,15}/)\S+|\b[0-9a-f]{32,}\b", re.IGNORECASE | re.ASCII
+    r"(?:[a-z0-9+.-]{0,16}(?::\\?/\\?/|%3a%2f%2f)|www\.|data:[a-z]{1,16}/)\S+|[0-9a-f]{32,}", re.IGNORECASE | re.ASCII
 )
-"""A URL or a hash in a text, whatever the name of its field."""
+"""A URL, also one that is quoted in JSON or in another URL, or a hash in a text, whatever the name of its field."""
 
 REMOVED_ORIGIN = "[origin]"
 """Stands in a text where a URL or a hash was."""
