@@ -20,7 +20,7 @@ from ingest.formats import Source, StatedCounts, stated_counts
 from ingest.images.decode import decode
 from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import Sample
-from ingest.storage.place import PART, Place
+from ingest.storage.place import PART, Place, place
 from jobs.console.terminal import write_line, write_lines
 from jobs.runtime.checks import check_gpu, finding, first_sample, new_folders_removed
 from jobs.runtime.cluster import ray_session
@@ -143,7 +143,7 @@ def dry_run(prepared: Prepared) -> DryRun:
 
 def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> None:
     """Print what `dry_run` finds; on a cluster, on a machine that could run the engine."""
-    prepared = prepare(request)
+    prepared = prepare(request, place(request.run))
     planned = _on_cluster(prepared, resources, feedback) if is_on_cluster(resources) else dry_run(prepared)
     write_line(f"engine     {planned.description.name}")
     write_line(f"protocol   {planned.description.protocol}")

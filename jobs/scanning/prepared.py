@@ -20,7 +20,7 @@ from ingest.formats.released import own_names_among
 from ingest.formats.webdataset import CategoryProbe
 from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
-from ingest.storage.place import place
+from ingest.storage.place import Place
 from jobs.runtime.cluster import Executor, is_this_machine
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.machines import default_num_gpus, gpus_of_engine
@@ -33,7 +33,7 @@ from scoring.protocols import name_to_continue
 from scoring.runs import RUN_RECORD
 from scoring.runs.coverage import Tally
 from scoring.runs.ledger import finished, shard_ids_of_others
-from scoring.runs.record import RunRecord, ScreenSettings, read_record
+from scoring.runs.record import RunRecord, ScreenSettings, record_in
 from scoring.runs.results import Results
 from scoring.screen.model import FittedScreen
 from scoring.screen.record import ScreenRecord
@@ -68,11 +68,11 @@ class Prepared:
         return ImageLimits(self.request.max_pixels_in, self.request.max_frames, description.max_side_px, has_pdq)
 
 
-def prepare(request: ScanRequest) -> Prepared:
+def prepare(request: ScanRequest, run: Place) -> Prepared:
     """Open source and lists. EngineError for an unknown engine or a wrong option, before shards are listed, which may
     take minutes; SourceError, LabelsError, StorageError of source and lists."""
     module = engine_module(request.engine)
-    request = _as_begun(request)
+    request = _as_begun(request, run)
     module.refuse_wrong(request.options)
     class_list = None if request.labels is None else read_class_list(request.labels)
     keyword_list = None if request.caption_words is None else read_keyword_list(request.caption_words)
@@ -81,12 +81,12 @@ def prepare(request: ScanRequest) -> Prepared:
     return Prepared(request, module, source, hash_list_of(request.hash_list), screen)
 
 
-def _as_begun(request: ScanRequest) -> ScanRequest:
+def _as_begun(request: ScanRequest, run: Place) -> ScanRequest:
     """Return the request with the revision of the protocol that the run began with."""
     name = request.options.protocol
-    if name is None or not place(request.run).at(RUN_RECORD).exists():
+    if name is None or not run.at(RUN_RECORD).exists():
         return request
-    begun_with = str(read_record(request.run)[1].engine["protocol"])
+    begun_with = str(record_in(run).engine["protocol"])
     return replace(request, options=replace(request.options, protocol=name_to_continue(name, begun_with)))
 
 

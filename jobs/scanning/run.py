@@ -110,13 +110,13 @@ class _Scan:
         self._guard = GuardCounts()
         self._new_by_shard = Counter[str]()
         self._stated = StatedCounts({}, 0)
-        self._prepared = prepare(request)
+        self._run = place(request.run)
+        self._prepared = prepare(request, self._run)
         self._request = self._prepared.request
         if self._request.options.protocol != request.options.protocol:
             feedback.notice(f"{request.run} is continued with {self._request.options.protocol}, with which it began")
-        self._run = place(request.run)
         self._engine_time = EngineTimeFile(self._run)
-        if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
+        if self._prepared.source.is_folder and self._run.is_within(self._prepared.source.root):
             raise RunError(f"{request.run} is inside the source; use a folder outside of it for --run")
         self._on_cluster = is_on_cluster(self._resources)
 
@@ -127,7 +127,7 @@ class _Scan:
                 stack.enter_context(self._session())
             self._description = self._described()
             self._record = record_of(self._prepared, self._description)
-            if refuse_other(self._request.run, self._record) is None and not self._on_cluster:
+            if refuse_other(self._run, self._record) is None and not self._on_cluster:
                 self._refuse_new_run()  # on a cluster, `checked_description` has done it
             own_lease = stack.enter_context(
                 lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover)
@@ -145,7 +145,7 @@ class _Scan:
 
         is_new = not self._run.at(RUN_RECORD).exists()
         if is_new:
-            refuse_other_files(self._run, self._request.run)
+            refuse_other_files(self._run)
             self._refuse_source()
         cpus, gpus = self._resources.engine_cpus, gpus_per_engine(self._prepared, self._resources)
         refuse_unfit_engine(self._resources.ray_address, cpus, gpus)
@@ -174,7 +174,7 @@ class _Scan:
         self._record = self._record.model_copy(update=facts)
         shards = [shard for shard in self._prepared.source.shards if chosen is None or shard in chosen]
         scan_left = self._executor()
-        begun = start_or_continue(self._request.run, self._record)
+        begun = start_or_continue(self._run, self._record)
         before = results(self._run)
         refuse_other_shards(self._request.run, shards, before)
         settings = self._settings(begun)
@@ -304,7 +304,7 @@ class _Scan:
         for counts in noticing_silence(scanned, silence_s, lambda: self._notice_silence(silence_s)):
             own_lease.check()
             if counts.built_with:
-                begun = with_built(self._request.run, begun, json.loads(counts.built_with))
+                begun = with_built(self._run, begun, json.loads(counts.built_with))
             if counts.engine_time:
                 self._engine_time.add(EngineTime.model_validate_json(counts.engine_time))
             if counts.is_fatal:
