@@ -18,10 +18,10 @@ from ingest.storage.place import PART, Place, reason_of
 from ingest.storage.retries import retried, storage_error, store_errors
 
 
-def refuse_links(folder: Place, url: str) -> None:
+def refuse_links(folder: Place) -> None:
     """Raise StorageError if anything below a folder is a link, through which files elsewhere would be changed.
 
-    url: the folder, as the user gave it. It may be a link itself. Object stores have no links.
+    The folder may be a link itself. Object stores have no links.
     """
     if not folder.is_local:
         return
@@ -30,12 +30,13 @@ def refuse_links(folder: Place, url: str) -> None:
             with os.scandir(path) as entries:
                 link = next((entry.path for entry in entries if entry.is_symlink()), None)
             if link is not None:
+                shown = printable(os.path.relpath(link, folder.path))
                 raise StorageError(
-                    f"{url}: {printable(os.path.relpath(link, folder.path))} is a link, and files elsewhere would be "
-                    "changed through it; nothing was done; replace it by what it names, or remove it"
+                    f"{folder.url}: {shown} is a link, and files elsewhere would be changed through it; nothing was "
+                    "done; replace it by what it names, or remove it"
                 )
     except OSError as error:
-        raise storage_error(f"cannot list {url}", error) from None
+        raise storage_error(f"cannot list {folder.url}", error) from None
 
 
 def remove_tree(folder: Place, last: Collection[str] = ()) -> None:

@@ -93,9 +93,9 @@ def run_apply_removals(request: ApplyRemovalsRequest, feedback: Feedback = SILEN
             f"{request.copy} is a whole release, whose records name its pictures; privsieve takedown removes them from "
             f"both: privsieve takedown {request.copy} {request.listed}"
         )
-    refuse_links(root, request.copy)
+    refuse_links(root)
     if request.dry_run:
-        refuse_unfinished(root, request.copy)
+        refuse_unfinished(root)
         return _matched(root, entries, request, feedback)[2]
     command = command_sha256(request, entries)
     with lease(root.at(RELEASE_LEASE), request.copy, takeover=None) as own_lease:

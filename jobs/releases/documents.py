@@ -97,6 +97,7 @@ def _facts(release: Mapping[str, Any]) -> dict[str, Any]:
         "assessed": [key for key in KEYS if key in release["engine"]["assessed"]],
         "missing": [key for key in KEYS if key not in release["engine"]["assessed"]],
         "texts": TEXTS[release["members"]],
+        "origins": _origins(release),
         "shift_in_words": [] if shift is None else list(shift_in_words(shift)),
         "categories": (shift or {}).get("categories") or [],
         "max_categories": MAX_CATEGORIES,
@@ -134,6 +135,15 @@ def write_documents(out: Place, release: Mapping[str, Any]) -> dict[str, str]:
     return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
 
 
+def _origins(release: Mapping[str, Any]) -> str:
+    """Return what became of texts that lead to the original of a cleaned or covered picture; empty without any."""
+    if release.get("origins") == "kept":
+        return "Texts of cleaned and covered pictures still lead to their originals"
+    num = release.get("num_without_origin")
+    pictures = number_of(num, "cleaned or covered picture") if num else ""
+    return f"URLs, hashes and sizes of originals were removed from the texts of {pictures}" if num else ""
+
+
 def _name(release: Mapping[str, Any]) -> str:
     return f"release-{release['run_sha256'][:12]}"
 
@@ -159,7 +169,8 @@ def _croissant(release: Mapping[str, Any]) -> dict[str, Any]:
         "rai:personalSensitiveInformation": list(_sensitive(engine["assessed"])),
         "rai:dataPreprocessingProtocol": [
             f"privsieve filter, policy {release['policy']} (sha256 {release['policy_sha256']}): "
-            + ", ".join(f"{count} {action}" for action, count in release["actions"].items())
+            + ", ".join(f"{count} {action}" for action, count in release["actions"].items()),
+            *filter(None, [_origins(release)]),
         ],
         "rai:machineAnnotationTools": [f"privsieve {engine['name']}, protocol {engine['protocol']}"],
         "prov:wasDerivedFrom": {"@id": run, "@type": "prov:Entity", "prov:label": "the scan"},

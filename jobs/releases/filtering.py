@@ -124,6 +124,9 @@ class FilterResult:
     cautions: tuple[str, ...]
     guarantee: GuaranteeRecord | None = None
 
+    num_without_origin: int = 0
+    """Pictures written again whose texts lost what leads to the original."""
+
     changes: Changes | None = None
     """Since the release before."""
 
@@ -306,6 +309,7 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
         left_out=left_out(written),
         cautions=planned.cautions,
         guarantee=planned.guarantee,
+        num_without_origin=sum(done.pictures.num_without_origin for done in written),
         changes=changes,
         urls=planned.urls,
         shift=shift.as_json(),
@@ -327,6 +331,7 @@ def _identity(planned: FilterPlan) -> ReleaseRecord:
         members=policy.members,
         files=policy.files,
         texts=policy.texts,
+        origins=policy.origins if policy.writes_again and planned.urls is None else None,
         second_look=examiner().protocol if policy.redacts and planned.urls is None else None,
         verified_by=None if planned.verify is None else planned.verify.shown,
         residual_max_level=policy.residual_max_level,

@@ -78,6 +78,7 @@ def finish(
         "num_unseen_not_recorded": plan.num_older,
         "members_left_out": left_out(written),
         "shift": shift.as_json(),
+        "num_without_origin": sum(done.pictures.num_without_origin for done in written),
         "num_texts_masked": sum(done.num_masked for done in written),
         "decisions_sha256": decisions_sha256,
         "redactions_sha256": redactions_sha256,

@@ -75,10 +75,10 @@ def command_sha256(*facts: object) -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
-def refuse_unfinished(root: Place, url: str) -> None:
+def refuse_unfinished(root: Place) -> None:
     """Raise PrivsieveError if an interrupted removal has to be finished before anything can be said."""
     if root.at(TAKEDOWN_JOURNAL).exists() or root.at(TAKEDOWN_STAGED).exists():
-        raise PrivsieveError(f"{url}: a takedown or apply-removals is unfinished; run the same command again")
+        raise PrivsieveError(f"{root.url}: a takedown or apply-removals is unfinished; run the same command again")
 
 
 def put_in_place(

@@ -92,7 +92,7 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
     is_release = root.at(RELEASE).exists()
     if not is_release and root.at(RUN_RECORD).exists():
         raise PrivsieveError(f"{request.release} is a run, which holds no pictures; give a release, or its shards")
-    refuse_unfinished(root, request.release)
+    refuse_unfinished(root)
     content = None
     if URL.match(request.wanted):
         column, name = "url_sha256", url_sha256_of(request.wanted) or ""

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, computed_field
 
 from ingest.errors import PrivsieveError
 from ingest.formats.members import Members, name_fault
+from ingest.formats.origins import Origins
 from ingest.formats.released import (
     CHANGES,
     DECISIONS,
@@ -183,6 +184,9 @@ class ReleaseRecord(BaseModel):
     members: Members | None = None  # of older versions, which released all members of a picture
     files: Files = "as-is"
     texts: Texts = "as-is"
+    origins: Origins | None = None
+    """Whether texts lead to the originals of cleaned and covered pictures; None if no picture is written again."""
+
     second_look: str | None = None
     """Protocol of the engine that examined covered pictures; None without a rule that covers something."""
 

@@ -136,9 +136,9 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Taked
         raise PrivsieveError(f"{request.release} is no finished release: it has no {RELEASE}")
     if root.at(UNFINISHED).exists():  # --resume would bring back what is taken down now
         raise PrivsieveError(f"{request.release} is unfinished; run its filter again with --resume, then take down")
-    refuse_links(root, request.release)
+    refuse_links(root)
     if request.dry_run:
-        refuse_unfinished(root, request.release)
+        refuse_unfinished(root)
         return _matched(root, request, entries, feedback)[2]
     command = command_sha256(request, entries)
     with lease(root.at(RELEASE_LEASE), request.release, takeover=None) as own_lease:
@@ -148,7 +148,7 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Taked
         if not result.num_pictures and not result.num_unjudged:
             return result
         if request.sign_key is not None:
-            _refuse_unsigned(root, request.release, request.sign_key, feedback)
+            _refuse_unsigned(root, request.sign_key, feedback)
         is_void = request.sign_key is None and root.at(SIGNATURE).exists()
         result = replace(result, is_signature_void=is_void)
         put_in_place(
@@ -161,16 +161,16 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Taked
     return result
 
 
-def _refuse_unsigned(root: Place, url: str, sign_key: str, feedback: Feedback) -> None:
+def _refuse_unsigned(root: Place, sign_key: str, feedback: Feedback) -> None:
     """Raise PrivsieveError unless this key has signed the release, and IncompleteError unless each file is as it was
     then: a change by somebody else must not be signed."""
     content = root.at(RELEASE).read()
-    facts_of(content, url)
+    facts_of(content, root.url)
     signed_sums = sums(content)
     if not root.at(SIGNATURE).exists() or not is_signed_by(signed_sums, root.at(SIGNATURE).read(), sign_key):
         raise PrivsieveError(
-            f"--sign-key: {url} is not as this key has signed it, so nothing was taken down; privsieve verify says "
-            f"more; leave the option out, or first sign {SHA256SUMS} by ssh-keygen"
+            f"--sign-key: {root.url} is not as this key has signed it, so nothing was taken down; privsieve verify "
+            f"says more; leave the option out, or first sign {SHA256SUMS} by ssh-keygen"
         )
     lines = signed_sums.decode("utf-8", "surrogateescape").split("\n")[:-1]
     with feedback.meter("check files", len(lines)) as meter:

@@ -22,9 +22,10 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 
 from ingest.errors import PrivsieveError
+from jobs.scanning.chosen import Chosen
 from jobs.scanning.isolation import ChildProcess
 from jobs.scanning.slice_scanner import SliceScanner, WorkerCrash
-from jobs.scanning.slice_tasks import Chosen, ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
+from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS
 from scoring.runs.ledger import Ledger
 

@@ -24,7 +24,7 @@ from jobs.console.requests import refuse_existing
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.scanning.batch import picture_views
-from jobs.scanning.slice_tasks import selected
+from jobs.scanning.chosen import selected
 from jobs.screening.request import EvaluateScreenRequest, FitRequest, LookRequest, SeenRequest
 from reports.evaluation.answers import truth_of
 from reports.labels.agreed import AgreedLabels, agreed

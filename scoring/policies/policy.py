@@ -39,6 +39,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.errors import PolicyError
 from ingest.formats.members import Members
+from ingest.formats.origins import Origins
 from ingest.images.rewriting import CoverMethod
 from scoring.privacy import SEVERITY_NAMES
 from scoring.sql.expressions import columns_of, row_cursor, shown, without_values
@@ -181,6 +182,7 @@ class Policy:
     texts: Texts = "as-is"
     """masked: what text rules find in texts that are released with a picture is replaced by its kind."""
 
+    origins: Origins = "removed"
     residual_max_level: ResidualLevel | None = None
     """The most severe level that the second look may find in a covered picture, 0 for none; None: only what the rule
     covers must be gone."""
