@@ -200,8 +200,8 @@ def of_labels(made: Made, read: Callable[[], str]) -> States:
 def of_a_policy(made: Made, read: Callable[[], str]) -> States:
     """A rule may call the answer true or 1."""
     rules = (
-        "{name: yes, when: private = 1, then: drop, reason: r}",
-        "{name: no, when: NOT private, then: flag, reason: r}",
+        "{name: private, when: private = 1, then: drop, reason: r}",
+        "{name: public, when: NOT private, then: flag, reason: r}",
     )
     text = "\n".join(["name: p", "default: keep", "rules:", *(f"  - {rule}" for rule in rules)])
     with open_run(made.run) as run:

@@ -108,8 +108,6 @@ def test_a_rule_that_can_never_match_stops_filter_unless_another_decides_for_the
         assert "of 1 image" in said.out
     else:
         assert code == 2
-        assert (
-            'p.yaml: rule "r0" can match no image of this run: the detectors engine (protocol detectors-5) ' in said.err
-        )
+        assert 'p.yaml: rule "r0" can match no image of this run: the detectors engine' in said.err
         assert f" answers nothing about {refused}" in said.err
         assert said.err.count("\n") == 1
