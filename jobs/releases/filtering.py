@@ -36,10 +36,10 @@ from jobs.releases.record import GroupCounts, GuaranteeRecord, ReleaseRecord, Ur
 from jobs.releases.refusals import (
     cautions,
     notes_of_groups,
-    refuse_blind,
     refuse_loss,
     refuse_misplaced,
     refuse_own_names,
+    unanswered_in,
 )
 from jobs.releases.request import INLINE_BYTES, INLINE_IMAGES, FilterRequest, FilterResources
 from jobs.releases.rewriting import (
@@ -160,7 +160,9 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     reviewed = boxes_of_people(request.boxes, policy)
     verify = verify_engine(request.verify_engine, request.options, policy)
     policy = replace(policy, covered_counts=clears_what_is_private(policy, verify, reviewed))
-    refuse_blind(policy, record)
+    unanswered = unanswered_in(request.run, record, policy)
+    if (refusal := policy.refusal(unanswered)) is not None:
+        raise PolicyError(refusal)
     refuse_uncoverable(policy)
     if record.screen is not None:
         policy.refuse_unnamed_stage()
@@ -177,7 +179,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     removed_urls = previous.removed_urls if previous is not None else ()
     policy, groups, urls = _overruled(request, run, record, corpus, policy, threshold, removed_urls)
     plan = plan_release(run, record, corpus, policy, threshold)
-    notes = [*cautions(record, plan, policy), *notes_of_looks(reviewed, verify), *notes_of_groups(groups)]
+    notes = [*cautions(record, plan, policy, unanswered), *notes_of_looks(reviewed, verify), *notes_of_groups(groups)]
     if previous is not None and previous.shards is None and urls is None:
         notes.append(f"  {request.previous} does not say what its shards were made from, so all shards are written")
     if proven is not None:
