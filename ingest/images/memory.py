@@ -5,11 +5,10 @@ have a canvas that takes gigabytes.
 """
 
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from PIL import Image, ImageFile
+from PIL import Image, ImageFile, TiffImagePlugin
 
 from ingest.images import hidden
 
@@ -24,6 +23,9 @@ _FILE_COPIES, _FILE_COPIES_OF_REWRITING = 2, 5
 
 _WORK_BYTES = 24 * 2**20
 """For strips, blocks and buffers, whatever the size of the picture."""
+
+_TILE_WIDTH, _TILE_HEIGHT, _BITS, _SAMPLES = 322, 323, 258, 277
+"""Tags of a TIFF."""
 
 _STORED = frozenset(["L", "RGB", "RGBA", "I", "F"])
 """Modes that are downscaled as they are."""
@@ -69,7 +71,7 @@ def check_bytes(size: Size, num_bytes: int) -> None:
         raise TooLargeError(size, num_bytes)
 
 
-def opened(encoded: bytes, formats: Sequence[str]) -> ImageFile.ImageFile:
+def opened(encoded: bytes, formats: tuple[str, ...]) -> ImageFile.ImageFile:
     """Open a picture without decoding it. TooLargeError for a GIF, which takes memory for its first frame when it is
     opened; else errors are those of Pillow."""
     size = gif_canvas(encoded, 1) if "GIF" in formats else None
@@ -102,15 +104,25 @@ def decoding_bytes(
     num_views = views.num_frames * (3 if has_alpha else 2 if has_ignored or is_wide(image) else 1)
     view_bytes = views.pixels(size) * 3 * num_views
     working = views.pixels(size) * (4 if views.scale(size) == 1 else 36)
-    while_decoding = prod(size) * per_pixel + view_bytes + working
+    while_decoding = prod(size) * per_pixel + _tile_bytes(image) + view_bytes + working
     return max(while_decoding, _FILE_COPIES * num_encoded + view_bytes) + _WORK_BYTES
+
+
+def _tile_bytes(image: ImageFile.ImageFile) -> int:
+    """Return the size of one tile of a TIFF, which may be much larger than its picture."""
+    if not isinstance(image, TiffImagePlugin.TiffImageFile) or _TILE_WIDTH not in image.tag_v2:
+        return 0
+    tags = image.tag_v2
+    bits = max(tags.get(_BITS, (1,))) * tags.get(_SAMPLES, 1)
+    return int(tags[_TILE_WIDTH]) * int(tags[_TILE_HEIGHT]) * int(bits) // 8
 
 
 def covering_bytes(image: Image.Image, num_encoded: int, coefficients: int) -> int:
     """Return the memory to cover areas of a picture. Arguments as in `decoding_bytes`."""
     stored = _BYTES_PER_PIXEL_OF_MODES.get(image.mode, 4)
     per_pixel = {"png": stored + 5, "webp": 36}.get(format_name(image), max(9, stored + coefficients))
-    return max(prod(image.size) * per_pixel, _FILE_COPIES_OF_REWRITING * num_encoded) + _WORK_BYTES
+    pixels: int = prod(image.size) * per_pixel
+    return max(pixels, _FILE_COPIES_OF_REWRITING * num_encoded) + _WORK_BYTES
 
 
 def coefficient_bytes(image: Image.Image, num_scans: int) -> int:

@@ -42,7 +42,7 @@ class WebFiles(HTTPFileSystem):  # type: ignore[misc]
     def encode_url(self, url: str) -> yarl.URL:
         """Append the query. Its percent-encoding is kept, since a signature covers these very characters."""
         if not self._query:
-            return super().encode_url(url)
+            return yarl.URL(super().encode_url(url))
         query = quote(self._query, safe="%/:?@!$&'()*+,;=[]~")
         return yarl.URL(f"{super().encode_url(url)}?{query}", encoded=True)
 

@@ -3,6 +3,7 @@
 import io
 import random
 import struct
+import zlib
 from collections.abc import Callable
 from math import isqrt
 
@@ -60,6 +61,17 @@ def test_a_gif_whose_later_frame_lies_far_outside_is_refused_from_its_headers() 
     assert peak_mb() - before < 100
 
 
+def test_a_tiff_whose_tile_is_larger_than_its_picture_is_refused_from_its_headers() -> None:
+    """A TIFF has the size of its tiles in tags 322 and 323."""
+    pixels = zlib.compress(bytes(100))
+    tags = {256: 16, 257: 16, 258: 8, 259: 8, 262: 2, 277: 3, 322: 26_000, 323: 26_000, 324: 200, 325: len(pixels)}
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    content = (b"II*\0" + struct.pack("<IH", 8, len(tags)) + entries).ljust(200, b"\0") + pixels
+    refused = decode(content, ImageLimits())
+    assert isinstance(refused, Rejected)
+    assert (refused.reason, refused.width, refused.height) == ("too_much_memory", 16, 16)
+
+
 def _far_gif(side_px: int, disposal: int) -> bytes:
     def frame(side: int) -> bytes:
         control = b"\x21\xf9\x04" + bytes([disposal << 2 | 1]) + b"\0\0\1\0"
@@ -107,5 +119,5 @@ def test_the_largest_plain_picture_that_the_limit_on_pixels_allows_is_within_the
     """Of 178 megapixels, as a PNG of colour with transparency, which is scanned at a smaller size."""
     file = io.BytesIO()
     Image.new("RGBA", (4, 4)).save(file, "PNG")
-    image, side = opened(file.getvalue(), ["PNG"]), isqrt(ImageLimits().max_pixels)
+    image, side = opened(file.getvalue(), ("PNG",)), isqrt(ImageLimits().max_pixels)
     assert decoding_bytes(image, (side, side), 1, 2**28, Views(1, 1280)) <= MAX_PICTURE_BYTES
