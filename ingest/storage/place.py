@@ -43,6 +43,9 @@ EXTRAS = {
 
 WEB_EXTRA = "https"
 
+for _protocol in ("http", "https"):  # by name, since it loads aiohttp
+    fsspec.register_implementation(_protocol, "ingest.storage.web_files.WebFiles", clobber=True)
+
 MAX_URL_CHARS = 8_192
 """No system has a longer path. A foreign `run.json` can hold one on which patterns take hours."""
 
