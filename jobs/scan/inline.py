@@ -22,9 +22,9 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 
 from ingest.errors import PrivsieveError
-from jobs.scan.isolation import ChildProcess
 from jobs.scan.slice_scanner import SliceScanner, WorkerCrash
 from jobs.scan.slice_tasks import Chosen, ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
+from scoring.child import ChildProcess
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS
 from scoring.runs.ledger import Ledger
 
