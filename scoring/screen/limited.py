@@ -1,5 +1,7 @@
-"""The models that people name, as modalities: each runs in child processes, within limits of time and memory. A screen may
-come from a stranger, and a file of 300 bytes can describe a loop without end or an array of any size."""
+"""The models that people name, as modalities: each runs in child processes, within limits of time and memory.
+
+A screen may come from a stranger, and a file of 300 bytes can describe a loop without end or an array of any size.
+"""
 
 import os
 from collections.abc import Mapping
