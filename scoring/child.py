@@ -8,11 +8,13 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
+from queue import SimpleQueue
 from typing import Any
 
 from ingest.errors import PrivsieveError
@@ -47,6 +49,23 @@ class ChildProcess:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
+
+
+def received(connection: Connection) -> SimpleQueue[Any]:
+    """Return what the parent sends. The process ends as soon as its parent is gone, even in the midst of work."""
+    messages = SimpleQueue[Any]()
+    threading.Thread(target=_receive, args=(connection, messages), daemon=True).start()
+    return messages
+
+
+def _receive(connection: Connection, messages: SimpleQueue[Any]) -> None:
+    try:
+        while True:
+            messages.put(connection.recv())
+    except MemoryError:
+        os._exit(_OUT_OF_MEMORY)
+    finally:
+        os._exit(1)
 
 
 ANSWER_LIMIT_S = 600
@@ -121,8 +140,9 @@ class LimitedChild:
 
 
 def _serve(connection: Connection) -> None:
-    """Answer requests until the parent is gone. Runs in the child."""
-    prepare, limits = connection.recv()
+    """Answer requests. Runs in the child."""
+    requests = received(connection)
+    prepare, limits = requests.get()
     work = prepare()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError, ValueError), open("/proc/self/statm") as file:
@@ -130,7 +150,7 @@ def _serve(connection: Connection) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (num_bytes, num_bytes))
     connection.send(True)
     while True:
-        connection.send(_answer(work, connection.recv(), limits.cpu_s))
+        connection.send(_answer(work, requests.get(), limits.cpu_s))
 
 
 def _answer(work: Callable[[Any], Any], request: Any, cpu_s: int) -> Any:
@@ -148,5 +168,4 @@ def _answer(work: Callable[[Any], Any], request: Any, cpu_s: int) -> Any:
 
 
 if __name__ == "__main__":
-    with suppress(EOFError, OSError):
-        _serve(Connection(int(sys.argv[1])))
+    _serve(Connection(int(sys.argv[1])))

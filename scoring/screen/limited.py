@@ -21,8 +21,8 @@ from scoring.screen.transformers_model import TransformersEncoder, TransformersT
 Encoders = Mapping[str, bytes]
 """File of `MODEL_FILES` -> its content."""
 
-MAX_CPU_S = 60
-"""For loading, and for each view. Models of the largest size that is taken need about a tenth on one thread."""
+MAX_CPU_S = 30
+"""For loading a model, and for each view. Large models take a few seconds on one thread."""
 
 MEMORY_BYTES, MEMORY_OF_FILES = 4 * 2**30, 4
 """Memory for one view, and multiple of the size of the files, which are converted and copied while they are loaded."""

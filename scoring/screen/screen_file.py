@@ -16,7 +16,8 @@ from ingest.errors import LabelsError, StorageError
 from ingest.storage.place import Place, place
 from scoring.screen.fusion import Fusion
 from scoring.screen.heads import Head, Numbers
-from scoring.screen.model import Encoders, FittedScreen, Predictor
+from scoring.screen.limited import Encoders
+from scoring.screen.model import FittedScreen, Predictor
 from scoring.screen.record import MODEL_FILES, ScreenRecord, model_files
 
 RECORD = "screen.json"
