@@ -115,6 +115,7 @@ def name_fault(name: str) -> str | None:
     odd = "" if name.isascii() and name.isprintable() else name  # most names are, and checking each character is slow
     faults = (
         (not name or name.endswith("/"), "an empty name, or one of a folder"),
+        (re.search("[\ud800-\udfff]", odd) is not None, "a name that is not valid UTF-8"),
         (name.startswith("/"), "an absolute name"),
         (".." in re.split(r"[/\\]", name), "a name that leads out of the folder"),
         (posixpath.basename(name) == ".", "the name of a folder"),

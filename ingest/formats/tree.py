@@ -142,8 +142,10 @@ def content_marks(root: Place, shard: str) -> str:
 def _content_mark(file: Place) -> str:
     try:
         return file.content_mark()
-    except FileNotFoundError:
-        return ""  # the link is broken
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) or error.errno in LINK_FAULTS:
+            return ""  # the link is broken, or leads to itself
+        raise
 
 
 def blocks_sha256(root: Place, shard: str) -> str:

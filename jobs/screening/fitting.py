@@ -38,8 +38,9 @@ from scoring.labels.picture_index import PictureIndex, picture_names
 from scoring.labels.table import contradictions, labels_sha256, read_judged
 from scoring.runs.record import read_record
 from scoring.screen.heads import HEAD_KINDS
+from scoring.screen.limited import Encoders
 from scoring.screen.modalities import MAX_ENCODER_BYTES, Modality
-from scoring.screen.model import Encoders, FittedScreen, Vectors, identity_of, loaded_modalities, refuse_other_features
+from scoring.screen.model import FittedScreen, Vectors, identity_of, loaded_modalities, refuse_other_features
 from scoring.screen.record import ENCODERS, MODALITIES, MODEL_FILES, OF_CAPTIONS, ModalityName
 from scoring.screen.screen_file import learnt_mark, learnt_pictures, read_screen, write_screen
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import shutil
 from datetime import date
 from pathlib import Path
@@ -48,21 +47,6 @@ def test_a_picture_goes_by_each_of_its_names_and_the_rest_stays(release: Path, n
     assert summary["rules"]["(takedown)"] == {"drop": 1}
     assert sum(summary["actions"].values()) == summary["num_images"]
     assert not list(release.glob("takedown*")) + list(release.glob("release.lease*"))
-
-
-def test_a_picture_whose_name_is_not_utf_8_is_verified_and_goes(tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "photos").mkdir()
-    for number, name in enumerate((b"caf\xe9.jpg", b"b.jpg")):
-        (tmp_path / "photos" / os.fsdecode(name)).write_bytes(jpeg(number))
-    policy = with_policy(tmp_path, "name: all\nrules: []\ndefault: keep\nquarantined: drop\n")
-    release = tmp_path / "release"
-    assert privsieve("scan", tmp_path / "photos", "--run", tmp_path / "run", "--engine", "canned") == 0
-    assert privsieve("filter", tmp_path / "run", "--policy", policy, "--out", release) == 0
-    assert privsieve("verify", release) == 0
-    assert "2 pictures as released" in capsys.readouterr().out
-    assert privsieve("takedown", release, asked(release, hashlib.sha256(jpeg(0)).hexdigest())) == 0
-    assert privsieve("verify", release) == 0
-    assert [file.name for file in release.glob("*.jpg")] == ["b.jpg"]
 
 
 def test_lines_that_find_nothing_are_named_by_their_number(tars: Path, capsys: Capture) -> None:
