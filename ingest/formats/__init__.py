@@ -104,6 +104,11 @@ class Source:
     keyword_list: KeywordList | None = field(default=None, kw_only=True)
     """If given, derives the categories from words of the captions."""
 
+    @property
+    def is_folder(self) -> bool:
+        """Whether the user named the whole folder, rather than files in it."""
+        return bool(self.root.url)
+
     def slices(self, shard: str) -> Iterator[Slice]:
         return FORMATS[self.format].slices(self.root, shard, self.category)
 

@@ -16,7 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.formats.parquet_columns import Choice, arrays_of_values, choose, joined, masked_rows, plain_rows
+from ingest.formats.parquet_columns import (
+    Choice,
+    arrays_of_values,
+    choose,
+    joined,
+    masked_rows,
+    plain_rows,
+    rows_without_origins,
+)
 from ingest.formats.parquet_pages import (
     DICTIONARY_ROWS,
     IMAGE_BUFFER_BYTES,
@@ -47,8 +55,8 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         kept.check_number(shard, file.metadata.num_rows)
         schema = file.schema_arrow
         image, key = image_and_key(schema, shard)
-        named = (key, category_column(schema, shard, kept.category))
-        choice = choose(schema, schema.names.index(image), named, kept.members)
+        category = category_column(schema, shard, kept.category)
+        choice = choose(schema, schema.names.index(image), key, category, kept.members)
         with out.at(shard).create() as released, ExitStack() as stack:
             for group, indices, mask in _kept_rows(file, kept):
                 try:
@@ -61,7 +69,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
                             writer = stack.enter_context(pq.ParquetWriter(released, choice.schema, compression=codec))
                         if kept.mask is not None:
                             rows, num_masked_here = masked_rows(
-                                rows, lambda number, name: number == choice.image or name in named, kept.mask
+                                rows, lambda number, name: number == choice.image or name in (key, category), kept.mask
                             )
                             num_masked += num_masked_here
                         writer.write_table(rows)
@@ -130,7 +138,7 @@ def _rewritten(
     numbers = [choice.image]
     if key is not None:  # the last of several, as in `read`
         numbers.append(max(number for number, name in enumerate(rows.schema.names) if name == key))
-    wanted, images = untexted(rows.select(numbers)), list[bytes | None]()
+    wanted, images, replaced_by = untexted(rows.select(numbers)), list[bytes | None](), list[str | None]()
     for batch in wanted.to_batches(CHECKED_ROWS):
         for row in batch.to_pylist():
             sample = sample_of(shard, next(indices), row, image, key, None)
@@ -138,6 +146,7 @@ def _rewritten(
             kept.check_image(shard, sample.index, sample.key, sha256)
             if kept.rewrite is not None:
                 images.append(kept.released(sample.index, sample.encoded, pictures))
+                replaced_by.append(kept.replaced_by(sample.index, pictures))
     if kept.rewrite is None:
         return rows
     column = rows.column(choice.image).combine_chunks()
@@ -146,6 +155,8 @@ def _rewritten(
         children = [made if field.name == "bytes" else column.field(field.name) for field in column.type]
         made = pa.StructArray.from_arrays(children, fields=list(column.type), mask=column.is_null())
     rows = rows.set_column(choice.image, rows.schema.field(choice.image), made)
+    rows, num_without_origin = rows_without_origins(rows, choice, replaced_by)
+    pictures.num_without_origin += num_without_origin
     return rows.filter(pa.array([content is not None for content in images]))
 
 

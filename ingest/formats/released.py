@@ -8,10 +8,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from ingest.errors import Fault, IncompleteError
-from ingest.formats.members import Mask, Members
+from ingest.formats.members import Mask, Members, edited_member, masked_value
+from ingest.formats.origins import Origins, without_origins
 from ingest.sample import printable
 
 PRIVATE = "not-for-publication"
@@ -92,6 +94,9 @@ class Rewritten:
     steps: tuple[CoverStep, ...] = ()
     """How it was covered; empty if its pixels are unchanged."""
 
+    pdq: tuple[str, ...] = ()
+    """PDQ hashes of a covered picture as it was scanned."""
+
 
 @dataclass(frozen=True)
 class NotReleased(Fault):
@@ -103,6 +108,16 @@ class NotReleased(Fault):
 
 Rewrite = Callable[[int, bytes], Rewritten | NotReleased]
 """Takes the index of a sample and its picture as it was scanned."""
+
+
+class ReleasedMember(NamedTuple):
+    """A text or JSON file as it is released with a picture."""
+
+    content: bytes
+    lost_origin: bool
+    """Whether it led to the scanned file of a picture that was written again."""
+
+    is_masked: bool
 
 
 @dataclass(frozen=True)
@@ -128,6 +143,9 @@ class Kept:
     mask: Mask | None = None
     """Masks the texts that are released with the images; None releases them as they are."""
 
+    origins: Origins = "removed"
+    """Whether texts of pictures that `rewrite` changes lose what leads to the scanned file."""
+
     def check_number(self, shard: str, num_found: int) -> None:
         """Raise IncompleteError if the number of samples has changed."""
         too_few = num_found <= max(self.sha256, default=-1)
@@ -151,9 +169,34 @@ class Kept:
         if isinstance(made, NotReleased):
             record.refused[index] = (made.reason, made.message)
             return None
+        if made.pdq:
+            record.pdq[index] = made.pdq
         is_same = made.content == encoded  # much faster than a hash; a clean file is often written as it was
         record.rewritten[index] = self.sha256[index] if is_same else hashlib.sha256(made.content).hexdigest()
         return made.content
+
+    def replaced_by(self, index: int, record: "RewriteRecord") -> str | None:
+        """Return the hash of the released picture if its texts may not lead to the scanned one; None if they may."""
+        sha256 = record.rewritten.get(index)  # None if it is not released, too
+        return None if self.origins == "kept" or sha256 == self.sha256[index] else sha256
+
+    def member(self, name: str, content: bytes, replaced_by: str | None) -> ReleasedMember | None:
+        """Return a listed member as it is released; None if it cannot be.
+
+        content: one that `holds_what_it_says`. replaced_by: as the method gives it; empty for several pictures.
+        """
+        edits = [
+            None if replaced_by is None else partial(without_origins, released_sha256=replaced_by),
+            None if self.mask is None else partial(masked_value, mask=self.mask),
+        ]
+        is_changed = [False, False]
+        for number, edit in enumerate(edits):
+            if edit is not None:
+                edited = edited_member(name, content, edit)
+                if edited is None:
+                    return None
+                content, is_changed[number] = edited
+        return ReleasedMember(content, *is_changed)
 
 
 @dataclass
@@ -168,6 +211,12 @@ class RewriteRecord:
 
     steps: dict[int, tuple[CoverStep, ...]] = field(default_factory=dict)
     """Index -> how it was covered, also of those that are not released."""
+
+    pdq: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """Index -> `Rewritten.pdq`."""
+
+    num_without_origin: int = 0
+    """Pictures whose texts lost what led to the scanned file."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +252,8 @@ class Written:
                 {index: str(sha256) for index, sha256 in _items(content, "rewritten")},
                 {index: (str(reason), str(message)) for index, (reason, message) in _items(content, "refused")},
                 {index: tuple(map(_step, steps)) for index, steps in _items(content, "steps")},
+                {index: tuple(map(str, texts)) for index, texts in _items(content, "pdq")},
+                int(content["pictures"]["num_without_origin"]),
             )
             dropped = {int(index): str(why) for index, why in content["dropped"].items()}
             files, left_out = dict(content["files"]), dict(content["left_out"])

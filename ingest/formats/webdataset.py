@@ -24,9 +24,7 @@ from ingest.formats.members import (
     ArchiveNames,
     holds_what_it_says,
     is_listed,
-    is_masked,
     kind_of,
-    masked_member,
 )
 from ingest.formats.released import Kept, RewriteRecord, Written, changed
 from ingest.formats.shard import blocks_sha256 as blocks_sha256
@@ -259,6 +257,7 @@ class _Release:
     def __init__(self, stream: BinaryIO, shard: str, kept: Kept, target: Any):
         self.dropped, self.left_out = dict[int, str](), Counter[str]()
         self.pictures, self.num_masked = RewriteRecord(), 0
+        self._without_origin = set[int]()
         self._stream, self._shard, self._kept, self._target = stream, shard, kept, target
         self._names, self._num_bytes, self._hashes = ArchiveNames(), 0, PieceHashes()
 
@@ -285,12 +284,13 @@ class _Release:
                 self._copy(member, partial(self._kept.check_image, self._shard, index, group.key))
             elif self._kept.members == "all":
                 self._copy(member)
-            elif not self._taken(member) or not self._copy_listed(member):
+            elif not self._taken(member) or not self._copy_listed(index, member):
                 self.left_out[kind_of(member.name)] += 1
 
     def end(self) -> None:
         """End the tar. IncompleteError if an image is not the one that was scanned."""
         self._hashes.check()
+        self.pictures.num_without_origin = len(self._without_origin)
         end = END + b"\0" * (-(self._num_bytes + len(END)) % TAR_RECORD_BYTES)
         self._target.write(end)
 
@@ -312,18 +312,17 @@ class _Release:
         listed = self._kept.members == "listed" and is_listed(member.name, member.size)
         return listed or self._kept.members == "all"
 
-    def _copy_listed(self, member: Member) -> bool:
+    def _copy_listed(self, index: int, member: Member) -> bool:
         """Write the member if it holds what its name says; return whether it does."""
         content = self._read(member)
         if not holds_what_it_says(member.name, content):
             return False
-        if self._kept.mask is not None:
-            masked = masked_member(member.name, content, self._kept.mask)
-            if masked is None:
-                return False
-            self.num_masked += is_masked(member.name, content, masked)
-            content = masked
-        self._write_file(member, content)
+        released = self._kept.member(member.name, content, self._kept.replaced_by(index, self.pictures))
+        if released is None:
+            return False
+        self.num_masked += released.is_masked
+        self._without_origin |= {index} if released.lost_origin else set()
+        self._write_file(member, released.content)
         return True
 
     def _read(self, member: Member) -> bytes:

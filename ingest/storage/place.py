@@ -10,7 +10,7 @@ import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, TypeVar
 
 import fsspec
@@ -43,6 +43,9 @@ EXTRAS = {
 
 WEB_EXTRA = "https"
 
+for _protocol in ("http", "https"):  # by name, since it loads aiohttp
+    fsspec.register_implementation(_protocol, "ingest.storage.web_files.WebFiles", clobber=True)
+
 MAX_URL_CHARS = 8_192
 """No system has a longer path. A foreign `run.json` can hold one on which patterns take hours."""
 
@@ -57,6 +60,9 @@ class Place:
 
     path: str
     """The file system's own path, without the protocol."""
+
+    url: str = field(default="", compare=False)
+    """The text by which the user named it, for messages; empty for a place below another."""
 
     def at(self, *names: str) -> "Place":
         """Return the place below this one; empty names are left out."""
@@ -348,7 +354,7 @@ def place(url: str) -> Place:
         raise StorageError(f"cannot reach {without_credentials(url)}: {reason}") from None
     except store_errors() as error:
         raise storage_error(f"cannot reach {without_credentials(url)}", error) from None
-    return Place(fs, path.rstrip("/") or path)
+    return Place(fs, path.rstrip("/") or path, url)
 
 
 def version_mark_of(info: Mapping[str, Any]) -> str:

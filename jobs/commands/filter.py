@@ -59,6 +59,9 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
         result = carry_out(planned, resources, on_terminal(quiet))
     _print(planned, result.counts, "were")
     _print_left_out(result.left_out)
+    if result.num_without_origin:
+        pictures = number_of(result.num_without_origin, "cleaned or covered picture")
+        write_line(f"origins: removed (URLs, hashes and sizes of originals, from the texts of {pictures})")
     if (changes := result.changes) is not None:
         counts = f"{changes.num_added:,} added, {changes.num_removed:,} removed, {changes.num_changed:,} changed"
         write_line(f"since the release before: {counts} ({CHANGES})")
@@ -83,6 +86,8 @@ def _print(planned: FilterPlan, counts: Counts, verb: str) -> None:
         f"{actions['flag']:,} kept and flagged, {redacted}{actions['drop']:,} dropped"
     )
     write_line(f"members: {policy.members} ({MEANINGS[policy.members]})")
+    if policy.writes_again and policy.origins == "kept" and planned.urls is None:
+        write_line("origins: kept (texts of cleaned and covered pictures still lead to the originals)")
     _print_guarantee(planned.guarantee, counts)
     _print_urls(planned.urls)
     _print_unseen(counts, policy)

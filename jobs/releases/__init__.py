@@ -10,6 +10,7 @@ url_list.py       a release that is a list of URLs
 finishing.py      what is written last; documents.py: its card, datasheet and Croissant record
 checking.py       `run_verify`; rescan.py and contact_sheet.py look at the pictures again
 taking_down.py    `run_takedown`; with entries.py (its list), matching.py (the pictures), journal.py (files in place)
+near.py           hashes by which a picture is found in other sizes and encodings
 applying_removals.py   the same for an older copy; looking_up.py: whether a release holds a picture
 
 May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.fetching`, `jobs.reporting`, `jobs.runtime`,

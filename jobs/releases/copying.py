@@ -123,7 +123,8 @@ class ShardCopier:
         gone = written.dropped.keys() | written.pictures.refused.keys()
         unseen = [kinds for index, kinds in decided.unseen.items() if index not in gone]
         # The decisions have these: no need to hold them for all shards.
-        written = replace(written, dropped={}, pictures=RewriteRecord())
+        pictures = RewriteRecord(num_without_origin=written.pictures.num_without_origin)
+        written = replace(written, dropped={}, pictures=pictures)
         kinds_of_images = Counter(kind for kinds in unseen for kind in kinds)
         return Copied(number, written, counted(decisions), len(unseen), kinds_of_images)
 
@@ -176,6 +177,7 @@ class ShardCopier:
             members=self.policy.members,
             category=self.corpus.category,
             mask=masked if self.policy.texts == "masked" else None,
+            origins=self.policy.origins,
             reserved=OWN_NAMES,
         )
         if fault is not None:

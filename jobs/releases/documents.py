@@ -85,6 +85,7 @@ def _facts(release: ReleaseRecord) -> dict[str, Any]:
         "assessed": [key for key in KEYS if key in release.engine.assessed],
         "missing": [key for key in KEYS if key not in release.engine.assessed],
         "texts": TEXTS[release.members],
+        "origins": _origins(release),
     }
     return facts if release.urls is None else facts | _subsets_of_list(release.urls)
 
@@ -114,6 +115,16 @@ def write_documents(out: Place, release: ReleaseRecord) -> dict[str, str]:
     return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
 
 
+def _origins(release: ReleaseRecord) -> str:
+    """Return what became of texts that lead to the original of a cleaned or covered picture; empty without any."""
+    if release.origins == "kept":
+        return "Texts of cleaned and covered pictures still lead to their originals"
+    if not release.num_without_origin:
+        return ""
+    pictures = number_of(release.num_without_origin, "cleaned or covered picture")
+    return f"URLs, hashes and sizes of originals were removed from the texts of {pictures}"
+
+
 def _name(release: ReleaseRecord) -> str:
     return f"release-{release.run_sha256[:12]}"
 
@@ -130,7 +141,8 @@ def _croissant(release: ReleaseRecord) -> dict[str, Any]:
         "rai:personalSensitiveInformation": list(_sensitive(engine.assessed)),
         "rai:dataPreprocessingProtocol": [
             f"privsieve filter, policy {release.policy} (sha256 {release.policy_sha256}): "
-            + ", ".join(f"{count} {action}" for action, count in release.actions.items())
+            + ", ".join(f"{count} {action}" for action, count in release.actions.items()),
+            *filter(None, [_origins(release)]),
         ],
         "rai:machineAnnotationTools": [f"privsieve {engine.name}, protocol {engine.protocol}"],
         "prov:wasDerivedFrom": {"@id": run, "@type": "prov:Entity", "prov:label": "the scan"},

@@ -36,10 +36,10 @@ from jobs.releases.record import ChangeCounts, GroupCounts, GuaranteeRecord, Rel
 from jobs.releases.refusals import (
     cautions,
     notes_of_groups,
-    refuse_blind,
     refuse_loss,
     refuse_misplaced,
     refuse_own_names,
+    unanswered_in,
 )
 from jobs.releases.request import INLINE_BYTES, INLINE_IMAGES, FilterRequest, FilterResources
 from jobs.releases.rewriting import (
@@ -124,6 +124,9 @@ class FilterResult:
     cautions: tuple[str, ...]
     guarantee: GuaranteeRecord | None = None
 
+    num_without_origin: int = 0
+    """Pictures written again whose texts lost what leads to the original."""
+
     changes: ChangeCounts | None = None
     """Since the release before."""
 
@@ -149,7 +152,9 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     reviewed = boxes_of_people(request.boxes, policy)
     verify = verify_engine(request.verify_engine, request.options, policy)
     policy = replace(policy, covered_counts=clears_what_is_private(policy, verify, reviewed))
-    refuse_blind(policy, record)
+    unanswered = unanswered_in(request.run, record, policy)
+    if (refusal := policy.refusal(unanswered)) is not None:
+        raise PolicyError(refusal)
     refuse_uncoverable(policy)
     if record.screen is not None:
         policy.refuse_unnamed_stage()
@@ -165,7 +170,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     threshold = None if proven is None else proven.threshold
     policy, groups, urls = _overruled(request, run, record, corpus, policy, threshold)
     plan = plan_release(run, record, corpus, policy, threshold)
-    notes = [*cautions(record, plan, policy), *notes_of_looks(reviewed, verify), *notes_of_groups(groups)]
+    notes = [*cautions(record, plan, policy, unanswered), *notes_of_looks(reviewed, verify), *notes_of_groups(groups)]
     if proven is not None:
         proven = proven.with_price(plan.counts)
         notes += filter(None, [proven.caution, _refuse_nothing_left(proven, plan, request.accept_all)])
@@ -284,6 +289,7 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
         left_out=release.members_left_out,
         cautions=planned.cautions,
         guarantee=planned.guarantee,
+        num_without_origin=release.num_without_origin,
         changes=release.changes,
         urls=planned.urls,
     )
@@ -302,6 +308,7 @@ def _identity(planned: FilterPlan) -> ReleaseIdentity:
         members=policy.members,
         files=policy.files,
         texts=policy.texts,
+        origins=policy.origins if policy.writes_again and planned.urls is None else None,
         second_look=examiner().protocol if policy.redacts and planned.urls is None else None,
         verified_by=None if planned.verify is None else planned.verify.shown,
         residual_max_level=policy.residual_max_level,

@@ -75,6 +75,7 @@ def finish(
         num_images=counts.num_images,
         **counts.as_json(is_clean=identity.files == "clean"),
         members_left_out=left_out(written),
+        num_without_origin=sum(done.pictures.num_without_origin for done in written),
         num_texts_masked=sum(done.num_masked for done in written),
         changes=changes,
         num_removed_before=0 if previous is None else previous.num_removed,

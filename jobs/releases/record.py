@@ -6,6 +6,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, InstanceOf, c
 
 from ingest.formats import FORMATS
 from ingest.formats.members import Members, name_fault
+from ingest.formats.origins import Origins
 from ingest.formats.released import own_names_among
 from scoring.policies.policy import ACTIONS, Action, Files, Texts
 
@@ -224,6 +225,9 @@ class ReleaseIdentity(_Facts):
     files: Files
     texts: Texts
 
+    origins: Origins | None
+    """Whether texts lead to the originals of cleaned and covered pictures; None if no picture is written again."""
+
     second_look: Text | None
     """Protocol of the engine that examined covered pictures; None without a rule that covers something."""
 
@@ -277,6 +281,9 @@ class ReleaseRecord(ReleaseIdentity):
 
     members_left_out: dict[ReleasedName, Count]
     """Kind of file or column that was next to the images and not copied -> how many."""
+
+    num_without_origin: Count
+    """Pictures written again whose texts lost what leads to the original."""
 
     num_texts_masked: Count
 

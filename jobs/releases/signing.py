@@ -1,5 +1,6 @@
 """The signature of a release, by `ssh-keygen -Y`. Source: the manual of OpenSSH (ssh-keygen, ALLOWED SIGNERS)."""
 
+import base64
 import os
 import subprocess
 import tempfile
@@ -47,6 +48,21 @@ def signer_of(content: bytes, signature: bytes, allowed_signers: str) -> str | N
             if _ssh_keygen(options, content, "--signer").returncode == 0:
                 return name
     return None
+
+
+def is_signed_by(content: bytes, signature: bytes, key: str) -> bool:
+    """Return whether the signature of the content is by an SSH key. key: as `signed` takes it.
+
+    Each signature holds the public key: after 6 + 4 bytes, its length in 4 bytes, then its kind in the same way.
+    Source: PROTOCOL.sshsig of OpenSSH.
+    """
+    blob = base64.b64decode(b"".join(signed(b"", key).splitlines()[1:-1]))
+    public = blob[14 : 14 + int.from_bytes(blob[10:14])]
+    kind = public[4 : 4 + int.from_bytes(public[:4])].decode()
+    with tempfile.NamedTemporaryFile() as signers:
+        signers.write(f"key {kind} {base64.b64encode(public).decode()}\n".encode())
+        signers.flush()
+        return signer_of(content, signature, signers.name) is not None
 
 
 def local_file(path: str, option: str) -> str:

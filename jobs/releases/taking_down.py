@@ -7,7 +7,7 @@ place as `jobs.releases.journal` says.
 import hashlib
 import posixpath
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Annotated, Any
 
@@ -25,27 +25,38 @@ from ingest.formats.released import (
     REDACTIONS,
     RELEASE,
     RELEASE_LEASE,
+    SHA256SUMS,
     SIGNATURE,
     TAKEDOWN_STAGED,
     UNFINISHED,
     Kept,
 )
+from ingest.formats.shard import storage_faults
 from ingest.formats.tree import ROOT
 from ingest.images.pdq import MAX_DISTANCE
 from ingest.sample import printable
 from ingest.storage.parquet_tables import refuse_damage, write_checked
 from ingest.storage.place import Place, place
+from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
 from jobs.releases.decisions import read_decisions
 from jobs.releases.entries import Entry, entries_of
-from jobs.releases.files import DECISIONS_SCHEMA, OWN_FILES, content_of, read_own, read_release
+from jobs.releases.files import (
+    DECISIONS_SCHEMA,
+    OWN_FILES,
+    content_of,
+    read_own,
+    read_release,
+    sha256_of,
+    sums,
+)
 from jobs.releases.finishing import ROWS_PER_GROUP, write_descriptions
-from jobs.releases.journal import Journal, finish_takedown, put_in_place, write_rest
+from jobs.releases.journal import Replaced, command_sha256, finished, put_in_place, refuse_unfinished, write_rest
 from jobs.releases.matching import Matches, NearMatch, copies_left, matched, near_pictures, with_same_url
 from jobs.releases.plan import counts_in
 from jobs.releases.record import Takedown
-from jobs.releases.signing import signed
+from jobs.releases.signing import is_signed_by, signed
 from jobs.releases.tombstones import Why, write_tombstones
 from jobs.releases.url_list import DAMAGED, url_hashes
 from jobs.runtime.progress import SILENT, Feedback
@@ -127,17 +138,51 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Taked
     content_of(root, request.release)
     if root.at(UNFINISHED).exists():  # --resume would bring back what is taken down now
         raise PrivsieveError(f"{request.release} is unfinished; run its filter again with --resume, then take down")
+    refuse_links(root)
     if request.dry_run:
+        refuse_unfinished(root)
         return _matched(root, request, entries, feedback)[2]
+    command = command_sha256(request, entries)
     with lease(root.at(RELEASE_LEASE), request.release, takeover=None) as own_lease:
-        finish_takedown(root)
+        if (interrupted := finished(root, command, TakedownResult)) is not None:
+            return interrupted
         decisions, matches, result = _matched(root, request, entries, feedback)
         if not result.num_pictures:
             return result
+        if request.sign_key is not None:
+            _refuse_unsigned(root, request.sign_key, feedback)
         is_void = request.sign_key is None and root.at(SIGNATURE).exists()
         result = replace(result, is_signature_void=is_void)
-        put_in_place(root, own_lease, lambda folder: _staged(root, folder, request, decisions, matches))
+        put_in_place(
+            root,
+            own_lease,
+            command,
+            asdict(result),
+            lambda folder: _staged(root, folder, request, decisions, matches),
+        )
     return result
+
+
+def _refuse_unsigned(root: Place, sign_key: str, feedback: Feedback) -> None:
+    """Raise PrivsieveError unless this key has signed the release, and IncompleteError unless each file is as it was
+    then: a change by somebody else must not be signed."""
+    release, content = read_release(root, root.url), root.at(RELEASE).read()
+    signed_sums = sums(release, content)
+    if not root.at(SIGNATURE).exists() or not is_signed_by(signed_sums, root.at(SIGNATURE).read(), sign_key):
+        raise PrivsieveError(
+            f"--sign-key: {root.url} is not as this key has signed it, so nothing was taken down; privsieve verify "
+            f"says more; leave the option out, or first sign {SHA256SUMS} by ssh-keygen"
+        )
+    with feedback.meter("check files", len(release.hashes)) as meter:
+        for name, sha256 in release.hashes.items():
+            with storage_faults(name):
+                is_same = sha256_of(root.at(name)) == sha256
+            if not is_same:
+                raise IncompleteError(
+                    f"--sign-key: {printable(name)} is not what was signed, so nothing was taken down; privsieve "
+                    "verify says more"
+                )
+            meter.advance(1)
 
 
 def _matched(
@@ -146,7 +191,7 @@ def _matched(
     """Return the decisions, which of them the list names, and the result of the removal."""
     release = read_release(root, request.release)
     decisions = read_decisions(root, request.release)
-    near, num_not_compared = near_pictures(request.release, entries, request.pdq_distance, feedback)
+    near, num_not_compared = near_pictures(request.release, decisions, entries, request.pdq_distance, feedback)
     matches = matched(decisions, entries, request.release, near)
     if release.urls is not None:
         matches = with_same_url(decisions, matches)
@@ -164,7 +209,7 @@ def _matched(
     return decisions, matches, result
 
 
-def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, matches: Matches) -> Journal:
+def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, matches: Matches) -> Replaced:
     """Write everything that changes into a folder below `takedown.unfinished/`."""
     staged, release = root.at(TAKEDOWN_STAGED, folder), read_release(root, request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
@@ -194,7 +239,7 @@ def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Ta
     staged.at(RELEASE).write(content)
     replaced |= {**described, RELEASE: hashlib.sha256(content).hexdigest()}
     removed += [SIGNATURE] if SIGNATURE not in replaced else []
-    return Journal(folder=folder, replaced=replaced, removed=removed)
+    return replaced, removed
 
 
 Rest = tuple[dict[str, str], dict[str, str], list[str]]
@@ -291,12 +336,24 @@ def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:
         "reason": f"taken down on {date.today().isoformat()}",
         "released_sha256": None,
         "unseen": None,
+        "pdq": None,
     }
     for name, value in values.items():
         field = DECISIONS_SCHEMA.field(name)
         column = pc.if_else(pa.array(is_taken), pa.scalar(value, field.type), decisions[name])
         decisions = decisions.set_column(DECISIONS_SCHEMA.get_field_index(name), field, column)
     return decisions
+
+
+def write_copies_left(copies: Sequence[str]) -> None:
+    """Print how many pictures have the bytes of removed ones and stay."""
+    if copies:
+        shown = "1 copy" if len(copies) == 1 else f"{len(copies):,} copies"
+        stay, first = ("stays", "") if len(copies) == 1 else ("stay", " first")
+        write_line(
+            f"  {shown} with the same bytes {stay}, {copies[0]}{first}; a line with the sha256 of the picture takes "
+            "all down"
+        )
 
 
 MAX_PRINTED = 20

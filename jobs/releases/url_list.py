@@ -39,6 +39,9 @@ _SPACE = "' ' || chr(9) || chr(10) || chr(11) || chr(12) || chr(13)"
 _URL_SHA256 = f"sha256(nullif(trim(CAST(url AS VARCHAR), {_SPACE}), ''))"
 """`ingest.sample.url_sha256_of` in SQL."""
 
+_MAX_LIST_MEMORY_BYTES = 2**29
+"""The rows of a large table are put in order on the disk."""
+
 _FAILED = "('failed', 'failed_to_download', 'failed_to_resize')"
 """Values of the column `status` of img2dataset's tables, and of fetch.parquet, for a picture that is not there."""
 
@@ -58,7 +61,8 @@ def refuse_unlistable(policy: Policy) -> None:
 
 
 def count_urls(url: str, decided: Decided) -> UrlCounts:
-    """Drop pictures whose URL is not listed, and return how many rows of the table get which action.
+    """Drop pictures whose URL is not listed, and return how many rows of the table get which action. URLs that the run
+    does not know are counted as one, so that the memory does not grow with the table.
 
     SourceError if the table cannot be read; PrivsieveError if no row has a URL of the run.
     """
@@ -73,8 +77,10 @@ def count_urls(url: str, decided: Decided) -> UrlCounts:
         connection.execute(
             f"""
             CREATE TABLE listed AS
-            SELECT {_URL_SHA256} AS url_sha256, count(*) AS num_rows, count(*) FILTER ({failed}) AS num_failed
-            FROM {metadata.rows} GROUP BY 1
+            SELECT CASE WHEN url_sha256 IN (SELECT url_sha256 FROM decided WHERE url_sha256 IS NOT NULL)
+                OR url_sha256 IS NULL THEN url_sha256 ELSE '' END AS url_sha256,
+                count(*) AS num_rows, count(*) FILTER (is_failed) AS num_failed
+            FROM (SELECT {_URL_SHA256} AS url_sha256, {failed} AS is_failed FROM {metadata.rows}) GROUP BY 1
             """
         )
     except (duckdb.Error, OSError) as error:
@@ -114,7 +120,7 @@ def write_urls(
     url: str, out: Place, run: Place, plan: Plan, policy: Policy, threshold: ScoreThreshold | None, counts: UrlCounts
 ) -> Written:
     """Write the list below `out`. IncompleteError if the table is not the one that was counted."""
-    with spilling_database("the list of URLs") as connection:
+    with spilling_database("the list of URLs", _MAX_LIST_MEMORY_BYTES) as connection:
         connection.execute("SET preserve_insertion_order = true")  # the order of the table
         metadata = open_metadata(url, connection)
         _load_released(connection, run, plan, policy, threshold)

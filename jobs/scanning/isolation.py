@@ -8,16 +8,14 @@ of a Parquet row group that it does not survive reading. Reading a tar or folder
 is at fault and the slice is given up.
 """
 
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Connection
 from typing import Any
 
 import pyarrow as pa
@@ -29,15 +27,12 @@ from ingest.machine import available_bytes, resident_bytes
 from ingest.sample import Locator, Slice, printable
 from jobs.scanning.batch import BatchScorer, facts_of
 from jobs.scanning.slice_tasks import ScanSettings
+from scoring.child import DEATH_LIMIT_S, ChildProcess
 from scoring.engines import engine_module
 from scoring.table import Facts, to_table
-from scoring.taxonomy import CARRIED_VARIABLES
 
 START_LIMIT_S = 600
 """Time for the child to import and start the engine."""
-
-DEATH_LIMIT_S = 10
-"""Time for a child whose connection has ended to end itself."""
 
 MEMORY_SHARE = 0.5
 """Share of the memory available when the child starts that an image may take, unless the user sets a limit."""
@@ -95,36 +90,6 @@ def _lost_rows(lost: Lost, shard: str, left: Sequence[Locator]) -> list[pa.Table
     fault = Fault(lost.fault.reason, f"while it was read: {why}")
     together = takewhile(lambda locator: locator.get("group") == group, left)
     return [to_table([facts_of(parquet.lost(shard, locator, fault))], [fault]) for locator in together]
-
-
-class ChildProcess:
-    """A fresh interpreter with the same modules, which runs `python -m MODULE FD` and listens to its connection."""
-
-    def __init__(self, module: str):
-        self.connection, theirs = Pipe()
-        # -P: nothing is imported from the working directory, which is the user's.
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)} | CARRIED_VARIABLES,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            # Ctrl-C is for the parent. An engine may have processes of its own, which must end with the child.
-            start_new_session=True,
-        )
-        theirs.close()
-        self.pid = self._process.pid
-
-    def wait(self, limit_s: float) -> int:
-        """Return its exit code, negative for a signal. subprocess.TimeoutExpired if it does not end in time."""
-        return self._process.wait(limit_s)
-
-    def kill(self) -> None:
-        """End it and what it has started. Its connection stays open, since another thread may read from it."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self._process.wait()
 
 
 class _Child:

@@ -31,7 +31,7 @@ from scoring.taxonomy import KEYS
 
 ROW_COLUMNS = (
     *(Col.SHARD, Col.INDEX, Col.KEY, Col.CATEGORY, Col.SHA256, Col.PHASH, Col.STATUS, *KEYS, Col.LEVEL, Col.SCORE),
-    *(Col.HOLISTIC_SCORE, Col.PRIVATE, Col.PROB_PRIVATE, *map(Col.prob, KEYS)),
+    *(Col.HOLISTIC_SCORE, Col.PRIVATE_ANSWER, Col.PROB_PRIVATE, *map(Col.prob, KEYS)),
 )
 """Columns of a run that an evaluation reads."""
 

@@ -36,7 +36,7 @@ class Decision:
     policy: str
 
     action: str
-    """keep, flag, redact or drop; none where the policy can decide nothing about the run."""
+    """keep, flag, redact or drop; none if `filter` refuses the policy for the run."""
 
     rule: str
     """Its name; in brackets where no rule of the policy decided."""
@@ -127,7 +127,7 @@ def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = al
 def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Explanation:
     """Explain one image. rows: the image's one row of the view `all_rows`."""
     engine = run.record.engine
-    decisions = tuple(_decision(policy, rows, engine) for policy in policies)
+    decisions = tuple(_decision(policy, rows, run) for policy in policies)
     private = STATE_OF_ANSWER.get(private_of_rows(rows.select(SCHEMA.names), engine)[0], "unknown")
     return _explained(rows.to_pylist()[0], private, may_hold_own_words(engine), decisions)
 
@@ -292,12 +292,12 @@ def _explained(
     )
 
 
-def _decision(policy: Policy, rows: pa.Table, engine: Mapping[str, Any]) -> Decision:
+def _decision(policy: Policy, rows: pa.Table, run: OpenRun) -> Decision:
     """Return what a policy decides about the image. rows: the image's one row of the view `all_rows`."""
-    if policy.is_blind(engine["assessed"]):
-        reason = "no rule looks at anything that the engine judges, so filter refuses this policy for the run"
-        return Decision(policy.name, "none", "(none)", reason, None, ())
-    policy = policy.for_engine(engine)
+    policy = policy.for_engine(run.record.engine)
+    refusal = policy.refusal(run.unanswered(policy.asked))
+    if refusal is not None:
+        return Decision(policy.name, "none", "(none)", f"filter refuses this policy for the run: {refusal}", None, ())
     decided = policy.decide(rows.select(SCHEMA.names)).to_pylist()[0]
     row = rows.to_pylist()[0]
     if row[Col.REASON] in SHARD_REASONS:
@@ -318,6 +318,8 @@ def _decision(policy: Policy, rows: pa.Table, engine: Mapping[str, Any]) -> Deci
 
 
 def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list):

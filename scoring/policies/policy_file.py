@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from ingest.errors import PolicyError, QueryError, did_you_mean
 from ingest.formats.members import Members
+from ingest.formats.origins import Origins
 from ingest.images.rewriting import TARGETS, CoverMethod
 from scoring.policies.policy import (
     ACTIONS,
@@ -44,6 +45,7 @@ class _PolicyFile(BaseModel):
     files: Files = "as-is"
     texts: Texts = "as-is"
     cover_method: CoverMethod = "solid"
+    origins: Origins = "removed"
     residual_max_level: ResidualLevel | None = None
 
 
@@ -54,6 +56,7 @@ _CHOICES = {
     "texts": ("setting", get_args(Texts)),
     "cover_method": ("method", get_args(CoverMethod)),
     "fallback": ("setting", get_args(Fallback)),
+    "origins": ("setting", get_args(Origins)),
     "residual_max_level": ("level", tuple(map(str, get_args(ResidualLevel)))),
 }
 _PLAIN = ("default", "quarantined", "screened")
@@ -106,12 +109,20 @@ def _checked(text: bytes, file: str) -> Policy:
         raise PolicyError("texts: masked cannot mask all members, since some are no text; write members: listed")
     if parsed.residual_max_level is not None and not any(rule.then == "redact" for rule in parsed.rules):
         raise PolicyError("residual_max_level is about covered pictures, and no rule has then: redact; leave it out")
-    return Policy(
+    policy = Policy(
         **dict(parsed) | {"rules": tuple(parsed.rules)},
         file=file,
         sha256=hashlib.sha256(text).hexdigest(),
         sql=tuple(_condition(number, rule) for number, rule in enumerate(parsed.rules, 1)),
     )
+    if policy.origins == "kept" and not policy.writes_again:
+        raise PolicyError("origins is about cleaned and covered pictures, and the policy has none; leave it out")
+    if policy.writes_again and policy.members == "all" and policy.origins == "removed":
+        raise PolicyError(
+            "members: all releases files that nothing reads, and these may lead to the original of a cleaned or "
+            "covered picture; write members: listed, or origins: kept"
+        )
+    return policy
 
 
 def _condition(number: int, rule: Rule) -> str:

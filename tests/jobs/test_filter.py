@@ -209,22 +209,27 @@ def test_a_tree_with_its_sidecars(tmp_path: Path, policies: Path, capsys: pytest
         (source / name).write_bytes(content)
     (source / "street" / "page.jpg").write_bytes(b"<html>not found</html>")
     (source / "office" / "dangling.jpg").symlink_to("nowhere.jpg")
+    (source / "office" / "round.jpg").symlink_to("round.jpg")
     (source / "office" / "dangling.txt").write_bytes(b"a caption without its picture")
     scan_in_process(source, run)
     assert privsieve("filter", run, "--policy", policies / "keep-all.yaml", "--out", out) == 0
-    assert "drop         1  (unreadable)" in capsys.readouterr().out
-    kept = {"street/ä b.jpg", f"street/{latin1}", "office/1.jpg", "2.jpg", "street/page.jpg", "street/ä b.txt"}
+    said = capsys.readouterr().out
+    assert "drop         2  (unreadable)" in said
+    assert "drop         1  (unsafe_member)" in said
+    kept = {"street/ä b.jpg", "office/1.jpg", "2.jpg", "street/page.jpg", "street/ä b.txt"}
     assert released(out).keys() == kept | {"street/ä b.json"}
     assert {name: (out / name).read_bytes() for name in kept} == {name: (source / name).read_bytes() for name in kept}
     by_key = {d["key"]: d for d in pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist()}
-    assert len(by_key) == 6
-    assert by_key["dangling.jpg"]["reason"] == "there is nothing that could be copied: unreadable"
+    assert len(by_key) == 7
+    for name in ("dangling.jpg", "round.jpg"):
+        assert by_key[name]["reason"] == "there is nothing that could be copied: unreadable"
+    assert by_key["caf\\xe9.jpg"]["reason"] == "it has a name that is not valid UTF-8"
     assert (by_key["page.jpg"]["action"], by_key["page.jpg"]["rule"]) == ("keep", "(quarantined)")
 
     (source / "office" / "new.jpg").write_bytes(jpeg(7))
     capsys.readouterr()
     assert privsieve("filter", run, "--policy", policies / "keep-all.yaml", "--out", tmp_path / "other") == 1
-    assert "office has changed since it was scanned: it has 3 samples, and had 2" in capsys.readouterr().err
+    assert "office has changed since it was scanned: it has 4 samples, and had 3" in capsys.readouterr().err
     assert not (tmp_path / "other" / "release.json").exists()
 
 

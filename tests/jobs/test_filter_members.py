@@ -88,6 +88,30 @@ def test_unsafe_samples_are_dropped_and_what_stayed_behind_is_counted(
     scan_in_process(out, tmp_path / "again")
 
 
+@pytest.mark.parametrize("kind", ["folder", "tar"])
+def test_a_name_that_is_not_utf_8_is_not_released_and_loaders_can_read_the_rest(
+    policy: Path, tmp_path: Path, kind: str
+) -> None:
+    source, out = tmp_path / "source", tmp_path / "out"
+    source.mkdir()
+    pictures = {"caf\udce9.jpg": jpeg(0), "plain.jpg": jpeg(1)}
+    if kind == "tar":
+        tar(source / "00000.tar", pictures)
+    else:
+        for name, content in pictures.items():
+            (source / name).write_bytes(content)
+    scan_in_process(source, tmp_path / "run")
+    assert privsieve("filter", tmp_path / "run", "--policy", policy, "--out", out) == 0
+    assert privsieve("verify", out) == 0
+    (dropped,) = [
+        r for r in pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist() if r["action"] == "drop"
+    ]
+    assert (dropped["rule"], dropped["key"][:7]) == (UNSAFE, "caf\\xe9")
+    assert dropped["reason"].endswith("has a name that is not valid UTF-8")
+    released_names = names(out) if kind == "tar" else [file.name for file in out.rglob("*.jpg")]
+    assert released_names == ["plain.jpg"]
+
+
 @pytest.mark.parametrize(
     ("members", "expected"),
     [("image-only", ["0.jpg", "1.jpg", "3.jpg"]), ("all", ["0.jpg", "0.txt", "1.jpg", "1.npy", "3.jpg", "3.txt"])],

@@ -95,16 +95,6 @@ def test_strict_flags_what_a_version_scanned_that_did_not_record_more() -> None:
     assert decided[0]["reason"].startswith("scanned by a version that did not record")
 
 
-def test_a_rule_on_what_was_not_scanned_does_not_make_a_policy_that_can_tell_nothing_else() -> None:
-    lines = "  - {name: face, when: biometrics = 1, then: drop, reason: r}\n"
-    more = "  - {name: more, when: len(unseen) > 0, then: drop, reason: r}\n"
-    both = load_policy(f"name: p\ndefault: keep\nrules:\n{lines}{more}".encode(), "p.yaml")
-    alone = load_policy(f"name: p\ndefault: keep\nrules:\n{more}".encode(), "p.yaml")
-    assert both.is_blind(["nudity"])
-    assert not both.is_blind(["biometrics"])
-    assert not alone.is_blind(["nudity"])
-
-
 def test_filter_counts_kept_files_with_content_that_was_not_scanned_and_names_the_rule(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
