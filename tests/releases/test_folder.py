@@ -98,9 +98,17 @@ def test_a_published_copy_is_checked_by_its_own_means(
     case = request.node.callspec.params["release"]
     asked = tmp_path / "asked.txt"
     asked.write_text(CASES[case].taken_down)
+    older = tmp_path / "older"
+    shutil.copytree(release, older, ignore=lambda folder, names: {PRIVATE})
     with chdir(cases[case]):
         assert privsieve("takedown", release, asked, *CASES[case].sign_key) == 0
     shutil.rmtree(release / PRIVATE)
+    if CASES[case].has_pictures:
+        assert privsieve("apply-removals", older, release / "removed.parquet") == 0
+        for path in release.glob("*"):
+            if path.is_file() and path.name not in json.loads((release / "release.json").read_text())["sha256"]:
+                shutil.copy(path, older)
+        assert files(older) == files(release)
     for name, content in files(release).items():
         if name.endswith((".json", ".md")):
             assert str(cases[case]).encode() not in content
