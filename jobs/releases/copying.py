@@ -32,7 +32,6 @@ from jobs.releases.decisions import (
 )
 from jobs.releases.files import DECISIONS_SCHEMA, sha256_of
 from jobs.releases.plan import Share
-from jobs.releases.record import UrlCounts
 from jobs.releases.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewritten_rows
 from scoring.captions import masked
 from scoring.policies.policy import Policy
@@ -88,8 +87,8 @@ class ShardCopier:
     reviewed: ReviewedBoxes = field(default_factory=dict)
     verify: VerifyEngine | None = None
 
-    urls: UrlCounts | None = None
-    """If given, no pictures are copied: the release is a list of URLs."""
+    copies_pictures: bool = True
+    """False for a list of URLs, which holds none."""
 
     def outcome(self, number: int, share: Share) -> Copied:
         """Copy a shard. Errors become text: an exception that leaves a worker of Ray arrives without its message."""
@@ -102,10 +101,9 @@ class ShardCopier:
 
     def _copied(self, number: int, share: Share) -> Copied:
         decided = self._decided(share)
-        if self.urls is not None:
-            written = Written(share.num_kept, {}, {}, {})
-        else:
-            written = self._released(share, decided) if share.num_kept else NOTHING
+        written = replace(NOTHING, num_samples=share.num_kept)
+        if self.copies_pictures and share.num_kept:
+            written = self._released(share, decided)
         self._refuse_replaced(share)
         decisions = as_written(decided.decisions, written, decided.unseen)
         num_left = kept_rows(decisions).num_rows
@@ -116,7 +114,7 @@ class ShardCopier:
                 "nothing is released"
             )
         tables = {DECISIONS: decisions}
-        if self.policy.redacts and self.urls is None:
+        if self.policy.redacts:
             tables[REDACTIONS] = redactions_of(decisions, written.pictures.steps)
         for name, table in tables.items():
             write_checked(table_of(self.out, share, name), table)
@@ -147,16 +145,14 @@ class ShardCopier:
             tables.append(decisions_of(rows, self.policy, self.threshold))
             kept.update(tables[-1])
             unseen |= unseen_in(rows, tables[-1])
-            if self.policy.writes_again and self.urls is None:
+            if self.policy.writes_again:
                 rewriters |= rewritten_rows(rows, tables[-1], self.reviewed)
         if kept.hexdigest(share.is_whole) != share.kept_sha256:
             raise IncompleteError(
                 f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "
                 "filter again with --overwrite"
             )
-        rewrite = (
-            Rewriter(self.policy, rewriters, self.verify) if self.policy.writes_again and self.urls is None else None
-        )
+        rewrite = Rewriter(self.policy, rewriters, self.verify) if self.policy.writes_again else None
         return _ShardDecisions(pa.concat_tables(tables), unseen, rewrite)
 
     def _released(self, share: Share, decided: _ShardDecisions) -> Written:
