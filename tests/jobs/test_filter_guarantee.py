@@ -11,6 +11,7 @@ import pytest
 
 import privsieve as api
 from jobs.releases.filtering import plan_filter, run_filter
+from jobs.releases.record import ReleaseIdentity
 from jobs.releases.request import FilterRequest
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.jobs.made import privsieve, rows
@@ -166,7 +167,9 @@ def test_an_interrupted_guarantee_is_continued_with_the_same_labels_only(
     args = ("filter", run, "--guarantee", "recall=0.95", "--out", out, "--labels")
     assert privsieve(*args, labels) == 0
     finished = json.loads((out / "release.json").read_text())
-    (out / "release.json").rename(out / "release.unfinished.json")
+    begun = {name: finished[name] for name in ReleaseIdentity.model_fields}
+    (out / "release.unfinished.json").write_text(json.dumps(begun))
+    (out / "release.json").unlink()
     assert privsieve(*args, others, "--resume") == 2
     assert "was begun with another run, policy or guarantee" in capsys.readouterr().err
     assert privsieve(*args, labels, "--resume") == 0
