@@ -185,7 +185,7 @@ def test_a_guarantee_for_a_run_that_asks_for_the_whole_picture(make_run: MakeRun
         with pytest.raises(LabelsError, match=message):
             guarantee(GuaranteeRequest(str(tmp_path / f"{file}.parquet"), 0.9), root, record, policy)
     root, record = read_record(str(plain))
-    by_answer = GuaranteeRequest(str(tmp_path / "labels.parquet"), 0.5, by="private")
+    by_answer = GuaranteeRequest(str(tmp_path / "labels.parquet"), 0.5, by="private_answer")
     found = guarantee(by_answer, root, record, policy)
     assert (found.threshold.lowest, found.record.num_missed) == (1, 6)
 
