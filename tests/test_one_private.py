@@ -11,7 +11,7 @@ import pytest
 from ingest.errors import Fault, LabelsError
 from ingest.storage.place import place
 from jobs.labelling.labels import labels_of
-from jobs.releases.decisions import decisions_of_run
+from jobs.releases.decider import Decider, decisions_of_run
 from jobs.releases.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from jobs.reporting.evaluating import EvaluateRequest, run_evaluate
 from jobs.serving.review.reviewing import ReviewRequest, prepared
@@ -284,11 +284,11 @@ def test_a_label_of_attributes_is_private_for_the_guarantee_as_a_row_with_them_i
     policy = load_policy(GUARANTEE_ONLY, "policy")
     root, record = read_record(str(run))
     if state:
-        assert guarantee(request, root, record, policy).record.num_private_labelled == 1
+        assert guarantee(request, root, record, Decider(policy, record.engine)).record.num_private_labelled == 1
     else:
         why = "it is not known whether they are" if key == "unreadable-page" else "no label says"
         with pytest.raises(LabelsError, match=why):
-            guarantee(request, root, record, policy)
+            guarantee(request, root, record, Decider(policy, record.engine))
 
 
 def written(made: Made, private: Mapping[str, int]) -> str:

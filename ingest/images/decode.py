@@ -20,10 +20,7 @@ from ingest.images import hidden
 from ingest.images.files import jpeg, tiff, unseen
 from ingest.images.files.copies import Scanned
 from ingest.images.files.magic import HEAD_BYTES, picture_format
-from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
-from ingest.images.files.pieces import UNKNOWN_CHUNK, Piece
-from ingest.images.files.unseen import Inner
-from ingest.images.memory import (
+from ingest.images.files.memory import (
     Size,
     TooLargeError,
     Views,
@@ -35,6 +32,9 @@ from ingest.images.memory import (
     is_wide,
     opened,
 )
+from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
+from ingest.images.files.pieces import UNKNOWN_CHUNK, Piece
+from ingest.images.files.unseen import Inner
 from ingest.images.pdq import pdq_of
 from ingest.images.pixels import ImageLimits, Pixels
 
@@ -174,9 +174,9 @@ def _checked_frame(
         message = f"{num_scans} scans in one JPEG, the limit is {most} for its size"
         raise _RejectionError(Rejected("too_many_scans", message, *image.size, format_name(image)))
     views = Views(min(num_frames, limits.max_frames), limits.max_side_px)
-    coefficients = coefficient_bytes(image, num_scans)
+    coefficients, has_ignored = coefficient_bytes(image, num_scans), hidden.num_ignored(image) > 0
     size = canvas or image.size
-    check_bytes(size, decoding_bytes(image, size, num_frames, len(encoded), views, coefficients))
+    check_bytes(size, decoding_bytes(image, size, num_frames, len(encoded), views, coefficients, has_ignored))
     return streams
 
 

@@ -19,11 +19,10 @@ from typing import Any, Literal
 import numpy as np
 from PIL import ExifTags, Image, ImageCms, ImageFile, ImageFilter
 
-from ingest.images import hidden, memory
+from ingest.images import hidden
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.files import gif, jpeg, png, webp
-from ingest.images.files.metadata import PNG_MAGIC, Cleaned, KeptFacts, frame_metadata, png_metadata
-from ingest.images.memory import (
+from ingest.images.files import gif, jpeg, memory, png, webp
+from ingest.images.files.memory import (
     Views,
     check_bytes,
     coefficient_bytes,
@@ -32,6 +31,7 @@ from ingest.images.memory import (
     gif_canvas,
     is_wide,
 )
+from ingest.images.files.metadata import PNG_MAGIC, Cleaned, KeptFacts, frame_metadata, png_metadata
 from ingest.images.pixels import ImageLimits
 
 CLEANED_FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
@@ -50,7 +50,7 @@ def cleaned(encoded: bytes, num_frames: int) -> bytes | None:
     holds several pictures (MPO), the first one stays.
 
     None if the format is not one of `CLEANED_FORMATS`, if the file is damaged, if its pixels would change, or if it
-    takes more memory than `ingest.images.memory` allows. encoded:
+    takes more memory than `ingest.images.files.memory` allows. encoded:
     a file that a scan has decoded.
 
     >>> cleaned(b"P6 1 1 255 abc", 1) is None
@@ -159,7 +159,8 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> bytes
     the first one stays.
 
     None for formats that are not in `COVERED_FORMATS`, several frames, unusual pixels such as 16-bit grey, damaged
-    files, and those that take more memory than `ingest.images.memory` allows. encoded: a file that a scan has decoded.
+    files, and those that take more memory than `ingest.images.files.memory` allows. encoded: a file that a scan has
+    decoded.
     """
     try:
         image = opened(encoded)

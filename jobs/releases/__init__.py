@@ -3,7 +3,8 @@
 record.py         what `release.json` says
 files.py          which files a release has beside its shards, and which may be published; signing.py signs them
 filtering.py      `run_filter`: a release from start to end; request.py is what it is asked
-decisions.py      a row -> keep, flag, redact or drop, and why; overruling.py: what follows from other pictures
+decider.py        a row -> keep, flag, redact or drop, and why, stage by stage; threshold.py: of a guarantee;
+                  overruling.py: what follows from other pictures; decisions.py: decisions as a table
 plan.py           all decisions counted before a byte is written; refusals.py: reasons to write nothing
 copying.py        one shard of the source -> one shard of the release; rewriting.py cleans and covers its pictures
 url_list.py       a release that is a list of URLs

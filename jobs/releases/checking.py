@@ -55,7 +55,7 @@ from jobs.releases.url_list import FOLDER, url_hashes
 from jobs.releases.verify_request import VerifyRequest
 from jobs.runtime.progress import SILENT, Feedback
 from reports.evaluation.answers import MayBeLeft, may_be_left
-from scoring.policies.policy import TAKEDOWN
+from scoring.policies.reserved import ReservedRule
 from scoring.runs.lease import holder
 
 OF_PICTURE = ("shard", "key", "sha256")
@@ -323,7 +323,7 @@ def _log_faults(release: ReleaseRecord, removed: Tombstones) -> list[str]:
 def _takedown_faults(root: Place, release: ReleaseRecord, decisions: pa.Table, removed: Tombstones) -> Iterator[str]:
     """Compare the tombstones with the decisions, and those for publication with the others."""
     of_removed = Counter(tuple(row[name] for name in OF_PICTURE) for row in removed[release.num_removed_before :])
-    rows = decisions.filter(pc.equal(decisions["rule"], TAKEDOWN))
+    rows = decisions.filter(pc.equal(decisions["rule"], ReservedRule.TAKEDOWN))
     marked = Counter(zip(*(rows[name].to_pylist() for name in OF_PICTURE), strict=True))
     if num_missing := (of_removed - marked).total():
         yield f"{DECISIONS}: {number_of(num_missing, 'picture')} of {REMOVED} not marked as taken down"
@@ -389,7 +389,7 @@ def _url_faults(root: Place, release: ReleaseRecord, counts: UrlCounts, decision
     """Compare the rows of a list of URLs with the decisions."""
     is_released = pc.is_valid(decisions["released_sha256"])
     released = {*pc.drop_null(decisions["url_sha256"].filter(is_released)).to_pylist()}
-    is_taken = pc.equal(decisions["rule"], TAKEDOWN)
+    is_taken = pc.equal(decisions["rule"], ReservedRule.TAKEDOWN)
     gone = {*pc.drop_null(decisions["url_sha256"].filter(is_taken)).to_pylist()} - released
     seen, num_rows, num_again = set[str](), 0, 0
     for name in release.sha256:

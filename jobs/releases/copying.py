@@ -18,12 +18,11 @@ from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, reason_of
+from jobs.releases.decider import Decider
 from jobs.releases.decisions import (
     KeptHash,
-    ScoreThreshold,
     as_written,
     counted,
-    decisions_of,
     kept_of,
     kept_rows,
     redactions_of,
@@ -78,17 +77,20 @@ class ShardCopier:
 
     corpus: Source
     run: Place
-    policy: Policy
+    decider: Decider
     out: Place
     resume: bool
     """Whether files that an earlier filter copied are used again, if they are whole."""
 
-    threshold: ScoreThreshold | None = None
     reviewed: ReviewedBoxes = field(default_factory=dict)
     verify: VerifyEngine | None = None
 
     copies_pictures: bool = True
     """False for a list of URLs, which holds none."""
+
+    @property
+    def policy(self) -> Policy:
+        return self.decider.policy
 
     def outcome(self, number: int, share: Share) -> Copied:
         """Copy a shard. Errors become text: an exception that leaves a worker of Ray arrives without its message."""
@@ -141,8 +143,8 @@ class ShardCopier:
         """Decide for a shard. IncompleteError if the decisions are not those that were counted."""
         tables, kept, unseen = [DECISIONS_SCHEMA.empty_table()], KeptHash(share.shard), dict[int, list[str]]()
         rewriters = dict[int, Mapping[str, Any]]()
-        for rows in row_chunks(self.run, share.rows, self.policy, self.threshold):
-            tables.append(decisions_of(rows, self.policy, self.threshold))
+        for rows in row_chunks(self.run, share.rows, self.decider.columns):
+            tables.append(self.decider.decide(rows))
             kept.update(tables[-1])
             unseen |= unseen_in(rows, tables[-1])
             if self.policy.writes_again:
@@ -152,7 +154,9 @@ class ShardCopier:
                 f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "
                 "filter again with --overwrite"
             )
-        rewrite = Rewriter(self.policy, rewriters, self.verify) if self.policy.writes_again else None
+        rewrite = None
+        if self.policy.writes_again:
+            rewrite = Rewriter(self.policy, self.decider.removed, rewriters, self.verify)
         return _ShardDecisions(pa.concat_tables(tables), unseen, rewrite)
 
     def _released(self, share: Share, decided: _ShardDecisions) -> Written:

@@ -24,7 +24,7 @@ from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written
 from jobs.releases.contents import failures_say_what_is_left, removed_release
 from jobs.releases.copying import Copied, ShardCopier, copied_on_ray
-from jobs.releases.decisions import ScoreThreshold
+from jobs.releases.decider import Decider
 from jobs.releases.files import as_json
 from jobs.releases.finishing import finish
 from jobs.releases.guaranteeing import GUARANTEE_ONLY, Guarantee, guarantee
@@ -76,12 +76,10 @@ class FilterPlan:
     run: Place
     record: RunRecord
     corpus: Source
-    policy: Policy
+    decider: Decider
     plan: Plan
     cautions: tuple[str, ...]
     """Lines to read before the counts: of which images they are, and rules that may not do what was meant."""
-
-    threshold: ScoreThreshold | None
 
     guarantee: GuaranteeRecord | None
     """What it promises, what it costs and what proves it."""
@@ -99,6 +97,10 @@ class FilterPlan:
 
     urls: UrlCounts | None = None
     """What becomes of the rows of the table of URLs; None for a release of pictures."""
+
+    @property
+    def policy(self) -> Policy:
+        return self.decider.policy
 
     @property
     def counts(self) -> Counts:
@@ -145,31 +147,34 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     policy = _policy(request.policy)
     run, record = read_record(request.run)
     corpus = open_source(record.source, record.format, record.category)
-    policy = policy.for_engine(record.engine)
     previous = previous_release(request.previous, request.out)
-    if previous is not None:
-        policy = replace(policy, removed=previous.removed)
     reviewed = boxes_of_people(request.boxes, policy)
     verify = verify_engine(request.verify_engine, request.options, policy)
-    policy = replace(policy, covered_counts=clears_what_is_private(policy, verify, reviewed))
     unanswered = unanswered_in(request.run, record, policy)
-    if (refusal := policy.refusal(unanswered)) is not None:
+    if (refusal := policy.refusal(unanswered, record.engine)) is not None:
         raise PolicyError(refusal)
     refuse_uncoverable(policy)
     if record.screen is not None:
         policy.refuse_unnamed_stage()
+    decider = Decider(
+        policy,
+        record.engine,
+        removed=frozenset() if previous is None else previous.removed,
+        covered_counts=clears_what_is_private(policy, verify, reviewed),
+    )
     hash_list = hash_list_of(request.hash_list)
     if hash_list is not NOTHING or record.hash_list is not None:
         if reads_pictures(record, hash_list):
             feedback.notice(READS_AGAIN)
         with open_run(request.run) as opened:
             listed, not_compared = withheld(opened, hash_list)
-        policy = replace(policy, listed=listed, not_compared=not_compared)
+        decider = replace(decider, listed=listed, not_compared=not_compared)
     promise = request.promise
-    proven = guarantee(promise, run, record, policy) if promise is not None else None
-    threshold = None if proven is None else proven.threshold
-    policy, groups, urls = _overruled(request, run, record, corpus, policy, threshold)
-    plan = plan_release(run, record, corpus, policy, threshold)
+    proven = guarantee(promise, run, record, decider) if promise is not None else None
+    if proven is not None:
+        decider = replace(decider, threshold=proven.threshold)
+    decider, groups, urls = _overruled(request, run, record, corpus, decider)
+    plan = plan_release(run, record, corpus, decider)
     notes = [*cautions(record, plan, policy, unanswered), *notes_of_looks(reviewed, verify), *notes_of_groups(groups)]
     if proven is not None:
         proven = proven.with_price(plan.counts)
@@ -179,10 +184,9 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
         run=run,
         record=record,
         corpus=corpus,
-        policy=policy,
+        decider=decider,
         plan=plan,
         cautions=tuple(notes),
-        threshold=threshold,
         guarantee=None if proven is None else proven.record,
         reviewed=reviewed,
         verify=verify,
@@ -197,22 +201,21 @@ def _overruled(
     run: Place,
     record: RunRecord,
     corpus: Source,
-    policy: Policy,
-    threshold: ScoreThreshold | None,
-) -> tuple[Policy, GroupCounts | None, UrlCounts | None]:
-    """Return the policy with the decisions that follow from other pictures, and the counts of groups and of a list."""
+    decider: Decider,
+) -> tuple[Decider, GroupCounts | None, UrlCounts | None]:
+    """Return the decider with the decisions that follow from other pictures, and the counts of groups and of a list."""
     if request.urls is None and request.groups is None:
-        return policy, None, None
+        return decider, None, None
     if request.urls is not None:
-        refuse_unlistable(policy)
+        refuse_unlistable(decider.policy)
     with spilling_database("the pass over all rows") as connection:
-        decided = decided_rows(connection, run, record, corpus, policy, threshold, request.groups)
+        decided = decided_rows(connection, run, record, corpus, decider, request.groups)
         groups = decided.group(request.groups) if request.groups is not None else None
         urls = None
         if request.urls is not None:
             decided.settle({"url_sha256": "same URL"} | ({"near": "group"} if groups is not None else {}))
             urls = count_urls(request.urls, decided)
-        return replace(policy, overruled=decided.overruled()), groups, urls
+        return replace(decider, overruled=decided.overruled()), groups, urls
 
 
 def _refuse_nothing_left(guarantee_: Guarantee, plan: Plan, is_accepted: bool) -> str | None:
@@ -236,8 +239,7 @@ def _policy(name: str | None) -> Policy:
 def check_destination(planned: FilterPlan) -> None:
     """Raise StorageError if the release cannot be written to where the request wants it."""
     request, corpus, out = planned.request, planned.corpus, place(planned.request.out)
-    is_folder = place(planned.record.source).is_dir()
-    refuse_misplaced(out, request.out, planned.run, corpus.root, is_folder)
+    refuse_misplaced(out, request.out, planned.run, corpus.root, corpus.is_folder)
     if planned.urls is None:
         refuse_own_names(planned.plan)
     refuse_loss(out, request.out, corpus.root, _identity(planned), request.resume, request.overwrite)
@@ -266,17 +268,16 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
             copier = ShardCopier(
                 corpus=planned.corpus,
                 run=planned.run,
-                policy=policy,
+                decider=planned.decider,
                 out=out,
                 resume=request.resume,
-                threshold=planned.threshold,
                 reviewed=planned.reviewed,
                 verify=planned.verify,
                 copies_pictures=planned.urls is None,
             )
             counts, written = _copy_all(copier, planned.plan, copy, feedback, own_lease)
             if request.urls is not None and planned.urls is not None:
-                of_plan = (planned.run, planned.plan, policy, planned.threshold, planned.urls)
+                of_plan = (planned.run, planned.plan, planned.decider, planned.urls)
                 written = [*written, write_urls(request.urls, out, *of_plan)]
             own_lease.confirm()
             release = finish(

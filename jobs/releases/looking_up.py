@@ -26,7 +26,7 @@ from jobs.releases.matching import held_pictures, scanned_distances
 from jobs.releases.near import pdq_hashes
 from jobs.releases.taking_down import PdqDistance
 from jobs.runtime.progress import SILENT, Feedback
-from scoring.policies.policy import REMOVED_BEFORE, TAKEDOWN
+from scoring.policies.reserved import ReservedRule
 from scoring.runs import RUN_RECORD
 
 URL = re.compile("https?://", re.IGNORECASE)
@@ -163,7 +163,9 @@ def _by_records(decisions: pa.Table, column: str, name: str) -> Iterator[Picture
     if column == "sha256":
         is_named = pc.or_(is_named, pc.equal(decisions["released_sha256"], name).fill_null(False))
     for row in decisions.filter(is_named).to_pylist():
-        state: State = "taken down" if row["rule"] in (TAKEDOWN, REMOVED_BEFORE) else "dropped"
+        state: State = (
+            "taken down" if row["rule"] in (ReservedRule.TAKEDOWN, ReservedRule.REMOVED_BEFORE) else "dropped"
+        )
         shown = f"{row['shard']}/{row['key']}"
         if row["released_sha256"] is None:
             yield PictureMatch(state, shown)

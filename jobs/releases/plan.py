@@ -13,8 +13,10 @@ from ingest.errors import IncompleteError, RunError, number_of
 from ingest.formats import Source
 from ingest.sample import printable
 from ingest.storage.place import Place
-from jobs.releases.decisions import KeptHash, ScoreThreshold, counted, decisions_of, row_chunks, unseen_in
-from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, Policy
+from jobs.releases.decider import Decider
+from jobs.releases.decisions import KeptHash, counted, row_chunks, unseen_in
+from scoring.policies.policy import ACTIONS
+from scoring.policies.reserved import ReservedRule
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import refuse_foreign
 from scoring.runs.ledger import finished, has_any_result, shard_ids_of_others
@@ -110,9 +112,7 @@ class Plan:
         return hashlib.sha256("".join(share.kept_sha256 for share in self.shares).encode()).hexdigest()
 
 
-def plan_release(
-    run: Place, record: RunRecord, corpus: Source, policy: Policy, threshold: ScoreThreshold | None = None
-) -> Plan:
+def plan_release(run: Place, record: RunRecord, corpus: Source, decider: Decider) -> Plan:
     """Decide for every row of a complete run. RunError if rows are missing; PolicyError if a rule fails."""
     refuse_foreign(run, record.settings_hash())
     listed = results(run)
@@ -121,8 +121,8 @@ def plan_release(
     num_kept_bytes = num_scored_left = 0
     for shard, ranges in shard_rows(record, corpus, listed):
         kept, num_rows = KeptHash(shard), 0
-        for rows in row_chunks(run, ranges, policy, threshold):
-            decisions = decisions_of(rows, policy, threshold)
+        for rows in row_chunks(run, ranges, decider.columns):
+            decisions = decider.decide(rows)
             kept.update(decisions)
             num_rows += decisions.num_rows
             by_rule.update(counted(decisions))
@@ -154,7 +154,7 @@ def shard_rows(record: RunRecord, corpus: Source, listed: Results) -> Iterator[t
 
 def counts_of(by_rule: Mapping[tuple[str, str], int], num_unseen: int, unseen_kinds: Mapping[str, int]) -> Counts:
     """Return the counts of images, without rows about damage. by_rule: of all rows."""
-    of_damage = ("drop", DAMAGED_SHARD)
+    of_damage = ("drop", str(ReservedRule.DAMAGED_SHARD))
     of_images = {decided: number for decided, number in by_rule.items() if decided != of_damage}
     kinds = dict(sorted(unseen_kinds.items(), key=lambda item: (-item[1], item[0])))
     return Counts(of_images, by_rule.get(of_damage, 0), num_unseen, kinds)

@@ -15,7 +15,7 @@ from jobs.releases.decisions import read_decisions
 from jobs.releases.files import CHANGES_SCHEMA, content_of, read_release
 from jobs.releases.record import ChangeCounts
 from jobs.releases.tombstones import tombstones_of
-from scoring.policies.policy import HASH_LIST, NOT_COMPARED
+from scoring.policies.reserved import ReservedRule
 from scoring.runs.lease import holder
 
 _RELEASED = ("shard", "index", "key", "released_sha256")
@@ -28,7 +28,10 @@ _CHANGES = f"""
         ),
         decided AS (SELECT *, row_number() OVER (PARTITION BY shard, "key" ORDER BY "index") AS n FROM decisions),
         after AS (SELECT * FROM decided WHERE released_sha256 IS NOT NULL),
-        withheld AS (SELECT DISTINCT shard FROM decisions WHERE "rule" IN ('{HASH_LIST}', '{NOT_COMPARED}'))
+        withheld AS (
+            SELECT DISTINCT shard FROM decisions
+            WHERE "rule" IN ('{ReservedRule.HASH_LIST}', '{ReservedRule.NOT_COMPARED}')
+        )
     SELECT
         coalesce(before.shard, after.shard) AS shard,
         CASE

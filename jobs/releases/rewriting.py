@@ -78,6 +78,10 @@ class Rewriter:
     """Writes the pictures of one shard again, as a policy wants it."""
 
     policy: Policy
+
+    removed: frozenset[str]
+    """As in `Decider`."""
+
     decisions: Mapping[int, Mapping[str, Any]]
     """Index of each released image -> its rule, its status, number of scanned frames, boxes, and what people said of
     these (`reviewed`)."""
@@ -100,7 +104,7 @@ class Rewriter:
         if content is None:
             message = f"its file cannot be cleaned without a change of its pixels ({', '.join(CLEANED_FORMATS)} can be)"
             return NotReleased(NOT_CLEANED, message)
-        if self.policy.removed and hashlib.sha256(content).hexdigest() in self.policy.removed:
+        if hashlib.sha256(content).hexdigest() in self.removed:
             return NotReleased(REMOVED, TAKEN_DOWN_BEFORE)
         return Rewritten(content)
 

@@ -60,7 +60,7 @@ from jobs.releases.signing import is_signed_by, signed
 from jobs.releases.tombstones import Why, write_tombstones
 from jobs.releases.url_list import DAMAGED, url_hashes
 from jobs.runtime.progress import SILENT, Feedback
-from scoring.policies.policy import TAKEDOWN
+from scoring.policies.reserved import ReservedRule
 from scoring.runs.lease import lease
 
 PdqDistance = Annotated[int, Field(ge=0, le=64)]
@@ -332,7 +332,7 @@ def _without(released: Sequence[str | None], is_taken: npt.NDArray[np.bool_]) ->
 def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:
     values = {
         "action": "drop",
-        "rule": TAKEDOWN,
+        "rule": ReservedRule.TAKEDOWN,
         "reason": f"taken down on {date.today().isoformat()}",
         "released_sha256": None,
         "unseen": None,

@@ -18,7 +18,8 @@ from ingest.sample import url_sha256_of
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from jobs.fetching.url_tables import ROWS_PER_FILE, Metadata, cut_batches, open_metadata, unreadable
-from jobs.releases.decisions import ScoreThreshold, decisions_of, kept_rows, row_chunks
+from jobs.releases.decider import Decider
+from jobs.releases.decisions import kept_rows, row_chunks
 from jobs.releases.overruling import Decided
 from jobs.releases.plan import Plan
 from jobs.releases.record import UrlCounts
@@ -116,18 +117,16 @@ def count_urls(url: str, decided: Decided) -> UrlCounts:
     )
 
 
-def write_urls(
-    url: str, out: Place, run: Place, plan: Plan, policy: Policy, threshold: ScoreThreshold | None, counts: UrlCounts
-) -> Written:
+def write_urls(url: str, out: Place, run: Place, plan: Plan, decider: Decider, counts: UrlCounts) -> Written:
     """Write the list below `out`. IncompleteError if the table is not the one that was counted."""
     with spilling_database("the list of URLs", _MAX_LIST_MEMORY_BYTES) as connection:
         connection.execute("SET preserve_insertion_order = true")  # the order of the table
         metadata = open_metadata(url, connection)
-        _load_released(connection, run, plan, policy, threshold)
-        kept, left_out = _released_columns(metadata, policy, counts.column)
+        _load_released(connection, run, plan, decider)
+        kept, left_out = _released_columns(metadata, decider.policy, counts.column)
         try:
             reader = connection.sql(_list_sql(metadata, kept, counts)).to_arrow_reader(10_000)
-            num_rows, files, num_masked = _written(reader, out, counts.column, policy)
+            num_rows, files, num_masked = _written(reader, out, counts.column, decider.policy)
         except (duckdb.Error, pa.ArrowException) as error:
             raise unreadable(url, error) from None
     if num_rows != counts.num_released:
@@ -136,15 +135,13 @@ def write_urls(
     return Written(0, dict(files), {}, cells_left_out, num_masked=num_masked)
 
 
-def _load_released(
-    connection: duckdb.DuckDBPyConnection, run: Place, plan: Plan, policy: Policy, threshold: ScoreThreshold | None
-) -> None:
+def _load_released(connection: duckdb.DuckDBPyConnection, run: Place, plan: Plan, decider: Decider) -> None:
     """Make the table `released`: one row per URL of the list, with its action and the hash of its picture, null if the
     URL has several."""
     connection.execute("CREATE TABLE picture (url_sha256 VARCHAR, action VARCHAR, sha256 VARCHAR)")
     for share in plan.shares:
-        for rows in row_chunks(run, share.rows, policy, threshold):
-            decisions = kept_rows(decisions_of(rows, policy, threshold)).select(["url_sha256", "action", "sha256"])
+        for rows in row_chunks(run, share.rows, decider.columns):
+            decisions = kept_rows(decider.decide(rows)).select(["url_sha256", "action", "sha256"])
             connection.register("decisions", decisions)
             connection.execute("INSERT INTO picture FROM decisions WHERE url_sha256 IS NOT NULL")
             connection.unregister("decisions")

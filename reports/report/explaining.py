@@ -11,7 +11,8 @@ from ingest.errors import SHARD_REASONS, QueryError, number_of
 from ingest.sample import printable
 from reports.report.opened import MayName, OpenRun, all_named
 from reports.words import MAX_RATIONALE, boxes_in_words, may_hold_own_words, whole_boxes
-from scoring.policies.policy import DAMAGED_SHARD, UNREADABLE, Policy
+from scoring.policies.policy import Policy
+from scoring.policies.reserved import ReservedRule
 from scoring.privacy import private_of_rows
 from scoring.sql.expressions import columns_of, shown
 from scoring.sql.names import literal
@@ -294,16 +295,19 @@ def _explained(
 
 def _decision(policy: Policy, rows: pa.Table, run: OpenRun) -> Decision:
     """Return what a policy decides about the image. rows: the image's one row of the view `all_rows`."""
-    policy = policy.for_engine(run.record.engine)
-    refusal = policy.refusal(run.unanswered(policy.asked))
+    refusal = policy.refusal(run.unanswered(policy.asked), run.record.engine)
     if refusal is not None:
         return Decision(policy.name, "none", "(none)", f"filter refuses this policy for the run: {refusal}", None, ())
-    decided = policy.decide(rows.select(SCHEMA.names)).to_pylist()[0]
+    decided = policy.decide(rows.select(SCHEMA.names), run.record.engine).to_pylist()[0]
     row = rows.to_pylist()[0]
     if row[Col.REASON] in SHARD_REASONS:
-        return Decision(policy.name, "drop", DAMAGED_SHARD, "it is a part of a damaged shard, not an image", None, ())
+        return Decision(
+            policy.name, "drop", ReservedRule.DAMAGED_SHARD, "it is a part of a damaged shard, not an image", None, ()
+        )
     if row[Col.SHA256] is None and decided["action"] != "drop":
-        return Decision(policy.name, "drop", UNREADABLE, "it has no readable bytes, so it cannot be copied", None, ())
+        return Decision(
+            policy.name, "drop", ReservedRule.UNREADABLE, "it has no readable bytes, so it cannot be copied", None, ()
+        )
     rule = next((named_rule for named_rule in policy.rules if named_rule.name == decided["rule"]), None)
     values: list[tuple[str, str]] = []
     if rule is not None:

@@ -15,7 +15,6 @@ from ingest.images.rewriting import TARGETS, CoverMethod
 from scoring.policies.policy import (
     ACTIONS,
     PLAIN_ACTIONS,
-    RESERVED,
     STRICT,
     WHOLE_IMAGE,
     Fallback,
@@ -27,6 +26,7 @@ from scoring.policies.policy import (
     Text,
     Texts,
 )
+from scoring.policies.reserved import ReservedRule
 from scoring.sql.expressions import boolean_expression
 from scoring.table import IMAGE_SCHEMA
 from scoring.taxonomy import KEYS, TAXONOMY
@@ -99,10 +99,8 @@ def _checked(text: bytes, file: str) -> Policy:
         if names.count(name) > 1:
             raise PolicyError(f'two rules have the name "{name}"; give each its own')
         if name.strip().startswith("(") and name.strip().endswith(")"):
-            reserved_names = f"{', '.join(RESERVED[:-1])} and {RESERVED[-1]}"
-            raise PolicyError(
-                f'a rule has the name "{name}", but names in brackets are kept for {reserved_names}; rename it'
-            )
+            kept = ", ".join(ReservedRule)
+            raise PolicyError(f'a rule has the name "{name}", but names in brackets are kept for {kept}; rename it')
     for number, rule in enumerate(parsed.rules, 1):
         _check_cover(number, rule)
     if parsed.texts == "masked" and parsed.members == "all":

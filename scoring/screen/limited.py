@@ -5,9 +5,10 @@ A screen may come from a stranger, and a file of 300 bytes can describe a loop w
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from importlib import import_module
+from threading import Lock
 
 import numpy as np
 
@@ -29,7 +30,7 @@ MEMORY_BYTES, MEMORY_OF_FILES = 4 * 2**30, 4
 
 
 class LimitedModality:
-    """A model of the user's. Each thread that asks at the same time has a child of its own."""
+    """A model of the user's. Of an ONNX model, each thread that asks at the same time has a child of its own."""
 
     def __init__(self, name: ModalityName, files: Encoders):
         """files: those of this model. EngineError if they are no model of this kind, a package is missing, or loading
@@ -38,12 +39,18 @@ class LimitedModality:
         num_bytes = sum(map(len, files.values()))
         self._limits = Limits(MAX_CPU_S, MEMORY_BYTES + MEMORY_OF_FILES * num_bytes)
         self._idle = list[LimitedChild]()
+        # A child with PyTorch takes too long to start, and too much memory, for one for each thread.
+        self._turn = nullcontext() if _is_onnx(name, files) else Lock()
         child, self.length = self._started()
         self._idle.append(child)
 
     def features(self, picture: PictureView) -> Features | None:
         if self._name in OF_CAPTIONS:
             picture = replace(picture, view=replace(picture.view, pixels=np.zeros((1, 1, 3), np.uint8)))
+        with self._turn:
+            return self._asked(picture)
+
+    def _asked(self, picture: PictureView) -> Features | None:
         try:
             child = self._idle.pop()
         except IndexError:

@@ -1,7 +1,7 @@
 """The folder of a screen: screen.json, screen.safetensors, and the models that the user named (`MODEL_FILES`).
 
 A screen comes from elsewhere as often as not, so it is read strictly: every file has the hash that screen.json gives,
-screen.json has its own, every number its place and shape, and nothing in it can run.
+screen.json has its own, every number its place and shape. Its models run within limits (`limited.py`).
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Peak memory to decode, clean and cover pictures, in bytes per pixel, and what `ingest.images.memory` counts
+"""Peak memory to decode, clean and cover pictures, in bytes per pixel, and what `ingest.images.files.memory` counts
 for it. python -m tests.benchmarks.decode_memory
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from ingest.images.decode import FORMATS, decode
-from ingest.images.memory import Views, coefficient_bytes, covering_bytes, decoding_bytes, gif_canvas, opened
+from ingest.images.files.memory import Views, coefficient_bytes, covering_bytes, decoding_bytes, gif_canvas, opened
 from ingest.images.pixels import ImageLimits
 from ingest.images.rewriting import cleaned, covered
 from tests.ingest.made import chunk

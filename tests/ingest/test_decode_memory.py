@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from ingest.images.decode import DecodedImage, Rejected, decode
-from ingest.images.memory import MAX_PICTURE_BYTES, Views, decoding_bytes, gif_canvas, opened
+from ingest.images.files.memory import MAX_PICTURE_BYTES, Views, decoding_bytes, gif_canvas, opened
 from ingest.images.pixels import ImageLimits
 from tests.benchmarks.decode_memory import measured_apart
 from tests.ingest.made import animated, webp

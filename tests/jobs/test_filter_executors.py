@@ -24,7 +24,6 @@ from jobs.releases.finishing import join_decisions
 from jobs.releases.plan import Counts, Plan, Share
 from jobs.releases.request import INLINE_BYTES, INLINE_IMAGES, FilterRequest, FilterResources
 from jobs.runtime.progress import SILENT
-from scoring.policies.policy_file import load_policy
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from tests.jobs.in_process import scan_in_process
@@ -225,8 +224,7 @@ def test_of_a_compacted_shard_only_some_rows_are_read_at_once(tmp_path: Path) ->
     assert privsieve("compact", run) == 0
     ranges = results(where).of("00001.tar")
     assert [(one.first_row, one.num_rows) for one in ranges] == [(3, 37)]
-    keep_all = load_policy(b"name: all\nrules: []\ndefault: keep\nquarantined: keep\n", "all.yaml")
-    chunks = list(row_chunks(where, ranges, keep_all, rows_at_once=16))
+    chunks = list(row_chunks(where, ranges, frozenset(["index"]), rows_at_once=16))
     assert [chunk.num_rows for chunk in chunks] == [13, 16, 8]
     assert pa.concat_tables(chunks).select(["index"]).equals(before)
 

@@ -47,8 +47,9 @@ COUNTS = {
 def test_shipped_policies_decide_for_every_protocol_and_keep_nothing_that_is_private_or_unknown(made: Made) -> None:
     for name, counts in COUNTS[frozenset(made.states)].items():
         with open_run(made.run) as run:
-            policy = load_policy(policy_bytes(name), name).for_engine(run.record.engine)
-            protocol = run.record.engine["protocol"]
+            policy = load_policy(policy_bytes(name), name)
+            engine = run.record.engine
+            protocol = engine["protocol"]
             rows = run.rows()
         if counts is REFUSED:
             with pytest.raises(PolicyError) as refused:
@@ -58,7 +59,7 @@ def test_shipped_policies_decide_for_every_protocol_and_keep_nothing_that_is_pri
             continue
         plan = plan_filter(FilterRequest(made.run, out="never", policy=name)).plan
         assert plan.counts.actions() == dict(zip(("keep", "flag", "redact", "drop"), counts, strict=True)), name
-        actions = {row["key"]: row["action"] for row in policy.decide(rows).to_pylist()}
+        actions = {row["key"]: row["action"] for row in policy.decide(rows, engine).to_pylist()}
         kept = {key for key, state in made.states.items() if state is not False and actions[key] == "keep"}
         assert name == "identity-documents-only" or not kept, name
 

@@ -1,12 +1,14 @@
 """Policies: which rule decides, and the message for a wrong policy file."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from ingest.errors import Fault, PolicyError
 from scoring.assessment import Assessment
 from scoring.policies.policy_file import load_policy, policy_bytes
-from scoring.privacy import ALL_JUDGED
+from scoring.policies.reserved import ReservedRule
 from scoring.sql.limits import Limits
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import ATTRIBUTES, KEYS
@@ -105,7 +107,7 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         *(
             (
                 _policy(f'  - {{name: "{name}", when: level = 1, then: drop, reason: r}}'),
-                r"are kept for \(default\), .*, \(guarantee\), \(hash_list\), .* and \(removed_before\); ",
+                r"are kept for \(default\), .*, \(guarantee\), .*\(hash_list\), .*, \(takedown\); ",
             )
             for name in ("(default)", "(quarantined)", "(unreadable)", "(unsafe_member)", "(guarantee)", " (mine) ")
         ),
@@ -276,7 +278,7 @@ def test_the_shipped_policies_flag_what_the_engine_could_not_judge(name: str, ru
         _judged(),
     ]
     rows = to_table([Facts("s.tar", i, f"k{i}", None, 1, "00", unseen=()) for i in range(len(verdicts))], verdicts)
-    decided = policy.for_engine(DETECTORS).decide(rows).to_pylist()
+    decided = policy.decide(rows, DETECTORS).to_pylist()
     assert [row["action"] for row in decided] == ["flag", of_a_name, "drop", "keep", "keep"]
     assert decided[0]["rule"] == rule
     assert "could not be judged" in decided[0]["reason"]
@@ -285,7 +287,7 @@ def test_the_shipped_policies_flag_what_the_engine_could_not_judge(name: str, ru
 
 def test_the_level_of_what_was_not_judged_is_the_most_severe_one() -> None:
     lines = [f"  - {{name: n{n}, when: unknown_level = {n}, then: flag, reason: r}}" for n in (1, 2, 3, 4)]
-    policy = load_policy(_policy(*lines), "test.yaml").for_engine(ALL_JUDGED)
+    policy = load_policy(_policy(*lines), "test.yaml")
     gaps = (("gov_ids", "age"), ("beliefs", "age"), ("age", "documents"), ("documents",), ())
     verdicts: list[Verdict] = [_row(**dict.fromkeys(keys, float("nan"))) for keys in gaps]
     verdicts.append(Fault("empty", "the file has no bytes"))
@@ -317,3 +319,8 @@ def test_a_key_that_stands_twice_is_refused() -> None:
     text = "name: p\ndefault: keep\nrules:\n  - {name: a, when: level = 1, when: level = 2, then: drop, reason: r}\n"
     with pytest.raises(PolicyError, match='the key "when" occurs twice, the second time at line 4'):
         load_policy(text.encode(), "p.yaml")
+
+
+def test_the_documentation_lists_the_rules_that_no_policy_has() -> None:
+    table = "".join(f"| `{rule}` | {rule.meaning} |\n" for rule in ReservedRule)
+    assert table in (Path(__file__).parent.parent.parent / "docs" / "filter.md").read_text()

@@ -23,6 +23,7 @@ from ingest.images.files import avif, gif, jpeg, png, tiff, webp
 from ingest.images.files.copies import Scanned
 from ingest.images.files.jpeg import Stream
 from ingest.images.files.magic import BMP_HEADER, HEAD_BYTES, picture_in_place_of_text
+from ingest.images.files.memory import TooLargeError, Views, check_bytes, decoding_bytes, opened
 from ingest.images.files.pieces import (
     EMBEDDED_IMAGE,
     FRAMES,
@@ -36,7 +37,6 @@ from ingest.images.files.pieces import (
     unclaimed,
 )
 from ingest.images.files.tiff import second_directory
-from ingest.images.memory import TooLargeError, Views, check_bytes, decoding_bytes, opened
 
 _MAGICS: tuple[tuple[bytes, int, str], ...] = (
     (b"\xff\xd8\xff", 0, "JPEG"),

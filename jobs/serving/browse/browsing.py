@@ -12,7 +12,7 @@ from pydantic import Field
 from ingest.errors import PolicyError, QueryError, RunError, number_of
 from ingest.storage.place import place
 from jobs.console.requests import HashListUrl, Name, Option, RunUrl, Url, checked_request
-from jobs.releases.decisions import decisions_of_run
+from jobs.releases.decider import decisions_of_run
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.pictures import COLUMNS, READS_AGAIN, PictureRef, clearances, pictures_of_run, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback
@@ -77,11 +77,12 @@ def prepared(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator["B
         rows = BrowsedRows(run, hidden, where)
         if not rows.num_rows:
             raise RunError(f"{request.run}: there is no row to browse{_and_withheld(withheld)}")
-        policies = {name: policy.for_engine(run.record.engine) for name, policy in loaded.items()}
-        refusals = {name: policy.refusal(run.unanswered(policy.asked)) for name, policy in policies.items()}
+        refusals = {
+            name: policy.refusal(run.unanswered(policy.asked), run.record.engine) for name, policy in loaded.items()
+        }
         if request.policy is not None and (refusal := refusals[request.policy]) is not None:
             raise PolicyError(refusal)
-        policies = {name: policy for name, policy in policies.items() if refusals[name] is None}
+        policies = {name: policy for name, policy in loaded.items() if refusals[name] is None}
         if request.policy is not None:
             rows.add_decisions(request.policy, decisions_of_run(run, policies[request.policy]))
         for line in run.cautions:

@@ -10,8 +10,6 @@ from math import prod
 
 from PIL import Image, ImageFile, TiffImagePlugin
 
-from ingest.images import hidden
-
 Size = tuple[int, int]
 """Width and height in pixels."""
 
@@ -81,14 +79,20 @@ def opened(encoded: bytes, formats: tuple[str, ...]) -> ImageFile.ImageFile:
 
 
 def decoding_bytes(
-    image: ImageFile.ImageFile, size: Size, num_frames: int, num_encoded: int, views: Views, coefficients: int = 0
+    image: ImageFile.ImageFile,
+    size: Size,
+    num_frames: int,
+    num_encoded: int,
+    views: Views,
+    coefficients: int = 0,
+    has_ignored: bool = False,
 ) -> int:
     """Return the memory to decode a picture, by the mode of its frame.
 
     size: of the canvas. num_frames: of the file. num_encoded: size of the file in bytes. coefficients: of a JPEG
-    (`coefficient_bytes`).
+    (`coefficient_bytes`). has_ignored: whether viewers skip a channel (`ingest.images.hidden`).
     """
-    name, has_alpha, has_ignored = format_name(image), image.has_transparency_data, hidden.num_ignored(image) > 0
+    name, has_alpha = format_name(image), image.has_transparency_data
     stored = _BYTES_PER_PIXEL_OF_MODES.get(image.mode, 4)
     if name == "jpeg" and num_frames == 1 and image.mode in ("RGB", "L"):
         per_pixel = 1 + coefficients
@@ -121,7 +125,7 @@ def covering_bytes(image: Image.Image, num_encoded: int, coefficients: int) -> i
     """Return the memory to cover areas of a picture. Arguments as in `decoding_bytes`."""
     stored = _BYTES_PER_PIXEL_OF_MODES.get(image.mode, 4)
     per_pixel = {"png": stored + 5, "webp": 36}.get(format_name(image), max(9, stored + coefficients))
-    pixels: int = prod(image.size) * per_pixel
+    pixels = image.width * image.height * per_pixel
     return max(pixels, _FILE_COPIES_OF_REWRITING * num_encoded) + _WORK_BYTES
 
 
