@@ -202,11 +202,9 @@ def _taxonomy_in_use() -> tuple[Taxonomy, bytes]:
         content = given_content(place(value), name, MAX_CARRIED_BYTES)
     taxonomy = _checked_taxonomy(content, name)
     if not taxonomy.bands:
-        raise LabelsError(
-            f"{name} has no bands yet; make them with examples/papers/fit_bands.py (privsieve help taxonomy)"
-        )
+        raise LabelsError(f"{name} has no bands yet; privsieve help taxonomy says how to fit them")
     if taxonomy.version != fitted_version(yaml.safe_load(content), taxonomy.version.rpartition("-")[0]):
-        raise LabelsError(f"{name} was changed after its bands were fitted; fit them again (privsieve help taxonomy)")
+        raise LabelsError(f"{name} was changed after its bands were fitted; fit them again")
     return taxonomy, content
 
 

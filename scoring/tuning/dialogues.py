@@ -1,4 +1,4 @@
-"""Conversations about pictures: read from a file of the user, or written by a model.
+"""Conversations about pictures, read from a file of the user.
 
 A file has one line of JSON per picture:
 
@@ -6,11 +6,7 @@ A file has one line of JSON per picture:
 
 They can say what a picture shows: no message repeats any of their text.
 
-A model that writes them gets the picture, the label of people and the class, as the conversations of Samson et al.
-("Privacy-Aware Visual Language Models", PrivTune) were made: about three turns, varied questions of the user, and an
-assistant that speaks of privacy. The paper describes no filters. Here a conversation is left out if it is not JSON of
-the form that was asked for, does not speak of privacy, or holds a quotation, a number or other text that may be read in
-the picture.
+`examples/papers/dialogues.py` lets a model write such a file.
 """
 
 import json
