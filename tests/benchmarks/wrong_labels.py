@@ -30,11 +30,8 @@ def planted(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     )
     is_wrong = generator.random(len(truth)) < np.array(FLIPPED)[truth]
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
-    return (
-        (scaled * INPUT_LENGTH / np.sqrt(NUM_FEATURES)).astype(np.float32),
-        np.where(is_wrong, 1 - truth, truth),
-        is_wrong,
-    )
+    inputs = (scaled * INPUT_LENGTH / np.sqrt(NUM_FEATURES)).astype(np.float32)
+    return inputs, np.where(is_wrong, 1 - truth, truth), is_wrong
 
 
 def main() -> None:

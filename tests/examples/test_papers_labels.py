@@ -107,7 +107,7 @@ def test_sets_have_the_same_ratio_in_every_split(tmp_path: Path, monkeypatch: py
     assert len(draws) == 3
     many = refusal("draw_sets", labels, tmp_path / "no.parquet", "--public", 5, monkeypatch=monkeypatch)
     assert many.endswith(
-        "has 80 private and 320 public pictures; the draw takes all private ones and 5 public ones for each"
+        "80 private and 320 public pictures; the draw takes all private ones and 5 public ones for each"
     )
 
 
@@ -258,8 +258,8 @@ def test_wrong_labels_are_listed_without_their_labels(tmp_path: Path, monkeypatc
     wrong = {name for name, is_wrong_ in zip(names, is_wrong, strict=True) if is_wrong_}
     assert set(listed["private"].to_pylist()) == {None}
     hashes = listed["sha256"].to_pylist()
-    assert len(hashes) >= len(wrong) / 2
-    assert len(wrong & set(hashes)) / len(hashes) >= 0.8
+    assert len(hashes) > 3
+    assert set(hashes) <= wrong
     asked = (features, labels, tmp_path / "more.parquet", "--percentile", 99)
     assert "more than --max-share" in refusal("clean_labels", *asked, monkeypatch=monkeypatch)
     blind = write(tmp_path / "blind.parquet", sha256=names, vector=generator.normal(size=(300, 8)).tolist())
