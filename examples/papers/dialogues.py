@@ -30,6 +30,7 @@ from ingest.errors import PrivsieveError
 from ingest.formats import open_source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
+from ingest.storage.web import without_credentials
 from scoring.captions import may_repeat_text
 from scoring.labels.table import read_labels
 
@@ -104,15 +105,16 @@ def main() -> None:
     parser.add_argument("--n", type=int, help="draw this many pictures")
     parser.add_argument("--yes", action="store_true", help="send the pictures")
     asked = parser.parse_args()
-    try:
-        rows = read_labels(asked.labels).select(["sha256", "private", "class"]).to_pylist()
-    except PrivsieveError as error:
-        sys.exit(str(error))
+    rows = read_labels(asked.labels).select(["sha256", "private", "class"]).to_pylist()
+    shown = without_credentials(asked.endpoint)
     known = sorted((row for row in rows if None not in (row["sha256"], row["private"])), key=lambda row: row["sha256"])
     label_of = {row["sha256"]: row for row in known[: asked.n]}
-    lines = [json.loads(line) for line in asked.out.read_text().splitlines()] if asked.out.exists() else []
+    try:
+        lines = [json.loads(line) for line in asked.out.read_text().splitlines()] if asked.out.exists() else []
+    except ValueError:
+        sys.exit(f"{asked.out} has a line that was cut; remove it, and start again")
     to_ask = label_of.keys() - {line["sha256"] for line in lines}
-    print(f"{len(to_ask):,} of {len(label_of):,} pictures go to {asked.model} at {asked.endpoint}")
+    print(f"{len(to_ask):,} of {len(label_of):,} pictures go to {asked.model} at {shown}")
     if not asked.yes:
         sys.exit("nothing was sent; --yes sends the pictures")
     left_out: dict[str, int] = {}
@@ -127,7 +129,7 @@ def main() -> None:
                 image.views[0], label["private"], label["class"], int(sha256[:8], 16), asked.endpoint, asked.model
             )
         except (OSError, ValueError, LookupError) as error:
-            sys.exit(f"{asked.endpoint} did not answer ({type(error).__name__}); the same command continues")
+            sys.exit(f"{shown} did not answer ({type(error).__name__}); the same command continues")
         turns = turns_of(answer)
         if isinstance(turns, str):
             left_out[turns] = left_out.get(turns, 0) + 1
@@ -147,4 +149,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except PrivsieveError as error:
+        sys.exit(str(error))
