@@ -9,7 +9,7 @@ headers, and of the members next to the image only those that `ingest.formats.me
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -69,7 +69,7 @@ def shards(root: Place) -> list[str]:
     return [path for path in files_below(root) if path.lower().endswith(SUFFIXES)]
 
 
-def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
+def slices(root: Place, shard: str, category: str | None, image_names: Sequence[str] = ()) -> Iterator[Slice]:
     with content(root, shard) as stream:
         yield from cut(shard, (_located(index, item) for index, item in enumerate(groups(stream))))
 
@@ -96,7 +96,9 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
             )
 
 
-def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, str | None]]:
+def names(
+    root: Place, shard: str, category: str | None, image_names: Sequence[str] = ()
+) -> Iterator[tuple[str, str | None]]:
     with content(root, shard) as stream:
         for slice_ in slices(root, shard, category):
             for locator in slice_.locators:
@@ -104,7 +106,7 @@ def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, 
                 yield printable(locator["key"]), _category(parts, _parsed(parts.get("json", b"")), category)
 
 
-def captions(root: Place, shard: str) -> Iterator[str | None]:
+def captions(root: Place, shard: str, image_names: Sequence[str] = ()) -> Iterator[str | None]:
     with content(root, shard) as stream:
         for slice_ in slices(root, shard, None):
             for locator in slice_.locators:

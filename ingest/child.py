@@ -1,0 +1,156 @@
+"""Child processes, which may die, and limits for what others made: models, chat templates, Parquet files.
+
+python -m ingest.child FD     a limited child; the parent talks to it through the inherited connection FD
+"""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe
+from typing import Any
+
+from ingest.errors import PrivsieveError
+
+
+class ChildProcess:
+    """A fresh interpreter with the same modules, which runs `python -m MODULE FD` and listens to its connection."""
+
+    def __init__(self, module: str, variables: Mapping[str, str]):
+        """variables: of its environment, in addition to those of this process."""
+        self.connection, theirs = Pipe()
+        # -P: nothing is imported from the working directory, which is the user's.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)} | dict(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # Ctrl-C is for the parent. An engine may have processes of its own, which must end with the child.
+            start_new_session=True,
+        )
+        theirs.close()
+        self.pid = self._process.pid
+
+    def wait(self, limit_s: float) -> int:
+        """Return its exit code, negative for a signal. subprocess.TimeoutExpired if it does not end in time."""
+        return self._process.wait(limit_s)
+
+    def kill(self) -> None:
+        """End it and what it has started. Its connection stays open, since another thread may read from it."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+NO_VARIABLES: Mapping[str, str] = {}
+
+ANSWER_LIMIT_S = 600
+"""Time for an answer of a limited child, whose first one includes its imports: ends a child that waits for ever."""
+
+DEATH_LIMIT_S = 10
+"""Time for a child whose connection has ended to end itself."""
+
+_OUT_OF_MEMORY = 99
+"""Exit code."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a limited child may take."""
+
+    cpu_s: int
+    """Processor time for each request."""
+
+    memory_bytes: int
+    """Memory in addition to the child's own after its imports. Only Linux enforces it."""
+
+
+class LimitError(PrivsieveError):
+    """A child took too much and is dead. The message is a predicate, such as `takes more than 10 s`."""
+
+
+class LimitedChild:
+    """A child that does one thing again and again within limits. For one thread at a time."""
+
+    def __init__(
+        self, prepare: Callable[[], Callable[[Any], Any]], limits: Limits, variables: Mapping[str, str] = NO_VARIABLES
+    ):
+        """prepare: function of a module; it imports what is needed, without limits, and returns what answers requests.
+
+        LimitError, as `ask`.
+        """
+        self._limits = limits
+        self._process = ChildProcess("ingest.child", variables)
+        self.close = weakref.finalize(self, self._process.kill)
+        self.ask((prepare, limits))
+
+    @property
+    def is_alive(self) -> bool:
+        return self.close.alive
+
+    def ask(self, request: Any) -> Any:
+        """Return the answer. LimitError; or the PrivsieveError that the work raises, after which the child goes on."""
+        connection = self._process.connection
+        try:
+            connection.send(request)
+            if not connection.poll(ANSWER_LIMIT_S):
+                self.close()
+                raise LimitError(f"does not answer within {ANSWER_LIMIT_S} s")
+            answer = connection.recv()
+        except (EOFError, OSError):
+            cause = self._cause_of_death()
+            self.close()
+            raise LimitError(cause) from None
+        if isinstance(answer, PrivsieveError):
+            raise answer
+        return answer
+
+    def _cause_of_death(self) -> str:
+        try:
+            code = self._process.wait(DEATH_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            return "does not answer any more"
+        if code == -signal.SIGXCPU:
+            return f"takes more than {self._limits.cpu_s} s"
+        if code in (-signal.SIGKILL, _OUT_OF_MEMORY):
+            return f"takes more than {self._limits.memory_bytes // 2**20} MB of memory"
+        return f"ended its process ({code})"
+
+
+def _serve(connection: Connection) -> None:
+    """Answer requests until the parent is gone. Runs in the child."""
+    prepare, limits = connection.recv()
+    work = prepare()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError, ValueError), open("/proc/self/statm") as file:
+        num_bytes = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE") + limits.memory_bytes
+        resource.setrlimit(resource.RLIMIT_AS, (num_bytes, num_bytes))
+    connection.send(True)
+    while True:
+        connection.send(_answer(work, connection.recv(), limits.cpu_s))
+
+
+def _answer(work: Callable[[Any], Any], request: Any, cpu_s: int) -> Any:
+    """Return the answer, or the PrivsieveError instead. The process ends at a limit."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    soft = int(used.ru_utime + used.ru_stime) + 1 + cpu_s
+    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+    try:
+        return work(request)
+    except PrivsieveError as error:
+        return error
+    except MemoryError:
+        os._exit(_OUT_OF_MEMORY)
+
+
+if __name__ == "__main__":
+    with suppress(EOFError, OSError):
+        _serve(Connection(int(sys.argv[1])))
