@@ -26,6 +26,7 @@ from ingest.categories import ClassList, KeywordList
 from ingest.errors import PrivsieveError, SourceError, did_you_mean, number_of
 from ingest.formats import parquet, tree, webdataset
 from ingest.formats.members import IMAGE_EXTENSIONS, begins_like_picture, extension_of
+from ingest.formats.parquet_rows import UnreadColumn
 from ingest.formats.released import Kept, Written
 from ingest.formats.shard import folders_below, storage_faults
 from ingest.images.files.magic import HEAD_BYTES
@@ -112,6 +113,9 @@ class Source:
     image_names: tuple[str, ...] = field(default=(), kw_only=True)
     """Columns of tables that are read; empty for all that hold images."""
 
+    unread: tuple[UnreadColumn, ...] = field(default=(), kw_only=True)
+    """Columns of tables that may hold images and are not read, as far as the first file shows."""
+
     def slices(self, shard: str) -> Iterator[Slice]:
         return FORMATS[self.format].slices(self.root, shard, self.category, self.image_names)
 
@@ -141,6 +145,16 @@ class Source:
     def _listed_class(self, shard: str, key: str) -> str | None:
         assert self.class_list is not None
         return self.class_list.class_of(posixpath.join(shard, key) if self.format == "tree" else key)
+
+    def picture_indices(self, shard: str) -> list[int] | None:
+        """Return the index of each sample of a released shard that is a picture; None if all are.
+
+        A table with several columns of images has empty cells for those that are not released.
+        """
+        if self.format != "parquet":
+            return None
+        samples = (sample for slice_ in self.slices(shard) for sample in self.read(slice_))
+        return [sample.index for sample in samples if sample.fault is None]
 
     def version_mark(self, shard: str) -> str:
         """Return a text that differs if the shard has changed. Fast: it lists no folder and reads no remote file.
@@ -206,8 +220,9 @@ def open_source(
         raise SourceError(f'a tree\'s category is the folder: leave out --category "{category}"')
     if name == "tree" and keyword_list is not None:
         raise SourceError("a folder tree has no captions: leave out --caption-words; its categories are the folders")
+    unread = tuple[UnreadColumn, ...]()
     if name == "parquet":  # so that a missing column is an error before anything is written
-        parquet.check(location, shards, category, image_names)
+        unread = parquet.check(location, shards, category, image_names)
     elif image_names:
         raise SourceError(f"--image-column names columns of Parquet files, and {url} is read as {name}; leave it out")
     return Source(
@@ -218,6 +233,7 @@ def open_source(
         class_list=class_list,
         keyword_list=keyword_list,
         image_names=tuple(image_names),
+        unread=unread,
     )
 
 

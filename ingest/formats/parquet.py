@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from ingest.errors import CORRUPT_SHARD, NO_IMAGE_COLUMN, TOO_MANY_ROWS, Fault, StorageError
 from ingest.formats.parquet_decoding import GroupFaultError
 from ingest.formats.parquet_release import write as write
-from ingest.formats.parquet_rows import RowGroup, columns_of, footer, image_columns
+from ingest.formats.parquet_rows import RowGroup, UnreadColumn, columns_of, footer, image_columns, unread_columns
 from ingest.formats.parquet_schema import (
     Columns,
     byte_columns,
@@ -73,8 +73,13 @@ def shards(root: Place) -> list[str]:
     return [path for path in paths if path.lower().endswith(SUFFIX) and path not in records]
 
 
-def check(root: Place, names: Sequence[str], category: str | None, image_names: Sequence[str]) -> None:
-    """Raise SourceError if no shard has an image column, or the first that has one lacks the category column."""
+def check(
+    root: Place, names: Sequence[str], category: str | None, image_names: Sequence[str]
+) -> tuple[UnreadColumn, ...]:
+    """Return what is not read of the first shard with an image column.
+
+    SourceError if no shard has one, or that shard lacks the category column.
+    """
     without = list[tuple[pa.Schema, str]]()
     for shard in names:
         try:
@@ -86,12 +91,13 @@ def check(root: Place, names: Sequence[str], category: str | None, image_names: 
         images = image_columns(root, shard, file, image_names)
         if images and {file.schema_arrow.names[number] for number in images} >= {*image_names}:
             category_column(file.schema_arrow, shard, category)
-            return
+            return tuple(unread_columns(root, shard, file, images))
         without.append((file.schema_arrow, shard))
         if len(without) == MAX_CHECKED:
             break
     if without:
         raise no_image_column(*without[0], image_names)
+    return ()
 
 
 def slices(root: Place, shard: str, category: str | None, image_names: Sequence[str] = ()) -> Iterator[Slice]:

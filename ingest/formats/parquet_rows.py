@@ -20,6 +20,7 @@ from ingest.formats.parquet_schema import (
     is_text,
     key_column,
     leaves,
+    lists_of_images,
     parquet_file,
     untexted_type,
     value_of,
@@ -119,6 +120,28 @@ def image_columns(root: Place, shard: str, file: pq.ParquetFile, image_names: Co
     sure = {column for column in candidates if schema.names[column] in known | _declared(schema)}
     unsure = [column for column in candidates if column not in sure]
     return tuple(sorted(sure | {column for column in unsure if _begins_like_picture(root, shard, file, column)}))
+
+
+@dataclass(frozen=True)
+class UnreadColumn:
+    """A column that may hold images and is not read."""
+
+    name: str
+    why: str
+    holds_images: bool
+
+
+def unread_columns(root: Place, shard: str, file: pq.ParquetFile, images: Collection[int]) -> list[UnreadColumn]:
+    """Return the columns that may hold images and are not read. images: those that are read."""
+    schema, all_images = file.schema_arrow, image_columns(root, shard, file)
+    unread = [
+        UnreadColumn(schema.names[column], "--image-column leaves it out", True)
+        if column in all_images
+        else UnreadColumn(schema.names[column], "it holds bytes, and the first do not begin like a picture", False)
+        for column in byte_columns(schema)
+        if column not in images
+    ]
+    return unread + [UnreadColumn(name, "lists of images are not read", True) for name in lists_of_images(schema)]
 
 
 def _declared(schema: pa.Schema) -> set[str]:

@@ -23,6 +23,8 @@ DEFAULT_CATEGORY = "category"
 NAMES_OF_URLS = ("url", "image_url", "img_url", "image_link")
 """Columns that hold the URLs of images, in lower case."""
 
+NO_BYTES = Fault("no_image", "the row has no image bytes")
+
 MAX_TEXT_BYTES = 2**16
 """Limit of a key or a category: a slice holds 1,024 of each."""
 
@@ -231,5 +233,5 @@ def sample_of(shard: str, index: int, row: Mapping[int, Any], columns: Columns, 
         key=(_text(named) if named is not None else f"{index:09d}") + (f"#{printable(name)}" if name else ""),
         category=None if value is None else _text(value),
         encoded=encoded if isinstance(encoded, bytes) else b"",
-        fault=None if isinstance(encoded, bytes) else Fault("no_image", "the row has no image bytes"),
+        fault=None if isinstance(encoded, bytes) else NO_BYTES,
     )

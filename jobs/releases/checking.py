@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from ingest.errors import OutageError, PrivsieveError, SourceError, StorageError, number_of
 from ingest.formats import open_source
 from ingest.formats.members import name_fault
+from ingest.formats.parquet_schema import NO_BYTES
 from ingest.formats.released import (
     CHANGES,
     DECISIONS,
@@ -67,6 +68,9 @@ class _Written(BaseModel):
     """URL of the scanned pictures."""
 
     format: str | None = None  # of older versions
+
+    image_columns: tuple[str, ...] = ()
+    """Columns of the source that were scanned; empty for all that hold images."""
 
     num_images: int
     actions: dict[str, int] | None = None
@@ -196,7 +200,9 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
         rescan = rescanned(request.release, request.rescan_engine, request.options, *decided_by, feedback)
     num_on_sheet = None
     if request.contact_sheet is not None and not faults:
-        num_on_sheet = write_contact_sheet(request, request.source or written.source, written.format, feedback)
+        num_on_sheet = write_contact_sheet(
+            request, request.source or written.source, written.format, written.image_columns, feedback
+        )
     signed = (signed_by, is_unchecked)
     return Verified(len(written.sha256), num_pictures, tuple(faults), num_urls, *signed, left, rescan, num_on_sheet)
 
@@ -387,11 +393,13 @@ def _url_faults(
 def _held(url: str, num_pictures: int | None, feedback: Feedback) -> Iterator[tuple[str, list[str]]]:
     """Yield the name of each shard that is there, and the hashes of its pictures, in their order."""
     source = open_source(url, None, None)
+    may_be_empty = source.format == "parquet"  # cells of images that are not released, beside some that are
     with feedback.meter("verify pictures", num_pictures) as meter:
         for shard in source.shards:
             samples = (sample for slice_ in source.slices(shard) for sample in source.read(slice_))
             try:
-                hashes = [hashlib.sha256(sample.encoded).hexdigest() for sample in samples]
+                there = (sample for sample in samples if not (may_be_empty and sample.fault == NO_BYTES))
+                hashes = [hashlib.sha256(sample.encoded).hexdigest() for sample in there]
             except OutageError:
                 raise
             except StorageError:  # its content has been found to be at fault

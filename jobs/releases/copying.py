@@ -246,6 +246,7 @@ class ShardCopier:
             pa.__version__,
             self.corpus.format,
             self.corpus.category,
+            self.corpus.image_names,
             share.shard,
             mark,
         ]
@@ -265,6 +266,7 @@ class ShardCopier:
             flags=decided.flags,
             members=self.policy.members,
             category=self.corpus.category,
+            image_names=self.corpus.image_names,
             mask=masked if self.policy.texts == "masked" else None,
             reserved=OWN_NAMES,
         )

@@ -18,7 +18,7 @@ from itertools import count
 from typing import Any
 
 from ingest.errors import IncompleteError, PolicyError, number_of
-from ingest.formats import Source, open_source
+from ingest.formats import Source
 from ingest.formats.members import Members
 from ingest.formats.released import RELEASE_LEASE, REMOVED, UNFINISHED, Written
 from ingest.storage.place import Place, place
@@ -147,7 +147,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     """Decide for every row, and write nothing."""
     policy = _policy(request.policy)
     run, record = read_record(request.run)
-    corpus = open_source(record.source, record.format, record.category)
+    corpus = record.open_source()
     if request.flag_keys:
         refuse_without_json(corpus)
     policy = policy.for_engine(record.engine)

@@ -84,6 +84,7 @@ def finish(
         **of_previous,
         "made_from_sha256": made_from_sha256,
         "format": record.format,
+        **({"image_columns": record.image_columns} if record.image_columns else {}),
         "engine": {name: record.engine[name] for name in ("name", "protocol", "assessed")},
     }
     hashes = {name: sha256 for done in written for name, sha256 in done.files.items()}

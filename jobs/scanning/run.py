@@ -29,6 +29,7 @@ from jobs.scanning.prepared import (
     record_of,
     refuse_foreign_list,
     refuse_other_shards,
+    unread_notice,
 )
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.slice_tasks import Chosen, ScanSettings, ShowUnderWay, SliceCounts, noticing_silence
@@ -122,6 +123,7 @@ class _Scan:
 
     def run(self) -> ScanResult:
         self._notice(own_names_notice(self._prepared.source))
+        self._notice(unread_notice(self._prepared.source))
         with ExitStack() as stack:
             if self._on_cluster:  # a machine of it describes the engine
                 stack.enter_context(self._session())

@@ -14,7 +14,7 @@ from itertools import groupby, tee
 from fsspec.core import split_protocol
 
 from ingest.errors import SHARD_REASONS, RunError, SourceError, StorageError, number_of
-from ingest.formats import Source, open_source
+from ingest.formats import Source
 from ingest.sample import printable
 from ingest.storage.place import EXTRAS, Place, is_local
 from scoring.runs import RUN_LEASE
@@ -127,7 +127,7 @@ def _shards(record: RunRecord) -> tuple[str, ...] | None:
     if not is_local(record.source) and (is_chained or split_protocol(record.source)[0] not in EXTRAS):
         return None
     try:
-        return open_source(record.source, record.format, record.category).shards
+        return record.open_source().shards
     except (SourceError, StorageError):
         return None
 
