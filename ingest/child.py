@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
@@ -76,13 +77,23 @@ class LimitError(PrivsieveError):
     """A child took too much and is dead. The message is a predicate, such as `takes more than 10 s`."""
 
 
+@dataclass(frozen=True)
+class _Question:
+    """What a child asks while it works on a request."""
+
+    content: Any
+
+
+Ask = Callable[[Any], Any]
+"""Takes a question or request, and returns the answer."""
+
+
 class LimitedChild:
     """A child that does one thing again and again within limits. For one thread at a time."""
 
-    def __init__(
-        self, prepare: Callable[[], Callable[[Any], Any]], limits: Limits, variables: Mapping[str, str] = NO_VARIABLES
-    ):
+    def __init__(self, prepare: Callable[[Ask], Ask], limits: Limits, variables: Mapping[str, str] = NO_VARIABLES):
         """prepare: function of a module; it imports what is needed, without limits, and returns what answers requests.
+        It takes what asks the parent something meanwhile.
 
         LimitError, as `ask`.
         """
@@ -95,22 +106,34 @@ class LimitedChild:
     def is_alive(self) -> bool:
         return self.close.alive
 
-    def ask(self, request: Any) -> Any:
-        """Return the answer. LimitError; or the PrivsieveError that the work raises, after which the child goes on."""
+    def ask(self, request: Any, tell: Ask | None = None) -> Any:
+        """Return the answer. LimitError; or the PrivsieveError that the work raises, after which the child goes on.
+
+        tell: answers what the child asks meanwhile. If it raises, the child is closed.
+        """
         connection = self._process.connection
         try:
             connection.send(request)
-            if not connection.poll(ANSWER_LIMIT_S):
-                self.close()
-                raise LimitError(f"does not answer within {ANSWER_LIMIT_S} s")
-            answer = connection.recv()
+            answer = self._received()
+            while tell is not None and isinstance(answer, _Question):
+                connection.send(tell(answer.content))
+                answer = self._received()
         except (EOFError, OSError):
             cause = self._cause_of_death()
             self.close()
             raise LimitError(cause) from None
+        except BaseException:  # such as Ctrl-C: a later request would get the answer to this one
+            self.close()
+            raise
         if isinstance(answer, PrivsieveError):
             raise answer
         return answer
+
+    def _received(self) -> Any:
+        if not self._process.connection.poll(ANSWER_LIMIT_S):
+            self.close()
+            raise LimitError(f"does not answer within {ANSWER_LIMIT_S} s")
+        return self._process.connection.recv()
 
     def _cause_of_death(self) -> str:
         try:
@@ -127,7 +150,7 @@ class LimitedChild:
 def _serve(connection: Connection) -> None:
     """Answer requests until the parent is gone. Runs in the child."""
     prepare, limits = connection.recv()
-    work = prepare()
+    work = prepare(partial(_asked, connection))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError, ValueError), open("/proc/self/statm") as file:
         num_bytes = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE") + limits.memory_bytes
@@ -135,6 +158,11 @@ def _serve(connection: Connection) -> None:
     connection.send(True)
     while True:
         connection.send(_answer(work, connection.recv(), limits.cpu_s))
+
+
+def _asked(connection: Connection, question: Any) -> Any:
+    connection.send(_Question(question))
+    return connection.recv()
 
 
 def _answer(work: Callable[[Any], Any], request: Any, cpu_s: int) -> Any:

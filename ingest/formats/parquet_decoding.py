@@ -6,18 +6,21 @@ files end the process. So pyarrow decodes in a child, where an allocation above 
 pieces of a bounded size.
 """
 
+import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import BinaryIO, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.child import LimitedChild, LimitError, Limits
+from ingest.child import Ask, LimitedChild, LimitError, Limits
 from ingest.errors import Fault
 from ingest.formats.shard import opened
 from ingest.machine import available_bytes
 from ingest.storage.place import Place
+from ingest.storage.streams import SeekableReader
 
 MAX_MEMORY_BYTES = 4608 * 2**20
 """The largest page of the format has 2 GB, and is in memory twice: compressed and decoded."""
@@ -67,7 +70,9 @@ class LostRow:
 class Request:
     """Consecutive rows of one row group."""
 
-    root: Place
+    root: Place | None
+    """None in the child if the parent reads the file, being not of this machine."""
+
     shard: str
     metadata: pq.FileMetaData
     group: int
@@ -92,25 +97,41 @@ def decoded(request: Request) -> Iterator[pa.RecordBatch | LostRow]:
     except IndexError:
         memory_bytes = min(MAX_MEMORY_BYTES, int(available_bytes() * MEMORY_SHARE))
         # This pool allocates no more than it is asked for, so that the limit means what it says.
-        child = LimitedChild(_prepared, Limits(MAX_CPU_S, memory_bytes), {"ARROW_DEFAULT_MEMORY_POOL": "system"})
-    num_rows = 0
+        child = LimitedChild(_Decoder, Limits(MAX_CPU_S, memory_bytes), {"ARROW_DEFAULT_MEMORY_POOL": "system"})
     try:
-        answer: bytes | LostRow | _End | None = child.ask(request)
-        while isinstance(answer, bytes | LostRow):
-            piece = answer if isinstance(answer, LostRow) else pa.ipc.read_record_batch(answer, request.schema)
-            num_rows += piece.num_rows
-            yield piece
-            del piece  # else it would stay in memory with the next one
-            answer = child.ask(None)
+        assert request.root is not None
+        if request.root.is_local:
+            yield from _answers(request, child.ask)
+        else:  # credentials and connections stay in this process
+            with opened(request.root, request.shard) as stream:
+                yield from _answers(replace(request, root=None), partial(child.ask, tell=partial(_told, stream)))
     except LimitError as error:
         raise GroupFaultError(Fault("unreadable", f"row group {request.group} cannot be decoded: it {error}")) from None
     finally:
         if child.is_alive:
             _idle.append(child)  # it drops what it was asked for when it is asked for something else
-    if answer is not None:
+
+
+def _answers(request: Request, ask: Ask) -> Iterator[pa.RecordBatch | LostRow]:
+    num_rows, answer = 0, ask(request)
+    while isinstance(answer, bytes | LostRow):
+        piece = answer if isinstance(answer, LostRow) else pa.ipc.read_record_batch(answer, request.schema)
+        num_rows += piece.num_rows
+        yield piece
+        del piece  # else it would stay in memory with the next one
+        answer = ask(None)
+    if isinstance(answer, _End):
         raise GroupFaultError(answer.fault)
     if num_rows < len(request.rows):
         raise GroupFaultError(_undecodable(request.group))
+
+
+def _told(stream: BinaryIO, question: tuple[int, int] | None) -> bytes | int:
+    """Return the bytes of the file that the child asks for, by offset and size, or the size of the file."""
+    if question is None:
+        return stream.seek(0, io.SEEK_END)
+    stream.seek(question[0])
+    return stream.read(question[1])
 
 
 _idle = list[LimitedChild]()
@@ -128,21 +149,36 @@ class _End:
     fault: Fault
 
 
-def _prepared() -> "_Decoder":
-    return _Decoder()
+class _Remote(SeekableReader):
+    """A file that the parent reads."""
+
+    def __init__(self, ask: Ask):
+        super().__init__()
+        self._ask, self._offset = ask, 0
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        begin = self._ask(None) if whence == io.SEEK_END else self._offset if whence == io.SEEK_CUR else 0
+        self._offset = max(0, begin + offset)
+        return self._offset
+
+    def read(self, size: int = -1, /) -> bytes:
+        content: bytes = self._ask((self._offset, size))
+        self._offset += len(content)
+        return content
 
 
 class _Decoder:
     """Answers requests. Runs in the child, as all below."""
 
-    def __init__(self) -> None:
+    def __init__(self, ask: Ask):
+        self._ask = ask
         self._pieces: Iterator[bytes | LostRow] = iter(())
         self._group = -1
 
     def __call__(self, request: Request | None) -> bytes | LostRow | _End | None:
         """Return the first rows that are asked for, or with None the next ones; None after the last."""
         if request is not None:
-            self._pieces, self._group = _pieces(request), request.group
+            self._pieces, self._group = _pieces(request, self._ask), request.group
         try:
             return next(self._pieces, None)
         except MemoryError:
@@ -152,12 +188,12 @@ class _Decoder:
             return _End(_undecodable(self._group))
 
 
-def _pieces(request: Request) -> Iterator[bytes | LostRow]:
+def _pieces(request: Request, ask: Ask) -> Iterator[bytes | LostRow]:
     """Yield record batches as messages of Arrow's IPC."""
     number = request.rows.start
     for rows_at_once in ROWS_AT_ONCE:
         try:
-            for first, batch in _batches(request, rows_at_once):
+            for first, batch in _batches(request, ask, rows_at_once):
                 if first + batch.num_rows <= number:
                     continue
                 wanted = batch.slice(number - first, request.rows.stop - number)
@@ -173,11 +209,11 @@ def _pieces(request: Request) -> Iterator[bytes | LostRow]:
                 raise
 
 
-def _batches(request: Request, rows_at_once: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _batches(request: Request, ask: Ask, rows_at_once: int) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield batches up to the last row that is asked for, each with the number of its first row."""
     buffer_bytes = max(MIN_BUFFER_BYTES, BUFFER_BYTES // len(request.leaves))
     first = 0
-    with opened(request.root, request.shard) as stream:
+    with _Remote(ask) if request.root is None else opened(request.root, request.shard) as stream:
         file = pq.ParquetFile(stream, metadata=request.metadata, buffer_size=buffer_bytes, pre_buffer=False)
         for batch in file.reader.iter_batches(
             rows_at_once, row_groups=[request.group], column_indices=request.leaves, use_threads=False

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from ingest.errors import Fault
 from ingest.formats.parquet_columns import Choice, choose, cleaned_rows, joined, masked_rows, plain_schema
-from ingest.formats.parquet_decoding import GroupFaultError, LostRow, Request, decoded
+from ingest.formats.parquet_decoding import TOO_LARGE, GroupFaultError, LostRow, Request, decoded
 from ingest.formats.parquet_rows import columns_of, footer
 from ingest.formats.parquet_schema import Columns, leaves, sample_of, untexted_type, value_of
 from ingest.formats.released import Kept, RewriteRecord, Written, changed
@@ -98,7 +98,7 @@ class _Rows:
 
     def released(self) -> Iterator[tuple[pa.Table, int, Counter[str]]]:
         """Yield the kept rows, a slice's worth at once, the number of their images, and of the cells of each column
-        that became null."""
+        that became null. IncompleteError if rows that were scanned cannot be decoded."""
         waiting, num_waiting, nulled = list[pa.Table](), 0, Counter[str]()
         left = range(self.first, self.first + len(self.request.rows))
         try:
@@ -118,6 +118,8 @@ class _Rows:
                     yield joined(waiting, self.choice), num_waiting, nulled
                     waiting, num_waiting, nulled = [], 0, Counter()
         except GroupFaultError as error:
+            if error.fault.reason != TOO_LARGE:
+                raise changed(self.request.shard, error.fault.message) from None
             self._drop(left, error.fault)
         if waiting:
             yield joined(waiting, self.choice), num_waiting, nulled

@@ -70,8 +70,10 @@ def shards(root: Place) -> list[str]:
 
 
 def slices(root: Place, shard: str, category: str | None, image_names: Sequence[str] = ()) -> Iterator[Slice]:
+    hidden = list[str]()
     with content(root, shard) as stream:
-        yield from cut(shard, (_located(index, item) for index, item in enumerate(groups(stream))))
+        for slice_ in cut(shard, (_located(index, item) for index, item in enumerate(groups(stream, hidden)))):
+            yield replace(slice_, num_hidden=len(hidden)) if slice_.is_last else slice_
 
 
 def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:

@@ -27,7 +27,7 @@ from ingest.formats.released import (
 )
 from ingest.formats.shard import folders_below
 from ingest.sample import printable
-from ingest.storage.place import PART, Place
+from ingest.storage.place import PART, Place, unfinished_stem
 from ingest.storage.removal import remove_tree
 from jobs.releases.record import facts_of, release_record
 from jobs.releases.url_list import FOLDER
@@ -67,13 +67,21 @@ def refuse_others(out: Place, url: str, source: Place) -> None:
     whole_names = {_HALF_WRITTEN.sub("", name): name for name in _everything(out)}
     for name in unnamed(whole_names, named):
         of_list = begun is not None and begun.urls is not None and _OF_LIST.fullmatch(name)
-        of_shard = begun is not None and not posixpath.basename(name).startswith(".") and source.at(name).exists()
+        of_shard = begun is not None and not posixpath.basename(name).startswith(".") and _is_in(source, name)
         if not (of_list or of_shard or name.startswith(_FOLDERS_AT_WORK)):
             of = "is not of the release" if begun is None else "may not be of the unfinished release"
             raise StorageError(
                 f"{url} holds {printable(whole_names[name])}, which {of}, and --overwrite would delete it; move it "
                 "elsewhere, or give a new folder"
             )
+
+
+def _is_in(source: Place, name: str) -> bool:
+    """Return whether a folder holds a file of this name, or one whose unfinished files begin so."""
+    folder, stem = source.at(posixpath.dirname(name)), posixpath.basename(name)
+    return source.at(name).exists() or (
+        folder.is_dir() and any(len(other) > len(stem) and unfinished_stem(other) == stem for other in folder.names())
+    )
 
 
 def removed_release(out: Place) -> bool:

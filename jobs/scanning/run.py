@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import replace
 from functools import partial
 
-from ingest.errors import IncompleteError, RunError, StorageError
+from ingest.errors import IncompleteError, RunError, StorageError, number_of
 from ingest.formats import StatedCounts, refuse_without_pictures, stated_counts
 from ingest.sample import printable
 from ingest.storage.place import Place, place
@@ -363,6 +363,9 @@ class _Scan:
         why = incomplete(self._request.run, shards, missing, [*changed, *tally_.changed], tally_, num_chosen, failures)
         if why is not None:
             raise IncompleteScanError(why, result)
+        if tally_.num_hidden:
+            hidden = number_of(tally_.num_hidden, "hidden file")
+            self._feedback.notice(f"not scanned: {hidden} in tars; rename what belongs to the source")
         for notice in category_notices(source, tally_):
             self._feedback.notice(notice)
         return result
