@@ -147,7 +147,7 @@ class LimitedChild:
         return f"ended its process ({code})"
 
 
-def _serve(connection: Connection) -> None:
+def serve(connection: Connection) -> None:
     """Answer requests until the parent is gone. Runs in the child."""
     prepare, limits = connection.recv()
     work = prepare(partial(_asked, connection))
@@ -180,5 +180,7 @@ def _answer(work: Callable[[Any], Any], request: Any, cpu_s: int) -> Any:
 
 
 if __name__ == "__main__":
+    from ingest.child import serve  # as the parent knows this module, for what is pickled
+
     with suppress(EOFError, OSError):
-        _serve(Connection(int(sys.argv[1])))
+        serve(Connection(int(sys.argv[1])))
