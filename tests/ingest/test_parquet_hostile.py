@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import Fault, SourceError
-from ingest.formats import open_source, parquet, parquet_schema
+from ingest.formats import open_source, parquet, parquet_decoding, parquet_schema
 from tests.ingest.large_parquet import LARGE, MAX_MB, NUM_ROWS, read_in_a_child, repeated
 from tests.ingest.made import jpeg, samples_of, slices_of
 
@@ -65,16 +65,23 @@ def test_a_page_of_photographs_is_read_whatever_its_size(file: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_takes_more_memory_than_the_decoder_may_have_is_lost_from_there_on(file: Path) -> None:
-    """A page of 2 GB with a dictionary of 2 GB beside it, out of less than 200 KB."""
-    large = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2] * 2, pa.int32()), pa.array([bytes(700 * 2**20)] * 3))
-    with pq.ParquetWriter(file, pa.schema([("image", pa.binary())]), compression="zstd") as writer:
-        writer.write_table(pa.table({"image": [jpeg(1), jpeg(2)]}))
-        writer.write_table(pa.table({"image": large}))
-        writer.write_table(pa.table({"image": [jpeg(3)]}))
-    read = read_in_a_child(file)
-    assert read["reasons"] == {f"{len(jpeg(1))} bytes": 3, "too_large": 6}
-    assert read["mb"] < 200
+@pytest.mark.parametrize("has_dictionary", [True, False])
+def test_what_takes_more_memory_than_the_decoder_may_have_is_lost_from_there_on(
+    file: Path, monkeypatch: pytest.MonkeyPatch, has_dictionary: bool
+) -> None:
+    monkeypatch.setattr(parquet_decoding, "MAX_MEMORY_BYTES", 300 * 2**20)
+    monkeypatch.setattr(parquet_decoding, "_idle", [])  # a new child, with this limit
+    images = [jpeg(1), *[bytes([n]) + bytes(50 * 2**20) for n in range(8)], jpeg(2), jpeg(3)]
+    options = {"compression": "zstd", "use_dictionary": has_dictionary, "data_page_size": 2**30}
+    with pq.ParquetWriter(
+        file, pa.schema([("image", pa.binary())]), dictionary_pagesize_limit=2**30, **options
+    ) as writer:
+        for first, last in ((0, 1), (1, 10), (10, 11)):
+            writer.write_table(pa.table({"image": images[first:last]}))
+    samples = samples_of(open_source(str(file), None, None))
+    message = "row group 1 takes too much memory to be decoded; write the file again with fewer rows in a row group"
+    assert [s.fault for s in samples] == [None] + [Fault("too_large", message)] * 9 + [None]
+    assert [s.encoded for s in samples if s.fault is None] == [images[0], images[10]]
 
 
 @pytest.mark.parametrize("column", ["key", "category"])

@@ -73,8 +73,8 @@ def test_of_a_row_with_two_images_one_is_released_and_one_goes(tmp_path: Path, c
     assert privsieve("scan", source, "--run", run, "--engine", "canned") == 0
     notice = "not scanned: column hash (it holds bytes, and the first do not begin like a picture)"
     assert notice in capsys.readouterr().err
-    rule = "name: p\nrules: [{name: r, when: \"key IN ('a#input', 'b#output')\", action: drop}]\ndefault: keep\n"
-    policy = with_policy(tmp_path, f"{rule}quarantined: drop\n")
+    rule = "{name: r, when: \"key IN ('a#input', 'b#output')\", then: drop, reason: r}"
+    policy = with_policy(tmp_path, f"name: p\ndefault: keep\nquarantined: drop\nrules:\n  - {rule}\n")
     assert privsieve("filter", run, "--policy", policy, "--out", release) == 0
     assert privsieve("verify", release) == 0
     assert privsieve("takedown", release, asked(release, "c#input", "d#input", "d#output")) == 0
